@@ -1,0 +1,136 @@
+"""From expressions to isl: which expressions are (quasi-)affine, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
+
+
+class NotAffine(Exception):
+    """The expression has no affine form; carries the part that has none."""
+
+    def __init__(self, part: Expr) -> None:
+        super().__init__(str(part))
+        self.part = part
+
+
+class Affine:
+    """Reads expressions as affine forms on one frame, whose dimensions are the iterators of `dims`.
+
+    Values (accesses, floats, products of two variables) are `NotAffine`.
+    """
+
+    def __init__(self, space: isl.Space, dims: Mapping[str, isl.Aff] | None = None) -> None:
+        self.space = space
+        if dims is None:
+            names = sets.dim_names(space)
+            dims = dict(zip((n or "" for n in names), sets.variables(space), strict=True))
+        self.dims = dims
+
+    def value(self, e: Expr) -> isl.PwAff:
+        """The affine form of an integer expression; raises `NotAffine`."""
+        aff = self._aff(e)
+        return aff if isinstance(aff, isl.PwAff) else aff.to_pw_aff()
+
+    def single(self, e: Expr) -> isl.Aff:
+        """The affine form of an integer expression without min, max or select; raises `NotAffine`."""
+        aff = sets.least(self._aff(e))
+        if aff is None:
+            raise NotAffine(e)
+        return aff
+
+    def _aff(self, e: Expr) -> isl.Aff | isl.PwAff:
+        match e:
+            case Const() if isinstance(e.value, int) and not isinstance(e.value, bool) and not e.dtype.is_float:
+                return sets.constant(self.space, e.value)
+            case Iter() if e.name in self.dims:
+                return self.dims[e.name]
+            case Param():
+                try:
+                    return sets.parameter(self.space, e.name)
+                except KeyError:
+                    raise NotAffine(e) from None
+            case Unary(op="-"):
+                return self._aff(e.operand).neg()
+            case Cast() if e.dtype.name == "int64" and e.operand.dtype.is_integer:
+                return self._aff(e.operand)
+            case Binary():
+                return self._binary(e)
+            case Select():
+                test = self.condition(e.condition)
+                yes, no = self.value(e.yes), self.value(e.no)
+                return yes.intersect_domain(test).union_add(no.subtract_domain(test))
+        raise NotAffine(e)
+
+    def _binary(self, e: Binary) -> isl.Aff | isl.PwAff:
+        if e.op not in ("+", "-", "*", "//", "%", "min", "max"):
+            raise NotAffine(e)
+        a, b = self._aff(e.left), self._aff(e.right)
+        if e.op in ("min", "max"):
+            pa, pb = _piecewise(a), _piecewise(b)
+            return pa.min(pb) if e.op == "min" else pa.max(pb)
+        if e.op in ("//", "%"):
+            return self._divided(e, a, b)
+        if isinstance(a, isl.Aff) and isinstance(b, isl.Aff):
+            if e.op == "*":
+                return self._scaled(e, a, b)
+            return a.add(b) if e.op == "+" else a.sub(b)
+        pa, pb = _piecewise(a), _piecewise(b)
+        if e.op == "*":
+            raise NotAffine(e)
+        return pa.add(pb) if e.op == "+" else pa.sub(pb)
+
+    def _scaled(self, e: Binary, a: isl.Aff, b: isl.Aff) -> isl.Aff:
+        if sets.is_constant(b):
+            return sets.scaled(a, sets.constant_of(b))
+        if sets.is_constant(a):
+            return sets.scaled(b, sets.constant_of(a))
+        raise NotAffine(e)
+
+    def _divided(self, e: Binary, a: isl.Aff | isl.PwAff, b: isl.Aff | isl.PwAff) -> isl.Aff | isl.PwAff:
+        if not (isinstance(b, isl.Aff) and sets.is_constant(b)) or sets.constant_of(b) == 0:
+            raise NotAffine(e)
+        divisor = sets.constant_of(b)
+        if divisor < 0:  # floor(a / -n) = floor(-a / n);  a mod -n = -(-a mod n), as in Python
+            a, divisor = a.neg(), -divisor
+            return self._floor(a, divisor) if e.op == "//" else self._mod(a, divisor).neg()
+        return self._floor(a, divisor) if e.op == "//" else self._mod(a, divisor)
+
+    def _floor(self, a: isl.Aff | isl.PwAff, divisor: int) -> isl.Aff | isl.PwAff:
+        return a.scale_down_val(sets.integer(self.space.get_ctx(), divisor)).floor()
+
+    def _mod(self, a: isl.Aff | isl.PwAff, divisor: int) -> isl.Aff | isl.PwAff:
+        return a.mod_val(sets.integer(self.space.get_ctx(), divisor))
+
+    def condition(self, e: Expr) -> isl.Set:
+        """The elements of the frame where a condition holds; raises `NotAffine`."""
+        match e:
+            case Const() if e.dtype.is_bool:
+                return sets.universe(self.space) if e.value else sets.empty(self.space)
+            case Unary(op="~") if e.dtype.is_bool:
+                return self.condition(e.operand).complement()
+            case Binary(op="&") if e.dtype.is_bool:
+                return self.condition(e.left).intersect(self.condition(e.right))
+            case Binary(op="|") if e.dtype.is_bool:
+                return self.condition(e.left).union(self.condition(e.right))
+            case Binary() if e.op in _COMPARE and not e.left.dtype.is_bool and not e.left.dtype.is_float:
+                return sets.as_set(_COMPARE[e.op](self.value(e.left), self.value(e.right)))
+        raise NotAffine(e)
+
+
+def _piecewise(a: isl.Aff | isl.PwAff) -> isl.PwAff:
+    return a if isinstance(a, isl.PwAff) else a.to_pw_aff()
+
+
+_COMPARE = {
+    "<": lambda a, b: a.lt_set(b),
+    "<=": lambda a, b: a.le_set(b),
+    ">": lambda a, b: a.gt_set(b),
+    ">=": lambda a, b: a.ge_set(b),
+    "==": lambda a, b: a.eq_set(b),
+    "!=": lambda a, b: a.ne_set(b),
+}

@@ -1,0 +1,156 @@
+"""What an algorithm consists of: inputs, computations, reductions, outputs. Immutable; no memory, no order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import islpy as isl
+import numpy as np
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, binary, typed_const
+from tiramisu_py.algorithm.types import DType
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the user's script."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """An array (or, with an empty shape, a scalar) that the caller passes.
+
+    `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
+    has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Expr, ...]
+    scalar: bool = False
+    values: tuple[Expr, Expr] | None = None
+    monotone: bool = False
+    permutation: bool = False
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An associative and commutative operator of reductions, with its identity for each type.
+
+    Calling it builds an expression of two operands: ``tm.min(a, b)``.
+    """
+
+    name: str
+    combine: Callable[[Expr, Expr], Expr] = field(compare=False)
+    identity_of: Callable[[DType], bool | int | float] = field(compare=False)
+
+    def __call__(self, a: Operand, b: Operand) -> Expr:
+        return self.combine(as_expr(a), as_expr(b))
+
+    def identity(self, dtype: DType) -> Const:
+        """The neutral element, as a literal of `dtype`."""
+        return typed_const(self.identity_of(dtype), dtype)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+
+def _largest(dtype: DType) -> bool | int | float:
+    return float("inf") if dtype.is_float else True if dtype.is_bool else int(np.iinfo(dtype.numpy).max)
+
+
+def _smallest(dtype: DType) -> bool | int | float:
+    return float("-inf") if dtype.is_float else False if dtype.is_bool else int(np.iinfo(dtype.numpy).min)
+
+
+sum_ = Operator("sum", lambda a, b: binary("+", a, b), lambda dtype: 0)
+product = Operator("product", lambda a, b: binary("*", a, b), lambda dtype: 1)
+min_ = Operator("min", lambda a, b: binary("min", a, b), _largest)
+max_ = Operator("max", lambda a, b: binary("max", a, b), _smallest)
+logical_and = Operator("logical_and", lambda a, b: binary("&", a, b), lambda dtype: True if dtype.is_bool else -1)
+logical_or = Operator("logical_or", lambda a, b: binary("|", a, b), lambda dtype: 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Computation:
+    """A set of values ``name[iterators]``, each given by an expression over other values.
+
+    `domain` is the value set (an isl set over `iterators`, in the tuple `name`); where bounds are values it is an
+    over-approximation and `guards` are the exact conditions. A reduction has further iterators `over`, an
+    operator, and one term for each element of `points` (over ``iterators + over``, in the tuple `name`); for other
+    computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
+    """
+
+    name: str
+    dtype: DType
+    iterators: tuple[str, ...]
+    domain: isl.Set
+    points: isl.Set
+    expr: Expr
+    guards: tuple[Expr, ...] = ()
+    over: tuple[str, ...] = ()
+    op: Operator | None = None
+    ordered: bool = False
+    shape: tuple[Expr, ...] | None = None
+    location: Location | None = None
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.op is not None
+
+    @property
+    def point_iterators(self) -> tuple[str, ...]:
+        """The names of the dimensions of `points`."""
+        return self.iterators + self.over
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """Layer I of one function: everything that says what its outputs are.
+
+    `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
+    assumes). `outputs` names computations, in order.
+    """
+
+    name: str
+    isl_context: isl.Context
+    params: tuple[str, ...]
+    context: isl.Set
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    computations: Mapping[str, Computation] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+
+    @cached_property
+    def param_space(self) -> isl.Space:
+        """The parameter space, with all parameters in order."""
+        return isl.Space.create_from_names(self.isl_context, set=[], params=list(self.params)).params()
+
+    def frame(self, name: str | None, dims: tuple[str, ...] | list[str]) -> isl.Space:
+        """The space of the tuple ``name[dims]`` over all parameters."""
+        return sets.frame(self.isl_context, self.params, name, dims)
+
+    def source(self, name: str) -> Input | Computation:
+        """The input or computation called `name`; raises KeyError."""
+        return self.inputs[name] if name in self.inputs else self.computations[name]
+
+    def with_input(self, declared: Input) -> Algorithm:
+        """The algorithm with one more input."""
+        return replace(self, inputs={**self.inputs, declared.name: declared})
+
+    def with_computation(self, declared: Computation) -> Algorithm:
+        """The algorithm with one more computation."""
+        return replace(self, computations={**self.computations, declared.name: declared})
+
+    def with_outputs(self, names: tuple[str, ...]) -> Algorithm:
+        """The algorithm with other outputs."""
+        return replace(self, outputs=names)

@@ -1,0 +1,38 @@
+"""Walks over expressions: every traversal of the compiler is a short function on these two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+
+
+def walk(expression: Expr) -> Iterator[Expr]:
+    """Every node, operands before the node that uses them."""
+    for child in expression.children():
+        yield from walk(child)
+    yield expression
+
+
+def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """The tree with `change` applied to each node, top down; where it answers None the node's operands are rewritten."""
+    changed = change(expression)
+    if changed is not None:
+        return changed
+    children = expression.children()
+    if not children:
+        return expression
+    rebuilt = tuple(rewrite(child, change) for child in children)
+    if all(new is old for new, old in zip(rebuilt, children, strict=True)):
+        return expression
+    return expression.rebuilt(rebuilt)
+
+
+def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The tree with iterators replaced by expressions."""
+    return rewrite(expression, lambda e: values.get(e.name, e) if isinstance(e, Iter) else None)
+
+
+def accesses(expression: Expr) -> list[Access]:
+    """All accesses, in order of evaluation."""
+    return [node for node in walk(expression) if isinstance(node, Access)]

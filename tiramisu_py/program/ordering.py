@@ -1,0 +1,96 @@
+"""The order of statements: a graph of constraints, resolved to the static dimensions of the time map."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.statement import Statement
+
+
+@dataclass(frozen=True)
+class Order:
+    """`before` precedes `after` where their nests part; they share the loops up to `level` (None: none at all)."""
+
+    before: str
+    after: str
+    level: LoopId | None
+    command: str = ""
+
+
+def shared(a: Statement, b: Statement) -> int:
+    """How many outermost loops two statements share."""
+    count = 0
+    for x, y in zip(a.loops, b.loops, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+def static_positions(statements: Mapping[str, Statement], orders: Sequence[Order]) -> dict[str, tuple[int, ...]]:
+    """For each statement the static dimensions s0, s1, ..., sn of its time map (n loops give n + 1).
+
+    At each level the nests and statements are sorted topologically, ties by declaration. Raises `CommandError`
+    where the constraints contradict each other, naming the commands.
+    """
+    found: dict[str, list[int]] = {name: [] for name in statements}
+    _sort(list(statements.values()), 0, _parting(statements, orders), found)
+    return {name: tuple(position) for name, position in found.items()}
+
+
+def _parting(statements: Mapping[str, Statement], orders: Sequence[Order]) -> dict[int, list[Order]]:
+    by_depth: dict[int, list[Order]] = {}
+    for order in orders:
+        if order.before in statements and order.after in statements:
+            depth = shared(statements[order.before], statements[order.after])
+            by_depth.setdefault(depth, []).append(order)
+    return by_depth
+
+
+def _sort(
+    group: list[Statement], depth: int, orders: dict[int, list[Order]], found: dict[str, list[int]]
+) -> None:
+    """Number the children of one tree node (`group` shares its first `depth` loops), then go down."""
+    members: dict[object, list[Statement]] = {}
+    child_of: dict[str, object] = {}
+    for statement in group:
+        child: object = statement.loops[depth] if len(statement.loops) > depth else statement.name
+        members.setdefault(child, []).append(statement)
+        child_of[statement.name] = child
+    edges = [o for o in orders.get(depth, ()) if o.before in child_of and o.after in child_of]
+    for position, child in enumerate(_topological(list(members), child_of, edges)):
+        for statement in members[child]:
+            found[statement.name].append(position)
+        if len(members[child]) > 1 or len(members[child][0].loops) > depth:
+            _sort(members[child], depth + 1, orders, found)
+
+
+def _topological(children: list[object], child_of: Mapping[str, object], edges: Sequence[Order]) -> list[object]:
+    rank = {child: i for i, child in enumerate(children)}
+    successors: dict[object, set[object]] = {child: set() for child in children}
+    for edge in edges:
+        if child_of[edge.before] != child_of[edge.after]:
+            successors[child_of[edge.before]].add(child_of[edge.after])
+    waiting = {child: 0 for child in children}
+    for targets in successors.values():
+        for target in targets:
+            waiting[target] += 1
+    ready = [rank[child] for child in children if waiting[child] == 0]
+    heapq.heapify(ready)
+    result: list[object] = []
+    while ready:
+        child = children[heapq.heappop(ready)]
+        result.append(child)
+        for target in successors[child]:
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                heapq.heappush(ready, rank[target])
+    if len(result) < len(children):
+        stuck = {child for child in children if child not in result}
+        commands = [e.command for e in edges if child_of[e.before] in stuck and child_of[e.after] in stuck]
+        raise CommandError("the orders asked for form a cycle: " + "; ".join(dict.fromkeys(commands)))
+    return result

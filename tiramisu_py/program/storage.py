@@ -1,0 +1,52 @@
+"""Where values are kept: buffers, and the maps from values to their elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import islpy as isl
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.loops import LoopId
+
+
+class Memory(Enum):
+    """Kinds of memory. A register buffer has constant extents and is only indexed by constants once loops are unrolled."""
+
+    HOST = "host"
+    REGISTER = "register"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.
+
+    `scope` lists the loops of whose iterations each has its own copy; empty for one copy a call. `argument` says
+    that the caller passes the array.
+    """
+
+    name: str
+    extents: tuple[Expr, ...]
+    dtype: DType
+    memory: Memory = Memory.HOST
+    scope: tuple[LoopId, ...] = ()
+    argument: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """A place for the values of one source (a computation or an input).
+
+    `index` maps ``[scope coordinates..., value indices...]`` to the element of `buffer`; the place of a value is
+    the scope coordinates, the buffer and that element.
+    """
+
+    name: str
+    source: str
+    buffer: str
+    index: isl.MultiAff
