@@ -114,6 +114,13 @@ class Computation:
         return self.iterators + self.over
 
 
+def value_names(source: Input | Computation) -> tuple[str, ...]:
+    """Names for the value indices of a source: a computation's iterators, or d0, d1, ... for an input."""
+    if isinstance(source, Computation):
+        return source.iterators
+    return tuple(f"d{k}" for k in range(len(source.shape)))
+
+
 @dataclass(frozen=True, eq=False)
 class Algorithm:
     """Layer I of one function: everything that says what its outputs are.

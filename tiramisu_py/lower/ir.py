@@ -8,7 +8,7 @@ unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar oper
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Any, Union
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
@@ -26,6 +26,9 @@ class Load(Expr):
     indices: tuple[Expr, ...]
     dtype: DType
 
+    def key(self) -> tuple[Any, ...]:
+        return ("load", self.buffer, *(i.key() for i in self.indices))
+
     def children(self) -> tuple[Expr, ...]:
         return self.indices
 
@@ -40,6 +43,9 @@ class Scalar(Expr):
     name: str
     dtype: DType
 
+    def key(self) -> tuple[Any, ...]:
+        return ("scalar", self.name)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ramp(Expr):
@@ -49,11 +55,32 @@ class Ramp(Expr):
     lanes: int
     dtype: DType = field(default=int64)
 
+    def key(self) -> tuple[Any, ...]:
+        return ("ramp", self.lanes, self.base.key())
+
     def children(self) -> tuple[Expr, ...]:
         return (self.base,)
 
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Ramp(children[0], self.lanes, self.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lane(Expr):
+    """One lane of a vector variable."""
+
+    vector: Expr
+    lane: Expr
+    dtype: DType
+
+    def key(self) -> tuple[Any, ...]:
+        return ("lane", self.vector.key(), self.lane.key())
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.vector, self.lane)
+
+    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
+        return Lane(*children, self.dtype)
 
 
 # -- statements
@@ -117,6 +144,25 @@ class Let:
 
 
 @dataclass(frozen=True, eq=False)
+class Declare:
+    """``dtype variable = value``, visible in `body`, where `Assign` changes it. With `lanes` > 1 it is a vector."""
+
+    variable: str
+    value: Expr
+    body: Node
+    lanes: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Assign:
+    """``variable = value``, of a variable of `Declare`. `statement` names its origin."""
+
+    variable: str
+    value: Expr
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
 class Store:
     """``buffer[indices] = value``; with lanes, to as many elements at once. `statement` names its origin.
 
@@ -133,7 +179,8 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Allocate:
-    """A buffer that exists during `body`. `lanes` > 1: each element is a vector. In a register: named variables.
+    """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
+    In a register: named variables.
 
     `zero`: elements start as 0.
     """
@@ -146,7 +193,7 @@ class Allocate:
     lanes: int = 1
 
 
-Node = Union[Block, Comment, For, If, Let, Store, Allocate]
+Node = Union[Block, Comment, For, If, Let, Declare, Assign, Store, Allocate]
 
 # -- the function
 
@@ -180,6 +227,7 @@ class LoopFunction:
     """A generated function: parameters (int64), then the arguments in order, then the body.
 
     `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
+    `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs.
     """
 
     name: str
@@ -189,3 +237,4 @@ class LoopFunction:
     body: Node
     externs: tuple[ExternFunction, ...] = ()
     documentation: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()

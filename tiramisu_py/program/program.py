@@ -10,10 +10,10 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Location
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, value_names
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order, static_positions
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
 
 
@@ -164,6 +164,11 @@ class Program:
 
     def value_of(self, statement: Statement) -> isl.MultiAff:
         """``instance -> value indices`` of the source whose values the statement stores."""
+        return sets.prefix(statement.point, len(value_names(self.algorithm.source(statement.source))))
+
+    def point_names(self, statement: Statement) -> tuple[str, ...]:
+        """The names that a statement's body uses for the dimensions of its point."""
         source = self.algorithm.source(statement.source)
-        rank = len(source.iterators) if hasattr(source, "iterators") else len(source.shape or ())
-        return sets.prefix(statement.point, rank)
+        if isinstance(source, Computation) and statement.role is Role.UPDATE:
+            return source.point_iterators
+        return value_names(source)

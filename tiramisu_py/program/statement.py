@@ -41,7 +41,7 @@ class Statement:
 
     `source` is the computation (or the input, for a COPY) whose values are stored in the storage `target`. `sources`
     says from which storage the values of a source are loaded, where that is not the storage of the source's name.
-    `guards` are conditions on the point that are not affine.
+    `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Statement:
     target: str
     sources: Mapping[str, str] = field(default_factory=dict)
     guards: tuple[Expr, ...] = ()
+    part_of: tuple[str, ...] = ()
 
     @cached_property
     def frame(self) -> isl.Space:

@@ -7,8 +7,10 @@ from enum import Enum
 
 import islpy as isl
 
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.expressions import Const, Expr, as_expr
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.types import DType, as_dtype
+from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import LoopId
 
 
@@ -26,7 +28,7 @@ class Memory(Enum):
 class Buffer:
     """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.
 
-    `scope` lists the loops of whose iterations each has its own copy; empty for one copy a call. `argument` says
+    ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its own copy; empty for one copy a call. `argument` says
     that the caller passes the array.
     """
 
@@ -36,6 +38,19 @@ class Buffer:
     memory: Memory = Memory.HOST
     scope: tuple[LoopId, ...] = ()
     argument: bool = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "a buffer")
+        if isinstance(self.extents, int | Expr | str):
+            raise DeclarationError(f"the extents of buffer {self.name} are a list, not {self.extents!r}")
+        extents = tuple(as_expr(extent) for extent in self.extents)
+        for extent in extents:
+            if not extent.dtype.is_integer:
+                raise DeclarationError(f"the extent {extent} of buffer {self.name} is not an integer")
+            if isinstance(extent, Const) and extent.value < 0:
+                raise DeclarationError(f"the extent {extent} of buffer {self.name} is negative")
+        object.__setattr__(self, "extents", extents)
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,5 @@
+"""What people look at: pseudocode."""
+
+from tiramisu_py.view.pseudocode import pseudocode
+
+__all__ = ["pseudocode"]

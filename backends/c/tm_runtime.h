@@ -1,0 +1,331 @@
+/* What the generated sources share: arithmetic as NumPy defines it, explicit vectors, temporaries, argument checks.
+ *
+ * Written for GCC and Clang. Compile with -fwrapv and -ffp-contract=off: integers wrap, floats round after each step.
+ */
+#ifndef TM_RUNTIME_H
+#define TM_RUNTIME_H
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas" /* without OpenMP, one thread does everything */
+#endif
+/* A type may make a comparison constant (x >= 0 of an unsigned x); vectors never cross a call that is not inlined. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wpsabi"
+#ifndef __clang__
+/* Every element is written before it is read (this is proven), but the compiler cannot see that in loops. */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#define TM_INLINE static inline __attribute__((always_inline, unused))
+
+/* -- the 16-bit floats are stored as bits; arithmetic is done in float, and rounded after each step */
+
+#ifndef TM_FLOAT16_TYPES
+#define TM_FLOAT16_TYPES
+typedef uint16_t tm_float16;
+typedef uint16_t tm_bfloat16;
+#endif
+
+TM_INLINE float tm_from_float16(tm_float16 half) {
+  const uint32_t sign = (uint32_t)(half >> 15) << 31, exponent = (half >> 10) & 31, mantissa = half & 1023;
+  uint32_t bits;
+  float value;
+  if (exponent == 0) {
+    value = (float)mantissa * 0x1p-24f;
+    memcpy(&bits, &value, sizeof bits);
+  } else {
+    bits = (exponent == 31 ? 0xffu : exponent + 112) << 23 | mantissa << 13;
+  }
+  bits |= sign;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+TM_INLINE tm_float16 tm_to_float16(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  const uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
+  const double size = fabs(value);
+  bits &= ~(UINT64_C(1) << 63);
+  if (size != size) return sign | 0x7e00;
+  if (size >= 65520.0) return sign | 0x7c00;
+  if (size < 0x1p-14) return sign | (uint16_t)((size * 0x1p24 + 0x1p52) - 0x1p52); /* rounds to an integer */
+  bits += (UINT64_C(1) << 41) - 1 + (bits >> 42 & 1);
+  return sign | (uint16_t)((bits >> 42) - ((uint64_t)(1023 - 15) << 10));
+}
+
+TM_INLINE float tm_from_bfloat16(tm_bfloat16 brain) {
+  const uint32_t bits = (uint32_t)brain << 16;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+TM_INLINE tm_bfloat16 tm_to_bfloat16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (value != value) return (tm_bfloat16)((bits >> 16 & 0x8000) | 0x7fc0);
+  return (tm_bfloat16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* -- integers: division rounds down, by 0 gives 0; shifts by too much empty the word */
+
+#define TM_UNSIGNED(T, name)                                                                                      \
+  TM_INLINE T tm_floor_div_##name(T a, T b) { return b == 0 ? 0 : (T)(a / b); }                                   \
+  TM_INLINE T tm_mod_##name(T a, T b) { return b == 0 ? 0 : (T)(a % b); }                                         \
+  TM_INLINE T tm_shift_left_##name(T a, T b) { return b < 8 * sizeof(T) ? (T)((uint64_t)a << b) : 0; }            \
+  TM_INLINE T tm_shift_right_##name(T a, T b) { return b < 8 * sizeof(T) ? (T)(a >> b) : 0; }                     \
+  TM_INLINE T tm_pow_##name(T a, T b) {                                                                           \
+    T power = 1;                                                                                                  \
+    for (; b != 0; b = (T)(b >> 1), a = (T)((uint64_t)a * a))                                                     \
+      if (b & 1) power = (T)((uint64_t)power * a);                                                                \
+    return power;                                                                                                 \
+  }
+
+#define TM_SIGNED(T, U, name)                                                                                     \
+  TM_INLINE T tm_floor_div_##name(T a, T b) {                                                                     \
+    if (b == 0) return 0;                                                                                         \
+    if (b == -1) return (T)(0 - (U)a);                                                                            \
+    return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                                       \
+  }                                                                                                               \
+  TM_INLINE T tm_mod_##name(T a, T b) {                                                                           \
+    if (b == 0 || b == -1) return 0;                                                                              \
+    const T rest = (T)(a % b);                                                                                    \
+    return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest;                                             \
+  }                                                                                                               \
+  TM_INLINE T tm_shift_left_##name(T a, T b) { return (U)b < 8 * sizeof(T) ? (T)((uint64_t)a << b) : 0; }         \
+  TM_INLINE T tm_shift_right_##name(T a, T b) { return (T)(a >> ((U)b < 8 * sizeof(T) ? b : (T)(8 * sizeof(T) - 1))); } \
+  TM_INLINE T tm_pow_##name(T a, T b) {                                                                           \
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (T)(b & 1 ? -1 : 1) : 0;                                             \
+    T power = 1;                                                                                                  \
+    for (; b != 0; b = (T)(b >> 1), a = (T)((uint64_t)a * (uint64_t)a))                                           \
+      if (b & 1) power = (T)((uint64_t)power * (uint64_t)a);                                                      \
+    return power;                                                                                                 \
+  }                                                                                                               \
+  TM_INLINE T tm_abs_##name(T a) { return a < 0 ? (T)(0 - (U)a) : a; }
+
+TM_UNSIGNED(uint8_t, uint8)
+TM_UNSIGNED(uint16_t, uint16)
+TM_UNSIGNED(uint32_t, uint32)
+TM_UNSIGNED(uint64_t, uint64)
+TM_SIGNED(int8_t, uint8_t, int8)
+TM_SIGNED(int16_t, uint16_t, int16)
+TM_SIGNED(int32_t, uint32_t, int32)
+TM_SIGNED(int64_t, uint64_t, int64)
+
+/* -- minimum and maximum: of floats, a NaN wins; of equal operands, the second */
+
+#define TM_ORDER(T, name)                                                  \
+  TM_INLINE T tm_min_##name(T a, T b) { return a < b ? a : b; }            \
+  TM_INLINE T tm_max_##name(T a, T b) { return a > b ? a : b; }
+
+#define TM_ORDER_FLOAT(T, name)                                            \
+  TM_INLINE T tm_min_##name(T a, T b) { return a < b || a != a ? a : b; }  \
+  TM_INLINE T tm_max_##name(T a, T b) { return a > b || a != a ? a : b; }
+
+TM_ORDER(int8_t, int8)
+TM_ORDER(int16_t, int16)
+TM_ORDER(int32_t, int32)
+TM_ORDER(int64_t, int64)
+TM_ORDER(uint8_t, uint8)
+TM_ORDER(uint16_t, uint16)
+TM_ORDER(uint32_t, uint32)
+TM_ORDER(uint64_t, uint64)
+TM_ORDER_FLOAT(float, float32)
+TM_ORDER_FLOAT(double, float64)
+
+/* -- floats: division that rounds down, and its remainder, which has the sign of the divisor */
+
+#define TM_FLOAT(T, name, suffix)                                                                  \
+  TM_INLINE T tm_mod_##name(T a, T b) {                                                            \
+    T rest = fmod##suffix(a, b);                                                                   \
+    if (b == 0) return rest;                                                                       \
+    if (rest == 0) return copysign##suffix(0, b);                                                  \
+    return (b < 0) != (rest < 0) ? rest + b : rest;                                                \
+  }                                                                                                \
+  TM_INLINE T tm_floor_div_##name(T a, T b) {                                                      \
+    if (b == 0) return a / b;                                                                      \
+    const T rest = fmod##suffix(a, b);                                                             \
+    T quotient = (a - rest) / b;                                                                   \
+    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;                                         \
+    if (quotient == 0) return copysign##suffix(0, a / b);                                          \
+    const T whole = floor##suffix(quotient);                                                       \
+    return quotient - whole > (T)0.5 ? whole + 1 : whole;                                          \
+  }
+
+TM_FLOAT(float, float32, f)
+TM_FLOAT(double, float64, )
+
+/* -- floats to integers, for every value: out of range (and NaN) as x86 converts */
+
+TM_INLINE int32_t tm_to_int32(double value) {
+  return value > -2147483649.0 && value < 2147483648.0 ? (int32_t)value : INT32_MIN;
+}
+TM_INLINE int64_t tm_to_int64(double value) {
+  return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
+}
+TM_INLINE int8_t tm_to_int8(double value) { return (int8_t)tm_to_int32(value); }
+TM_INLINE int16_t tm_to_int16(double value) { return (int16_t)tm_to_int32(value); }
+TM_INLINE uint8_t tm_to_uint8(double value) { return (uint8_t)tm_to_int32(value); }
+TM_INLINE uint16_t tm_to_uint16(double value) { return (uint16_t)tm_to_int32(value); }
+TM_INLINE uint32_t tm_to_uint32(double value) { return (uint32_t)tm_to_int64(value); }
+TM_INLINE uint64_t tm_to_uint64(double value) {
+  if (value >= 0x1p63) return (uint64_t)tm_to_int64(value - 0x1p63) ^ (UINT64_C(1) << 63);
+  return (uint64_t)tm_to_int64(value);
+}
+
+/* -- vectors: TM_VECTOR(float, float32x16, int32x16, 16) makes a type of 16 lanes and what loads, stores and spreads it.
+ * The mask of a comparison has lanes of 0 and -1. Vectors are arguments of macros only: no calling convention is needed. */
+
+#define TM_VECTOR(T, name, n)                                                                                     \
+  typedef T name __attribute__((vector_size(n * sizeof(T))));                                                     \
+  typedef T name##_memory __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));             \
+  TM_INLINE name load_##name(const void *place) { return *(const name##_memory *)place; }
+
+#define TM_STORE(V, place, value) (*(V##_memory *)(place) = (value))
+
+/* One scalar in every lane (x - 0 is x for every float, -0.0 and NaN included). */
+#define TM_ALL(V, x) ((x) - (V){0})
+
+/* The value of `expression` for each `lane`, evaluated lane by lane. */
+#define TM_LANES(V, n, expression)                                \
+  __extension__({                                                 \
+    V tm_result;                                                  \
+    for (int lane = 0; lane < (n); lane++) tm_result[lane] = (expression); \
+    tm_result;                                                    \
+  })
+
+/* Every `stride`-th element from `place`; the elements of `place` at the indices in vector `index`. */
+#define TM_STRIDED(V, n, place, stride)                           \
+  __extension__({                                                 \
+    const __auto_type tm_place = (place);                         \
+    const int64_t tm_stride = (stride);                           \
+    V tm_result;                                                  \
+    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = tm_place[tm_lane * tm_stride]; \
+    tm_result;                                                    \
+  })
+#define TM_GATHER(V, n, place, index)                             \
+  __extension__({                                                 \
+    const __auto_type tm_place = (place);                         \
+    const __auto_type tm_index = (index);                         \
+    V tm_result;                                                  \
+    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = tm_place[tm_index[tm_lane]]; \
+    tm_result;                                                    \
+  })
+#define TM_STORE_STRIDED(V, n, place, stride, value)              \
+  do {                                                            \
+    const __auto_type tm_place = (place);                         \
+    const int64_t tm_stride = (stride);                           \
+    const V tm_value = (value);                                   \
+    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_place[tm_lane * tm_stride] = tm_value[tm_lane]; \
+  } while (0)
+#define TM_SCATTER(V, n, place, index, value)                     \
+  do {                                                            \
+    const __auto_type tm_place = (place);                         \
+    const __auto_type tm_index = (index);                         \
+    const V tm_value = (value);                                   \
+    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_place[tm_index[tm_lane]] = tm_value[tm_lane]; \
+  } while (0)
+
+/* A function applied to each lane. */
+#define TM_MAP(V, n, function, a)                                 \
+  __extension__({                                                 \
+    const __auto_type tm_a = (a);                                 \
+    V tm_result;                                                  \
+    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = function(tm_a[tm_lane]); \
+    tm_result;                                                    \
+  })
+#define TM_MAP_2(V, n, function, a, b)                            \
+  __extension__({                                                 \
+    const __auto_type tm_a = (a);                                 \
+    const __auto_type tm_b = (b);                                 \
+    V tm_result;                                                  \
+    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = function(tm_a[tm_lane], tm_b[tm_lane]); \
+    tm_result;                                                    \
+  })
+
+/* The lanes of `yes` where the mask is -1, of `no` where it is 0. M is the type of the mask. */
+#define TM_SELECT(V, M, mask, yes, no)                            \
+  __extension__({                                                 \
+    const M tm_mask = (mask);                                     \
+    (V)((tm_mask & (M)(yes)) | (~tm_mask & (M)(no)));             \
+  })
+#define TM_MIN(V, M, a, b)                                        \
+  __extension__({                                                 \
+    const V tm_a = (a), tm_b = (b);                               \
+    TM_SELECT(V, M, (tm_a < tm_b) | (tm_a != tm_a), tm_a, tm_b);  \
+  })
+#define TM_MAX(V, M, a, b)                                        \
+  __extension__({                                                 \
+    const V tm_a = (a), tm_b = (b);                               \
+    TM_SELECT(V, M, (tm_a > tm_b) | (tm_a != tm_a), tm_a, tm_b);  \
+  })
+
+#define TM_RAMP_2 0, 1
+#define TM_RAMP_4 TM_RAMP_2, 2, 3
+#define TM_RAMP_8 TM_RAMP_4, 4, 5, 6, 7
+#define TM_RAMP_16 TM_RAMP_8, 8, 9, 10, 11, 12, 13, 14, 15
+#define TM_RAMP_32 TM_RAMP_16, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+#define TM_RAMP_64 \
+  TM_RAMP_32, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, \
+  58, 59, 60, 61, 62, 63
+
+/* -- sizes, temporaries and arguments */
+
+/* The number of bytes of an array; 0 where an extent is not positive, -1 where the number does not fit. */
+TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {
+  int64_t bytes = element;
+  for (int d = 0; d < rank; d++)
+    if (extents[d] <= 0) return 0;
+  for (int d = 0; d < rank; d++)
+    if (__builtin_mul_overflow(bytes, extents[d], &bytes)) return -1;
+  return bytes;
+}
+#define TM_BYTES(T, ...) \
+  tm_bytes(sizeof(T), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+
+TM_INLINE bool tm_overlap(const void *a, int64_t bytes_a, const void *b, int64_t bytes_b) {
+  const uintptr_t from_a = (uintptr_t)a, from_b = (uintptr_t)b;
+  return bytes_a > 0 && bytes_b > 0 && from_a < from_b + (uintptr_t)bytes_b && from_b < from_a + (uintptr_t)bytes_a;
+}
+
+/* Memory on a cache line of its own; NULL where there is none. TM_TEMPORARY pointers free theirs on leaving the scope. */
+TM_INLINE void *tm_allocate(int64_t bytes) {
+  if (bytes < 0 || bytes > INT64_MAX - 64) return NULL;
+  return aligned_alloc(64, bytes == 0 ? 64 : (size_t)((bytes + 63) / 64 * 64));
+}
+static inline __attribute__((unused)) void tm_release(void *pointer) {
+  void *memory;
+  memcpy(&memory, pointer, sizeof memory);
+  free(memory);
+}
+#define TM_TEMPORARY __attribute__((cleanup(tm_release)))
+#define TM_LOCAL __attribute__((aligned(64)))
+
+TM_INLINE int tm_threads(void) {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+TM_INLINE int tm_thread(void) {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+#endif

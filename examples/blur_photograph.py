@@ -1,0 +1,144 @@
+"""Blur a photograph: the algorithm, its schedule, the proof, the library, and three pictures.
+
+    python examples/blur_photograph.py [--out FOLDER] [--radius 6] [--picture FILE]
+
+Writes before.png, after.png and before_and_after.png, and prints what was checked and what it cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import operator
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import tiramisu_py as tm
+
+PICTURE = Path(__file__).resolve().parent / "pictures" / "grace_hopper.jpg"
+
+
+def mean(values: Iterable[Any]) -> Any:
+    """The mean of some values, added from left to right: of expressions an expression, of arrays an array."""
+    listed = list(values)
+    return functools.reduce(operator.add, listed) / len(listed)
+
+
+def box_blur(radius: int) -> tm.Function:
+    """A box blur of three planes in two stages, across and down, and its schedule for CPU cores."""
+    side = 2 * radius + 1
+    R, C = tm.params("R C")
+    k, r, c, r0, c0, r1, c1 = tm.iters("k r c r0 c0 r1 c1")
+    blur = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
+    image = blur.input("image", tm.float32, [3, R + side - 1, C + side - 1])
+    across = blur.computation("across", {k: 3, r: R + side - 1, c: C}, mean(image[k, r, c + d] for d in range(side)))
+    down = blur.computation("down", {k: 3, r: R, c: C}, mean(across[k, r + d, c] for d in range(side)))
+    blur.outputs(down)
+
+    down.tile(r, c, 64, 256, r0, c0, r1, c1)
+    down.parallelize(r0)
+    down.vectorize(c1, 16)
+    across.compute_at(down, c0)
+    across.vectorize(c, 16)
+    return blur
+
+
+def box_blur_numpy(image: np.ndarray, radius: int) -> np.ndarray:
+    """The same blur by whole-array operations: slices that are added."""
+    rows, columns = image.shape[1] - 2 * radius, image.shape[2] - 2 * radius
+    across = mean(image[:, :, d : d + columns] for d in range(2 * radius + 1))
+    return mean(across[:, d : d + rows] for d in range(2 * radius + 1))
+
+
+def timed(action: Callable[[], Any], rounds: int = 1) -> tuple[Any, float]:
+    """The result of an action and its least time in seconds over some rounds."""
+    best, result = float("inf"), None
+    for _ in range(rounds):
+        start = time.perf_counter()
+        result = action()
+        best = min(best, time.perf_counter() - start)
+    return result, best
+
+
+def planes(picture: Image.Image, border: int) -> np.ndarray:
+    """The three colours of a picture as float32 planes, the edge repeated `border` pixels outwards."""
+    colours = np.asarray(picture.convert("RGB"), dtype=np.float32).transpose(2, 0, 1)
+    return np.ascontiguousarray(np.pad(colours, ((0, 0), (border, border), (border, border)), mode="edge"))
+
+
+def picture_of(colours: np.ndarray) -> Image.Image:
+    """Three planes of 0 to 255 as a picture."""
+    return Image.fromarray(np.rint(colours).clip(0, 255).astype(np.uint8).transpose(1, 2, 0).copy())
+
+
+def side_by_side(left: Image.Image, right: Image.Image, gap: int = 12) -> Image.Image:
+    """Two pictures of one height beside each other."""
+    sheet = Image.new("RGB", (left.width + gap + right.width, left.height), "white")
+    sheet.paste(left, (0, 0))
+    sheet.paste(right, (left.width + gap, 0))
+    return sheet
+
+
+def table(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print two columns under a title."""
+    listed = list(rows)
+    width = max(len(name) for name, _ in listed)
+    print(f"\n{title}")
+    for name, value in listed:
+        print(f"  {name:<{width}}  {value}")
+
+
+def milliseconds(seconds: float) -> str:
+    """A time for the table."""
+    return f"{seconds * 1e3:9.3f} ms"
+
+
+def main() -> None:
+    """Blur, check, time, write."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, default=Path("out"), help="folder of the pictures (default: out)")
+    options.add_argument("--radius", type=int, default=6, help="each pixel becomes the mean of 2 * radius + 1 squared")
+    options.add_argument("--picture", type=Path, default=PICTURE, help="the photograph")
+    given = options.parse_args()
+
+    picture = Image.open(given.picture).convert("RGB")
+    image = planes(picture, given.radius)
+    print(f"{given.picture.name}: {picture.width} x {picture.height}, radius {given.radius}")
+
+    blur, scheduling = timed(lambda: box_blur(given.radius))
+    report, checking = timed(blur.check)
+    kernel, compiling = timed(blur.compile)
+    blurred = np.empty((3, picture.height, picture.width), dtype=np.float32)
+    _, running = timed(lambda: kernel(image, down=blurred), rounds=30)
+    by_slices, with_numpy = timed(lambda: box_blur_numpy(image, given.radius), rounds=3)
+    elsewhere = np.empty_like(blurred)
+    _, copying = timed(lambda: np.copyto(elsewhere, blurred), rounds=30)
+
+    checks = {
+        "the schedule is legal": report.ok,
+        "equal to evaluate(), bit for bit": np.array_equal(blurred, blur.evaluate(image=image)),
+        "equal to NumPy, bit for bit": np.array_equal(blurred, by_slices),
+    }
+    table("checks", ((name, "yes" if right else "NO") for name, right in checks.items()))
+    times = [("schedule", scheduling), ("check", checking), ("compile", compiling), ("run", running)]
+    times += [("NumPy", with_numpy), ("a copy of the picture", copying)]
+    table("times", ((name, milliseconds(seconds)) for name, seconds in times))
+
+    given.out.mkdir(parents=True, exist_ok=True)
+    after = picture_of(blurred)
+    pictures = {"before": picture, "after": after, "before_and_after": side_by_side(picture, after)}
+    for name, content in pictures.items():
+        content.save(given.out / f"{name}.png")
+    table("pictures", ((name, str(given.out / f"{name}.png")) for name in pictures))
+    if not all(checks.values()):
+        raise SystemExit("a check failed")
+    print(f"\nright: {sum(checks.values())} of {len(checks)} checks, {with_numpy / running:.0f} times as fast as NumPy")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Tables of results: printed, and saved as Markdown with the machine that they hold for."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent.parent.parent / "docs" / "results"
+Row = Sequence[str]
+
+
+def table(header: Row, rows: Sequence[Row]) -> str:
+    """A Markdown table with aligned columns: the first to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+
+    def line(row: Row) -> str:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        return f"| {' | '.join(cells)} |"
+
+    rule = [f":{'-' * (widths[0] - 1)}", *(f"{'-' * (width - 1)}:" for width in widths[1:])]
+    return "\n".join([line(header), f"| {' | '.join(rule)} |", *map(line, rows)])
+
+
+def machine() -> str:
+    """One line about this machine: processor, cores, compiler."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        "unknown processor",
+    )
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return f"{model}, {os.cpu_count()} cores; {compiler}"
+
+
+def report(name: str, title: str, text: str, save: bool) -> None:
+    """Print a page of results, and write it to ``docs/results/name.md`` if it is to be kept."""
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    page = f"# {title}\n\nMeasured with `scripts/bench {name} --save`, {today}, on {machine()}.\n\n{text}\n"
+    print(page)
+    if save:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / f"{name}.md").write_text(page)
+        print(f"saved: {RESULTS / name}.md")

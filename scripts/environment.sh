@@ -1,0 +1,83 @@
+# Sourced by the other scripts: the checkout's own virtual environment, and steps that show their progress.
+#
+#   environment EXTRA...   makes .venv with the package (editable) and the extras named, if it is not there yet
+#   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv="$root/.venv"
+cd "$root" || exit 1
+
+# Caches go to the home directory, or into .venv where there is none that can be written.
+if [ -z "${HOME:-}" ] || [ ! -d "$HOME" ] || [ ! -w "$HOME" ]; then
+    export HOME="$venv/home"
+fi
+unset PYTHONPATH PYTHONHOME
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
+
+steps=0
+
+step() {
+    local name=$1 start end status=0
+    shift
+    steps=$((steps + 1))
+    printf '[%d] %s\n' "$steps" "$name"
+    start=$(date +%s%N)
+    "$@" || status=$?
+    end=$(date +%s%N)
+    printf '[%d] %s: %s in %d.%01d s\n' "$steps" "$name" "$([ "$status" = 0 ] && echo done || echo FAILED)" \
+        $(((end - start) / 1000000000)) $(((end - start) / 100000000 % 10))
+    return "$status"
+}
+
+environment() {
+    local python stamp
+    python=$(newest_python) || return 1
+    need_compiler || return 1
+    stamp="$venv/installed-$(fingerprint "$python" "$@")"
+    if [ -e "$stamp" ] && "$venv/bin/python" -c 'import tiramisu_py' 2>/dev/null; then
+        return 0
+    fi
+    mkdir -p "$venv" "$HOME"
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 ||
+        step "virtual environment with $("$python" --version)" make_venv "$python" || return 1
+    step "install tiramisu_py with its extras: $*" install_package "$@" || return 1
+    : >"$stamp"
+}
+
+# What the environment depends on: this interpreter, these extras, pyproject.toml.
+fingerprint() {
+    { printf '%s\n' "$@" "$root"; "$1" --version; cat "$root/pyproject.toml"; } | sha256sum | cut -c1-16
+}
+
+newest_python() {
+    local candidate
+    for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    echo "tiramisu_py needs Python 3.11 or newer, and found none (PYTHON=... names one): apt-get install python3-venv" >&2
+    return 1
+}
+
+need_compiler() {
+    command -v "${CC:-gcc}" >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && return 0
+    echo "tiramisu_py needs a C compiler, and found neither gcc nor clang: apt-get install gcc libc6-dev make" >&2
+    return 1
+}
+
+# Debian ships venv without pip unless python3-venv is installed: then the system's pip installs one, if there is any.
+make_venv() {
+    "$1" -m venv "$venv" >/dev/null 2>&1 && return 0
+    "$1" -m venv --without-pip "$venv" >/dev/null 2>&1 &&
+        "$1" -m pip --python "$venv/bin/python" install --quiet pip 2>/dev/null && return 0
+    echo "$1 cannot make a virtual environment with pip: apt-get install python3-venv" >&2
+    return 1
+}
+
+install_package() {
+    local extras
+    extras=$(IFS=,; echo "$*")
+    "$venv/bin/python" -m pip install --quiet --editable "$root[$extras]"
+}

@@ -1,0 +1,194 @@
+"""The judge of schedules: runs the executions of a program one by one, and sees which value is where.
+
+It shares nothing with the proof but the definition of a program. Contents of places are names of values, or partial
+results: the multiset of the terms that are in them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oracle.events import Event, Execution, Misplaced, Place, linear, parted
+from oracle.plain import Point, points
+from oracle.values import Named, Values
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+
+#: A partial result of a reduction: the value it is for, and how often each term is in it.
+Partial = tuple[Named, frozenset[tuple[Point, int]]]
+Content = Named | Partial
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that goes wrong, of one of the kinds of refusal."""
+
+    kind: str
+    text: str
+
+
+def judge(program: Program, params: Mapping[str, int], tries: int = 0, seed: int = 0) -> list[Failure]:
+    """Everything that goes wrong at these parameters; `tries` more runs in orders that concurrent loops allow."""
+    values = Values(program.algorithm, params)
+    faults = values.faults()
+    if faults:
+        return [Failure(kind, "the algorithm itself") for kind in sorted(faults)]
+    execution = Execution(program, params, values)
+    try:
+        events = execution.events()
+        exits = _exits(execution)
+    except Misplaced as error:
+        return [Failure("reach", str(error))]
+    found = [*_outside(execution, events, exits), *_races(events)]
+    choice = random.Random(seed)
+    for order in [None] + [choice] * tries:
+        found += Run(execution, exits).failures(linear(events, order))
+    return found
+
+
+def kinds(failures: Iterable[Failure]) -> frozenset[str]:
+    """The kinds of some failures."""
+    return frozenset(failure.kind for failure in failures)
+
+
+def _exits(execution: Execution) -> list[tuple[Place, Named]]:
+    """What the caller reads in the end, and where."""
+    outputs = execution.program.algorithm.outputs
+    return [
+        (execution.outside_any_loop(name, index), (name, index))
+        for name in outputs
+        for index in sorted(execution.values.exist[name])
+    ]
+
+
+def _outside(execution: Execution, events: Sequence[Event], exits: Sequence[tuple[Place, Named]]) -> list[Failure]:
+    """Accesses outside buffers, and reads of values that do not exist."""
+    found = []
+    for event in events:
+        for place, value in (*event.reads, (event.target, event.value)):
+            if not execution.inside(place):
+                found.append(Failure("bounds", f"{event} touches {place}, outside its buffer"))
+            if not execution.values.has(value):
+                found.append(Failure("bounds", f"{event} names {value}, which does not exist"))
+    return found + [
+        Failure("bounds", f"the output {value} is kept at {place}, outside its buffer")
+        for place, value in exits
+        if not execution.inside(place)
+    ]
+
+
+def _races(events: Sequence[Event]) -> list[Failure]:
+    """Conflicting accesses that nothing orders; updates of one reduction may conflict under a `combine`."""
+    touched: dict[Place, list[tuple[Event, bool]]] = {}
+    for event in events:
+        for place in {place for place, _ in event.reads}:
+            touched.setdefault(place, []).append((event, False))
+        touched.setdefault(event.target, []).append((event, True))
+    found = []
+    for place, accesses in touched.items():
+        for position, (a, writes) in enumerate(accesses):
+            for b, too in accesses[:position]:
+                if a is not b and (writes or too) and _race(a, b, writes and too):
+                    found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
+    return found
+
+
+def _race(a: Event, b: Event, both_write: bool) -> bool:
+    ordered, loop = parted(a, b)
+    if ordered:
+        return False
+    combined = loop is not None and loop.tag is not None and getattr(loop.tag, "combine", None) is not None
+    return not (combined and both_write and a.role is b.role is Role.UPDATE and a.value == b.value)
+
+
+@dataclass
+class Run:
+    """One run of the events in a given order."""
+
+    execution: Execution
+    exits: Sequence[tuple[Place, Named]]
+    held: dict[Place, Content] = field(default_factory=dict)
+    ever: dict[Place, set[Content]] = field(default_factory=dict)
+    found: list[Failure] = field(default_factory=list)
+
+    def failures(self, order: Sequence[Event]) -> list[Failure]:
+        """Enter, run the events, leave."""
+        before = self._enter()
+        for event in order:
+            for place, value in event.reads:
+                self._check(place, value, str(event))
+            self._write(event.target, self._stored(event))
+        for place, value in self.exits:
+            self._check(place, value, "the caller")
+        for place, content in before.items():
+            if self.held[place] != content and place[0] not in self._output_buffers():
+                self.found.append(Failure("overwritten", f"the caller's {place} has been changed"))
+        return self.found
+
+    def _enter(self) -> dict[Place, Content]:
+        program, values = self.execution.program, self.execution.values
+        for source in program.algorithm.inputs.values():
+            if source.scalar:
+                continue
+            for index in _box(values.shape(source)):
+                self._write(self.execution.outside_any_loop(source.name, index), (source.name, index))
+        return dict(self.held)
+
+    def _output_buffers(self) -> set[str]:
+        program = self.execution.program
+        return {program.storages[name].buffer for name in program.algorithm.outputs}
+
+    def _write(self, place: Place, content: Content) -> None:
+        self.held[place] = content
+        self.ever.setdefault(place, set()).add(content)
+
+    def _complete(self, value: Named) -> Content:
+        """What a place holds when it holds the value."""
+        computations = self.execution.program.algorithm.computations
+        if value[0] in computations and computations[value[0]].is_reduction:
+            return value, frozenset((term, 1) for term in self.execution.values.terms.get(value, ()))
+        return value
+
+    def _check(self, place: Place, value: Named, reader: str) -> None:
+        held, wanted = self.held.get(place), self._complete(value)
+        if held == wanted:
+            return
+        if held is not None and held[0] == value:
+            kind = "reduction"
+        elif wanted in self.ever.get(place, ()):
+            kind = "overwritten"
+        else:
+            kind = "order"
+        self.found.append(Failure(kind, f"{reader} wants {value} at {place}, which holds {held}"))
+
+    def _stored(self, event: Event) -> Content:
+        if event.role is Role.INIT:
+            return event.value, frozenset()
+        if event.role is not Role.UPDATE:
+            return self._complete(event.value)
+        held = self.held.get(event.target)
+        if held is None or held[0] != event.value:
+            kind = "reduction" if held is None else "overwritten"
+            self.found.append(Failure(kind, f"{event} wants a partial result at {event.target}, which holds {held}"))
+            return event.value, frozenset({(event.point, 1)})
+        terms = Counter(dict(held[1]))
+        terms[event.point] += 1
+        return event.value, frozenset(terms.items())
+
+
+def _box(extents: Point) -> list[Point]:
+    found: list[Point] = [()]
+    for extent in extents:
+        found = [(*index, i) for index in found for i in range(extent)]
+    return found
+
+
+def sizes(program: Program, most: int) -> list[dict[str, int]]:
+    """All parameter values from 0 to `most` for which the function is defined."""
+    names = program.algorithm.params
+    context = program.context.params().from_params()
+    choices = (dict(zip(names, choice, strict=True)) for choice in _box((most + 1,) * len(names)))
+    return [params for params in choices if points(context, params)]

@@ -1,0 +1,208 @@
+"""Random programs: a random algorithm, then random commands."""
+
+from __future__ import annotations
+
+import random
+
+from oracle.random_algorithms import NEW_COPY, NEW_LOOPS, Algorithms
+from oracle.script import Script
+from tiramisu_py import sets
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.program.statement import Role, Statement
+
+_FOLDS = ("i % 2, j", "i, j % 2", "j, i", "i % 2, j % 2", "(i + j) % 3", "0, j", "i + j")
+WEIGHTS = {
+    "split": 4,
+    "tile": 3,
+    "interchange": 3,
+    "reorder": 2,
+    "shift": 2,
+    "skew": 2,
+    "reverse": 2,
+    "parallelize": 4,
+    "vectorize": 3,
+    "unroll": 1,
+    "order": 4,
+    "fused": 5,
+    "separate": 2,
+    "compute_at": 4,
+    "store_at": 1,
+    "inline": 1,
+    "store_in": 4,
+    "cache": 3,
+}
+
+
+class Commands:
+    """Adds random commands to a script; those that are refused leave no line."""
+
+    def __init__(self, choice: random.Random, script: Script) -> None:
+        self.choice = choice
+        self.script = script
+        self.fresh = iter(NEW_LOOPS)
+        self.kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
+
+    def write(self, count: int) -> Script:
+        """At most `count` commands."""
+        for _ in range(count):
+            line = self._line(self.choice.choice(self.kinds))
+            if line:
+                self.script.attempt(line)
+        return self.script
+
+    def _line(self, kind: str) -> str:
+        statement = self.choice.choice(list(self.script.program.statements.values()))
+        try:
+            text: str = getattr(self, f"_{kind}")(statement, self._handle(statement))
+        except (IndexError, StopIteration):
+            return ""  # nothing to choose from
+        return text
+
+    @staticmethod
+    def _handle(statement: Statement) -> str:
+        for role in (Role.INIT, Role.UPDATE):
+            if statement.role is role and statement.name == f"{statement.source}_{role.value}":
+                return f"{statement.source}.{role.value}"
+        return statement.name
+
+    def _loop(self, statement: Statement) -> str:
+        return self.choice.choice(self.script.program.loop_names(statement))
+
+    def _other(self, statement: Statement) -> Statement:
+        others = [s for s in self.script.program.statements.values() if s is not statement]
+        return self.choice.choice(others)
+
+    def _computations(self) -> list[str]:
+        return [name for name in self.script.program.algorithm.computations if name in self.script.program.storages]
+
+    def _readers(self, source: str) -> list[Statement]:
+        program = self.script.program
+        return [
+            s
+            for s in program.statements.values()
+            if s.source != source and any(a.source == source for a in accesses(s.body)) and s.role is not Role.COPY
+        ]
+
+    def _producer_and_reader(self) -> tuple[str, Statement]:
+        read = [(name, reader) for name in self._computations() for reader in self._readers(name)]
+        return self.choice.choice(read)
+
+    # -- loops
+
+    def _split(self, statement: Statement, handle: str) -> str:
+        origin = f", origin={self.choice.choice((-1, 1))}" if self.choice.random() < 0.15 else ""
+        size = self.choice.choice((1, 2, 2, 3))
+        return f"{handle}.split({self._loop(statement)}, {size}, {next(self.fresh)}, {next(self.fresh)}{origin})"
+
+    def _tile(self, statement: Statement, handle: str) -> str:
+        loops = self.script.program.loop_names(statement)
+        at = self.choice.randrange(len(loops) - 1) if len(loops) > 1 else loops.index("")
+        sizes = self.choice.choice(("2, 2", "2, 3", "3, 2"))
+        new = ", ".join(next(self.fresh) for _ in range(4))
+        return f"{handle}.tile({loops[at]}, {loops[at + 1]}, {sizes}, {new})"
+
+    def _interchange(self, statement: Statement, handle: str) -> str:
+        return f"{handle}.interchange({self._loop(statement)}, {self._loop(statement)})"
+
+    def _reorder(self, statement: Statement, handle: str) -> str:
+        loops = list(self.script.program.loop_names(statement))
+        self.choice.shuffle(loops)
+        return f"{handle}.reorder({', '.join(loops[: self.choice.randint(2, 4)])})"
+
+    def _shift(self, statement: Statement, handle: str) -> str:
+        return f"{handle}.shift({self._loop(statement)}, {self.choice.choice(('1', '1', '2', '-1', 'N'))})"
+
+    def _skew(self, statement: Statement, handle: str) -> str:
+        factor = self.choice.choice((1, 1, 2, -1))
+        return f"{handle}.skew({self._loop(statement)}, {self._loop(statement)}, {factor})"
+
+    def _reverse(self, statement: Statement, handle: str) -> str:
+        return f"{handle}.reverse({self._loop(statement)})"
+
+    # -- tags
+
+    def _combine(self, statement: Statement) -> str:
+        often = 0.6 if statement.role is Role.UPDATE else 0.05
+        return (
+            self.choice.choice((", combine=tm.PRIVATE", ", combine=tm.ATOMIC")) if self.choice.random() < often else ""
+        )
+
+    def _parallelize(self, statement: Statement, handle: str) -> str:
+        loops = self.script.program.loop_names(statement)
+        at = self.choice.randrange(len(loops))
+        two = f", {loops[at + 1]}" if at + 1 < len(loops) and self.choice.random() < 0.2 else ""
+        schedule = self.choice.choice(("", "", ", schedule='dynamic'"))
+        return f"{handle}.parallelize({loops[at]}{two}{schedule}{self._combine(statement)})"
+
+    def _vectorize(self, statement: Statement, handle: str) -> str:
+        return f"{handle}.vectorize({self._loop(statement)}, {self.choice.choice((2, 4))}{self._combine(statement)})"
+
+    def _unroll(self, statement: Statement, handle: str) -> str:
+        return f"{handle}.unroll({self._loop(statement)}{self.choice.choice(('', ', 2', ', 3'))})"
+
+    # -- order and parts
+
+    def _order(self, statement: Statement, handle: str) -> str:
+        other = self._other(statement)
+        level = self._loop(self.choice.choice((statement, other))) if self.choice.random() < 0.85 else "tm.root"
+        command = self.choice.choice(("after", "after", "before", "fuse"))
+        return f"{handle}.{command}({self._handle(other)}, {level})"
+
+    def _fused(self, statement: Statement, handle: str) -> str:
+        """A reader after its producer, and often the shift that makes it right."""
+        name, reader = self._producer_and_reader()
+        program = self.script.program
+        producer = self.choice.choice(program.statements_of(name))
+        level = self._loop(reader)
+        line = f"{self._handle(reader)}.after({self._handle(producer)}, {level})"
+        if self.script.attempt(line) and self.choice.random() < 0.6:
+            return f"{self._handle(reader)}.shift({level}, {self.choice.choice((1, 1, 2))})"
+        return ""
+
+    def _separate(self, statement: Statement, handle: str) -> str:
+        cut = self.choice.choice(("1", "2", "N - 1", "1, N - 1"))
+        parts = [f"{statement.name}_{n}" for n in range(cut.count(",") + 2)]
+        return f"{', '.join(parts)} = {handle}.separate_at({self._loop(statement)}, [{cut}])"
+
+    # -- places
+
+    def _compute_at(self, statement: Statement, handle: str) -> str:
+        name, reader = self._producer_and_reader()
+        return f"{name}.compute_at({self._handle(reader)}, {self._loop(reader)})"
+
+    def _store_at(self, statement: Statement, handle: str) -> str:
+        name, reader = self._producer_and_reader()
+        return f"{name}.store_at({self._handle(reader)}, {self._loop(reader)})"
+
+    def _inline(self, statement: Statement, handle: str) -> str:
+        return f"{self._producer_and_reader()[0]}.inline()"
+
+    def _store_in(self, statement: Statement, handle: str) -> str:
+        name = self.choice.choice(self._computations())
+        program = self.script.program
+        iterators = program.algorithm.computations[name].iterators
+        if self.choice.random() < 0.3:
+            sharing = [n for n, s in program.storages.items() if n != name and s.source == n]
+            into = self.choice.choice(sharing)
+            rank = len(program.buffers[program.storages[into].buffer].extents)
+            indices = [iterators[d] if d < len(iterators) else "0" for d in range(rank)]
+            return f"{name}.store_in({into}, [{', '.join(indices)}])"
+        forms = ("i % 2", "i % 3", "i // 2", "i", "0") if len(iterators) == 1 else _FOLDS
+        return f"{name}.store_in([{self.choice.choice(forms)}])"
+
+    def _cache(self, statement: Statement, handle: str) -> str:
+        program = self.script.program
+        sources = [a.source for a in accesses(statement.body) if a.source in program.storages]
+        source = self.choice.choice(sources)
+        name = f"{source}_{statement.name}_cache"
+        iterators = NEW_COPY[: sets.out_size(program.storages[source].index)]
+        level = self._loop(statement) if self.choice.random() < 0.8 else "tm.root"
+        listed = f"[{', '.join(iterators)}]"
+        return f"{name} = {handle}.cache({source}, {level}, {listed}, name='{name}')"
+
+
+def random_script(seed: int) -> Script:
+    """A random algorithm with up to six random commands; the same for the same seed."""
+    choice = random.Random(seed)
+    script = Algorithms(choice).written()
+    return Commands(choice, script).write(choice.choice((0, 1, 2, 3, 3, 4, 5, 6)))

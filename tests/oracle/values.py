@@ -1,0 +1,103 @@
+"""Layer I at one size: which values exist, which values each one reads, and whether that makes sense at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from oracle.plain import NotInteger, Point, integer, integers, points
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
+from tiramisu_py.algorithm.expressions import Access, Expr, Select
+
+#: A value: the name of an input or a computation, and its indices.
+Named = tuple[str, Point]
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of an algorithm at given parameters."""
+
+    algorithm: Algorithm
+    params: Mapping[str, int]
+
+    @cached_property
+    def exist(self) -> dict[str, frozenset[Point]]:
+        """The indices of the values of each computation."""
+        return {name: frozenset(points(c.domain, self.params)) for name, c in self.algorithm.computations.items()}
+
+    @cached_property
+    def terms(self) -> dict[Named, frozenset[Point]]:
+        """The points that make each value: itself, or the terms of a reduction."""
+        found: dict[Named, set[Point]] = {(c, v): set() for c, existing in self.exist.items() for v in existing}
+        for name, computation in self.algorithm.computations.items():
+            for point in points(computation.points, self.params):
+                found.setdefault((name, point[: len(computation.iterators)]), set()).add(point)
+        return {value: frozenset(of) for value, of in found.items()}
+
+    def shape(self, source: Input) -> Point:
+        """The extents of an input."""
+        return tuple(max(0, n) for n in integers(source.shape, self.params))
+
+    def has(self, value: Named) -> bool:
+        """Whether a value exists (for an input: lies inside the array)."""
+        source, index = value
+        declared = self.algorithm.source(source)
+        if isinstance(declared, Computation):
+            return index in self.exist[source]
+        return all(0 <= i < n for i, n in zip(index, self.shape(declared), strict=True))
+
+    def read_by(self, e: Expr, names: Mapping[str, int]) -> Iterator[Named]:
+        """The values that an expression reads; of a select with a known condition, those of the branch taken."""
+        if isinstance(e, Select):
+            try:
+                yield from self.read_by(e.yes if integer(e.condition, names) else e.no, names)
+                return
+            except NotInteger:
+                pass
+        for child in e.children():
+            yield from self.read_by(child, names)
+        if isinstance(e, Access) and not self._is_scalar(e.source):
+            yield e.source, integers(e.indices, names)
+
+    def _is_scalar(self, source: str) -> bool:
+        declared = self.algorithm.source(source)
+        return isinstance(declared, Input) and declared.scalar
+
+    def names(self, computation: Computation, point: Point) -> dict[str, int]:
+        """The iterators of a computation and the parameters, by name."""
+        return {**self.params, **dict(zip(computation.point_iterators, point, strict=True))}
+
+    def needed(self, value: Named) -> list[Named]:
+        """The values that one value is made of."""
+        computation = self.algorithm.computations[value[0]]
+        return [
+            read
+            for point in self.terms[value]
+            for read in self.read_by(computation.expr, self.names(computation, point))
+        ]
+
+    def faults(self) -> set[str]:
+        """What is wrong with the algorithm itself: reads outside value sets (bounds), circular values (algorithm)."""
+        needs = {value: self.needed(value) for value in self.terms}
+        found = {"bounds"} if any(not self.has(read) for reads in needs.values() for read in reads) else set()
+        return found | ({"algorithm"} if _circular(needs) else set())
+
+
+def _circular(needs: Mapping[Named, list[Named]]) -> bool:
+    """Whether some value needs itself: take away what needs nothing that is left, until nothing changes."""
+    waiting = {value: {read for read in reads if read in needs} for value, reads in needs.items()}
+    readers: dict[Named, list[Named]] = {}
+    for value, reads in waiting.items():
+        for read in reads:
+            readers.setdefault(read, []).append(value)
+    ready = [value for value, reads in waiting.items() if not reads]
+    made = 0
+    while ready:
+        value = ready.pop()
+        made += 1
+        for reader in readers.get(value, ()):
+            waiting[reader].discard(value)
+            if not waiting[reader]:
+                ready.append(reader)
+    return made < len(needs)

@@ -1,0 +1,22 @@
+"""The acceptance scripts beside the checkout, where they are: each runs unchanged and prints ok."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
+SCRIPTS = ("blur_cpu.py", "refusal.py", "matmul.py", "export_c.py")
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_an_acceptance_script_runs_and_prints_ok(script: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, str(FOLDER / script)], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.rstrip().endswith("ok"), run.stdout

@@ -1,0 +1,85 @@
+"""Every program in the README and in docs/ runs as it is printed, and prints what is printed below it.
+
+The python blocks of a page are run one after another, as a reader would type them; a page is one session. A block
+marked `output` right after a python block is what that block prints; ``...`` stands for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its language, its text, and the line where the text starts."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in FENCE.finditer(text)]
+
+
+def pages_with_programs() -> list[Path]:
+    return [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def printed_by(block: Block, page: Path, session: dict[str, object]) -> str:
+    code = compile("\n" * (block.line - 1) + block.text, name_of(page), "exec")
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, session)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("page", pages_with_programs(), ids=name_of)
+def test_the_programs_of_a_page_run_and_print_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session: dict[str, object] = {"__name__": "__main__"}
+    checker, printed = doctest.OutputChecker(), ""
+    for block in blocks(page):
+        if block.language == "python":
+            printed = printed_by(block, page, session)
+        elif block.language == "output":
+            fits = checker.check_output(block.text, printed, doctest.ELLIPSIS)
+            assert fits, f"{name_of(page)}:{block.line} does not print this, but:\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    missing = [target for target in LINK.findall(page.read_text()) if not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_the_readme_has_a_program_and_what_it_prints() -> None:
+    languages = [block.language for block in blocks(ROOT / "README.md")]
+    assert "python" in languages
+    assert "output" in languages
+
+
+def test_the_command_reference_is_what_the_docstrings_say() -> None:
+    check = subprocess.run([sys.executable, str(ROOT / "scripts" / "command_reference.py"), "--check"], check=False)
+    assert check.returncode == 0, "docs/commands.md is not current: run scripts/reference"

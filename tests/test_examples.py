@@ -1,0 +1,31 @@
+"""Each example is a story with its own check: it runs from anywhere, exits 0 and says that the check passed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+STORIES = sorted(EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
+def test_an_example_runs_and_passes_its_own_check(story: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, str(story)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.rstrip().splitlines()[-1].startswith("right:"), run.stdout
+
+
+def test_the_photograph_is_blurred_and_written_beside_the_original(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    command = [sys.executable, str(EXAMPLES / "blur_photograph.py"), "--out", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    before, after = (image.open(tmp_path / name) for name in ("before.png", "after.png"))
+    assert before.size == after.size == (512, 600)
+    assert image.open(tmp_path / "before_and_after.png").size[0] > 2 * 512
+    assert before.tobytes() != after.tobytes()

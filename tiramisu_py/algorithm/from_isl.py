@@ -1,0 +1,62 @@
+"""From isl back to expressions: affine forms as integer expressions of parameters and iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, Select, Unary
+from tiramisu_py.algorithm.types import bool_, int64
+
+_OP = isl.ast_expr_op_type
+
+_BINARY = {
+    _OP.add: "+", _OP.sub: "-", _OP.mul: "*", _OP.fdiv_q: "//", _OP.pdiv_q: "//", _OP.pdiv_r: "%", _OP.zdiv_r: "%",
+    _OP.div: "//",
+}  # fmt: skip
+_COMPARE = {_OP.eq: "==", _OP.le: "<=", _OP.lt: "<", _OP.ge: ">=", _OP.gt: ">"}
+_LOGIC = {_OP.and_: "&", _OP.and_then: "&", _OP.or_: "|", _OP.or_else: "|"}
+
+
+def from_ast(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
+    """An isl AST expression as a typed expression (int64, or bool for conditions); identifiers are looked up in `names`."""
+    kind = e.get_type()
+    if kind == isl.ast_expr_type.int:
+        return Const(int(e.get_val().to_python()), int64)
+    if kind == isl.ast_expr_type.id:
+        return names[e.get_id().get_name()]
+    operands = [from_ast(e.get_op_arg(i), names) for i in range(e.get_op_n_arg())]
+    return _operation(e.get_op_type(), operands)
+
+
+def _operation(op: isl.ast_expr_op_type, operands: list[Expr]) -> Expr:
+    if op in _BINARY:
+        return Binary(_BINARY[op], operands[0], operands[1], int64)
+    if op in _COMPARE:
+        return Binary(_COMPARE[op], operands[0], operands[1], bool_)
+    if op in _LOGIC:
+        return Binary(_LOGIC[op], operands[0], operands[1], bool_)
+    if op == _OP.minus:
+        return Unary("-", operands[0], int64)
+    if op in (_OP.min, _OP.max):
+        return _folded("min" if op == _OP.min else "max", operands)
+    if op in (_OP.cond, _OP.select):
+        return Select(operands[0], operands[1], operands[2], operands[1].dtype)
+    raise ValueError(f"isl built an operation that this version does not know: {op}")
+
+
+def _folded(op: str, operands: list[Expr]) -> Expr:
+    result = operands[0]
+    for operand in operands[1:]:
+        result = Binary(op, result, operand, int64)
+    return result
+
+
+def of_params(form: isl.PwAff, context: isl.Set, params: Mapping[str, Expr] | None = None) -> Expr:
+    """A piecewise affine form of the parameters alone, as an expression that is valid in `context`."""
+    build = isl.AstBuild.from_context(context)
+    names: dict[str, Expr] = {name: Param(name, int64) for name in context.get_var_names(isl.dim_type.param)}
+    return from_ast(build.expr_from_pw_aff(form.coalesce()), dict(names, **(params or {})))
+
+

@@ -1,0 +1,245 @@
+"""Functions of expressions, for users: NumPy's names, NumPy's result types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Operand, as_expr, binary, call, select
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import DeclarationError, DTypeError
+
+
+def sqrt(x: Operand) -> Expr:
+    """The square root."""
+    return call("sqrt", x)
+
+
+def cbrt(x: Operand) -> Expr:
+    """The cube root."""
+    return call("cbrt", x)
+
+
+def exp(x: Operand) -> Expr:
+    """``e ** x``."""
+    return call("exp", x)
+
+
+def exp2(x: Operand) -> Expr:
+    """``2 ** x``."""
+    return call("exp2", x)
+
+
+def expm1(x: Operand) -> Expr:
+    """``e ** x - 1``, exact near 0."""
+    return call("expm1", x)
+
+
+def log(x: Operand) -> Expr:
+    """The natural logarithm."""
+    return call("log", x)
+
+
+def log2(x: Operand) -> Expr:
+    """The logarithm to base 2."""
+    return call("log2", x)
+
+
+def log10(x: Operand) -> Expr:
+    """The logarithm to base 10."""
+    return call("log10", x)
+
+
+def log1p(x: Operand) -> Expr:
+    """``log(1 + x)``, exact near 0."""
+    return call("log1p", x)
+
+
+def sin(x: Operand) -> Expr:
+    """The sine."""
+    return call("sin", x)
+
+
+def cos(x: Operand) -> Expr:
+    """The cosine."""
+    return call("cos", x)
+
+
+def tan(x: Operand) -> Expr:
+    """The tangent."""
+    return call("tan", x)
+
+
+def arcsin(x: Operand) -> Expr:
+    """The inverse sine."""
+    return call("arcsin", x)
+
+
+def arccos(x: Operand) -> Expr:
+    """The inverse cosine."""
+    return call("arccos", x)
+
+
+def arctan(x: Operand) -> Expr:
+    """The inverse tangent."""
+    return call("arctan", x)
+
+
+def sinh(x: Operand) -> Expr:
+    """The hyperbolic sine."""
+    return call("sinh", x)
+
+
+def cosh(x: Operand) -> Expr:
+    """The hyperbolic cosine."""
+    return call("cosh", x)
+
+
+def tanh(x: Operand) -> Expr:
+    """The hyperbolic tangent."""
+    return call("tanh", x)
+
+
+def arcsinh(x: Operand) -> Expr:
+    """The inverse hyperbolic sine."""
+    return call("arcsinh", x)
+
+
+def arccosh(x: Operand) -> Expr:
+    """The inverse hyperbolic cosine."""
+    return call("arccosh", x)
+
+
+def arctanh(x: Operand) -> Expr:
+    """The inverse hyperbolic tangent."""
+    return call("arctanh", x)
+
+
+def floor(x: Operand) -> Expr:
+    """The largest whole number that is not larger, as a float."""
+    return call("floor", x)
+
+
+def ceil(x: Operand) -> Expr:
+    """The smallest whole number that is not smaller, as a float."""
+    return call("ceil", x)
+
+
+def rint(x: Operand) -> Expr:
+    """The nearest whole number, ties to even, as a float."""
+    return call("rint", x)
+
+
+def trunc(x: Operand) -> Expr:
+    """The whole part, as a float."""
+    return call("trunc", x)
+
+
+def erf(x: Operand) -> Expr:
+    """The error function."""
+    return call("erf", x)
+
+
+def isnan(x: Operand) -> Expr:
+    """Whether a float is not a number."""
+    return call("isnan", x)
+
+
+def isinf(x: Operand) -> Expr:
+    """Whether a float is infinite."""
+    return call("isinf", x)
+
+
+def isfinite(x: Operand) -> Expr:
+    """Whether a float is finite."""
+    return call("isfinite", x)
+
+
+def arctan2(a: Operand, b: Operand) -> Expr:
+    """The angle of the point ``(b, a)``."""
+    return call("arctan2", a, b)
+
+
+def hypot(a: Operand, b: Operand) -> Expr:
+    """``sqrt(a * a + b * b)``."""
+    return call("hypot", a, b)
+
+
+def fmod(a: Operand, b: Operand) -> Expr:
+    """The remainder of a division that truncates, as in C."""
+    return call("fmod", a, b)
+
+
+def copysign(a: Operand, b: Operand) -> Expr:
+    """The magnitude of ``a`` with the sign of ``b``."""
+    return call("copysign", a, b)
+
+
+def absolute(x: Operand) -> Expr:
+    """The absolute value, in the type of `x`; the same as Python's ``abs(x)``."""
+    return call("abs", x)
+
+
+def minimum(a: Operand, b: Operand) -> Expr:
+    """The smaller of two values; not a number if one of them is."""
+    return binary("min", a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Expr:
+    """The larger of two values; not a number if one of them is."""
+    return binary("max", a, b)
+
+
+def clip(x: Operand, low: Operand, high: Operand) -> Expr:
+    """`x`, but at least `low` and at most `high`."""
+    return minimum(maximum(x, low), high)
+
+
+def where(condition: Operand, yes: Operand, no: Operand) -> Expr:
+    """`yes` where `condition` holds, else `no`; another name of `select`."""
+    return select(condition, yes, no)
+
+
+def operator(
+    name: str, combine: Callable[[Expr, Expr], Operand], identity: bool | int | float | Callable[[DType], Any]
+) -> Operator:
+    """An associative and commutative operator for reductions.
+
+    `combine` builds the expression of two operands; `identity` is the neutral element, or gives it for a type.
+    That the operator is associative and commutative is taken on trust.
+    """
+    check_name(name, "an operator")
+    if not callable(combine):
+        raise DeclarationError(f"the operator {name} needs a function of two operands, not {combine!r}")
+    neutral = identity if callable(identity) else _constantly(identity)
+    return Operator(name, lambda a, b: as_expr(combine(a, b)), neutral)
+
+
+def _constantly(value: bool | int | float) -> Callable[[DType], bool | int | float]:
+    return lambda dtype: value
+
+
+def extern(
+    name: str,
+    arguments: Sequence[Any],
+    result: Any,
+    python: Callable[..., Any],
+    *,
+    header: str = "",
+    source: str = "",
+) -> ExternFunction:
+    """A C function ``result name(arguments)`` that the user supplies, and its equivalent in Python for `evaluate()`.
+
+    `header` is included by the generated source; `source` is C text that is compiled with it.
+    """
+    check_name(name, "an external function")
+    if not callable(python):
+        raise DeclarationError(f"the external function {name} needs its equivalent in Python, not {python!r}")
+    try:
+        types = tuple(ty.as_dtype(argument) for argument in arguments)
+        return ExternFunction(name, types, ty.as_dtype(result), python, header, source)
+    except DTypeError as error:
+        raise DTypeError(f"the external function {name}: {error}") from None

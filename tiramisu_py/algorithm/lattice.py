@@ -1,0 +1,108 @@
+"""The elements of a set as NumPy columns, in lexicographic order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py import sets
+
+Column = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+#: Bounds of one dimension for each of some prefixes: ``(axis, columns so far) -> (least, largest)``, None for no bound.
+Clip = Callable[[int, Sequence[Column]], tuple[Column | None, Column | None]]
+
+
+class Lattice:
+    """A finite set at given parameter values, ready to be listed one dimension after another."""
+
+    def __init__(self, of: isl.Set, params: Mapping[str, int]) -> None:
+        whole = sets.fixed(of, params)
+        self.size = sets.size(whole)
+        self.is_empty = bool(whole.is_empty())
+        prefixes = [sets.project_prefix(whole, depth) for depth in range(self.size + 1)]
+        self._spans = [sets.interval(prefix, axis) or (0, -1) for axis, prefix in enumerate(prefixes[1:])]
+        self._parts = [sets.floors_and_rows(prefix) for prefix in prefixes]
+
+    def span(self, axis: int) -> tuple[int, int]:
+        """The least and the largest coordinate of one dimension (least > largest where there is none)."""
+        return self._spans[axis]
+
+    def elements(self, clip: Clip | None = None) -> list[Column]:
+        """The columns of all elements; a set without dimensions has none (see `is_empty`)."""
+        return self.extended([], 1, self.size, clip)[0]
+
+    def extended(
+        self, columns: Sequence[Column], count: int, depth: int, clip: Clip | None = None
+    ) -> tuple[list[Column], Column]:
+        """All continuations of `count` prefixes to `depth` dimensions, and the prefix that each continues."""
+        current, origin = list(columns), np.arange(0 if self.is_empty else count)
+        if self.is_empty:
+            current = [column[:0] for column in current]
+        for axis in range(len(current), depth):
+            grown, parent = self._grown(axis, current, len(origin), clip)
+            inside = self.contains(grown)
+            current, origin = [column[inside] for column in grown], origin[parent[inside]]
+        return current, origin
+
+    def counts(self, axis: int, columns: Sequence[Column], count: int, clip: Clip | None = None) -> Column:
+        """At most how many coordinates of dimension `axis` each prefix has."""
+        low, high = self._bounds(axis, columns, count, clip)
+        found: Column = np.maximum(high - low + 1, 0)
+        return found
+
+    def _bounds(self, axis: int, columns: Sequence[Column], count: int, clip: Clip | None) -> tuple[Column, Column]:
+        least, largest = self._spans[axis]
+        low, high = np.full(count, least), np.full(count, largest)
+        if clip is not None:
+            lower, upper = clip(axis, columns)
+            low = low if lower is None else np.maximum(low, lower)
+            high = high if upper is None else np.minimum(high, upper)
+        return low, high
+
+    def _grown(
+        self, axis: int, columns: Sequence[Column], count: int, clip: Clip | None
+    ) -> tuple[list[Column], Column]:
+        low, high = self._bounds(axis, columns, count, clip)
+        counts = np.maximum(high - low + 1, 0)
+        parent = np.repeat(np.arange(count), counts)
+        first = np.cumsum(counts) - counts
+        added = np.arange(len(parent)) - np.repeat(first - low, counts)
+        return [*(column[parent] for column in columns), added], parent
+
+    def contains(self, columns: Sequence[Column]) -> Mask:
+        """Whether each tuple, of all dimensions or of the first few, is in (the projection of) the set."""
+        parts = self._parts[len(columns)]
+        if not columns:
+            return np.full(1, bool(parts))
+        inside = np.zeros(len(columns[0]), dtype=np.bool_)
+        for floors, rows in parts:
+            inside |= _satisfied(floors, rows, columns)
+        return inside
+
+
+def _satisfied(
+    floors: Sequence[tuple[sets.Row, int]], rows: Sequence[tuple[sets.Row, bool]], columns: Sequence[Column]
+) -> Mask:
+    known = list(columns)
+    for row, divisor in floors:
+        known.append(_row(row, known) // divisor)
+    inside = np.ones(len(columns[0]), dtype=np.bool_)
+    for row, is_equality in rows:
+        value = _row(row, known)
+        inside &= (value == 0) if is_equality else (value >= 0)
+    return inside
+
+
+def _row(row: sets.Row, columns: Sequence[Column]) -> Any:
+    coefficients, constant = row
+    value: Any = np.full(len(columns[0]), constant)
+    for coefficient, column in zip(coefficients, columns, strict=False):
+        if coefficient:
+            value = value + coefficient * column
+    return value

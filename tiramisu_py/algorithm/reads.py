@@ -1,0 +1,197 @@
+"""What an expression reads: for each access a relation from points to the values it may name.
+
+A lazy select restricts the reads of its branches where its condition is affine; of a conjunction, the affine parts
+do. An index that is a value itself (``x[col[p]]``) is over-approximated: by the facts declared of the array it comes
+from, by its scalar type, or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+import numpy as np
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Select, Unary
+from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.types import weak_int
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One access of an expression: the relation ``point -> source[index]``.
+
+    `unbounded` are the parts of the indices of which nothing is known; `facts` are the inputs whose declared values
+    the relation relies on; `narrow` says that it relies on 32-bit index arithmetic not to overflow.
+    """
+
+    access: Access
+    relation: isl.Map
+    unbounded: tuple[Expr, ...] = ()
+    facts: tuple[str, ...] = ()
+    narrow: bool = False
+
+
+def readings(algorithm: Algorithm, expression: Expr, space: isl.Space) -> list[Reading]:
+    """The accesses of an expression over the frame `space`, in order of evaluation, scalar inputs left out."""
+    collector = _Collector(algorithm, space)
+    collector.visit(expression, None)
+    return collector.found
+
+
+def implied(reader: Affine, condition: Expr, truth: bool) -> isl.Set | None:
+    """A set that contains every point where a condition is `truth`; None for the whole frame."""
+    try:
+        holds = reader.condition(condition)
+        return holds if truth else holds.complement()
+    except NotAffine:
+        pass
+    match condition:
+        case Unary(op="~"):
+            return implied(reader, condition.operand, not truth)
+        case Binary(op="&" | "|"):
+            sides = [implied(reader, condition.left, truth), implied(reader, condition.right, truth)]
+            if (condition.op == "&") == truth:
+                return _both(*sides)
+            return None if sides[0] is None or sides[1] is None else sides[0].union(sides[1])
+    return None
+
+
+def _both(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a.intersect(b)
+
+
+class _Collector:
+    """Walks one expression; `path` is the set of points that reach the node, None for all."""
+
+    def __init__(self, algorithm: Algorithm, space: isl.Space) -> None:
+        self.algorithm = algorithm
+        self.space = space
+        self.reader = Affine(space)
+        self.found: list[Reading] = []
+
+    def visit(self, e: Expr, path: isl.Set | None) -> None:
+        if isinstance(e, Select):
+            self.visit(e.condition, path)
+            self.visit(e.yes, _both(path, implied(self.reader, e.condition, True)))
+            self.visit(e.no, _both(path, implied(self.reader, e.condition, False)))
+            return
+        for child in e.children():
+            self.visit(child, path)
+        if isinstance(e, Access) and not _is_scalar(self.algorithm, e.source):
+            self.found.append(self._reading(e, path))
+
+    def _reading(self, access: Access, path: isl.Set | None) -> Reading:
+        exact = self._exact(access)
+        found = exact if exact is not None else approximated(self.algorithm, access, self.space)
+        if path is None:
+            return found
+        restricted = found.relation.intersect_domain(path)
+        return Reading(access, restricted, found.unbounded, found.facts, found.narrow)
+
+    def _exact(self, access: Access) -> Reading | None:
+        try:
+            affs = [self.reader.single(index) for index in access.indices]
+        except NotAffine:
+            return None
+        if any(_wraps(node) for index in access.indices for node in walk(index)):
+            return None
+        return Reading(access, sets.graph(sets.function(self.space, access.source, affs)))
+
+
+def _is_scalar(algorithm: Algorithm, source: str) -> bool:
+    return source in algorithm.inputs and algorithm.inputs[source].scalar
+
+
+def _wraps(e: Expr) -> bool:
+    """Whether integer arithmetic in a narrow type may wrap around."""
+    fixed = e.dtype.is_integer and not e.dtype.weak and e.dtype.name not in ("int64", "int32")
+    return fixed and isinstance(e, Binary | Unary) and getattr(e, "op", "-") in ("+", "-", "*", "<<")
+
+
+def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Reading:
+    """An access with indices that are not affine in one piece: values become dimensions of their own."""
+    indices = _Indices(space, access)
+    forms, reader = indices.forms()
+    known = _Bounds(algorithm, reader)
+    bounds = sets.universe(reader.space)
+    for name, part in indices.parts.items():
+        bounds = bounds.intersect(known.of(part, Iter(name)))
+    relation = sets.map_of_forms(forms, reader.space, access.source).intersect_domain(bounds)
+    own = sets.prefix(sets.identity(reader.space), sets.size(space))
+    back = sets.graph(sets.renamed(own, sets.tuple_name(space) or None)).reverse()
+    narrow = any(_may_overflow(node) for index in access.indices for node in walk(index))
+    return Reading(access, back.apply_range(relation), tuple(known.unbounded), tuple(known.facts), narrow)
+
+
+def _may_overflow(e: Expr) -> bool:
+    return isinstance(e, Binary) and e.op in ("+", "-", "*") and e.dtype.name == "int32"
+
+
+class _Indices:
+    """The indices of one access, in which the parts that are values have names of their own."""
+
+    def __init__(self, space: isl.Space, access: Access) -> None:
+        self.space = space
+        self.parts: dict[str, Expr] = {}
+        self.indices = [rewrite(index, lambda e: self._named(e) if _wraps(e) else None) for index in access.indices]
+
+    def forms(self) -> tuple[list[isl.PwAff], Affine]:
+        """The affine forms of the indices, on the frame in which each part is one more dimension."""
+        while True:
+            grown = sets.extended_frame(self.space, len(self.parts))
+            names = [*(name or "" for name in sets.dim_names(self.space)), *self.parts]
+            reader = Affine(grown, dict(zip(names, sets.variables(grown), strict=True)))
+            try:
+                return [reader.value(index) for index in self.indices], reader
+            except NotAffine as error:
+                self._replace(error.part)
+
+    def _named(self, part: Expr) -> Iter:
+        for name, known in self.parts.items():
+            if known.same_as(part):
+                return Iter(name)
+        name = f"_value{len(self.parts)}"
+        self.parts[name] = part
+        return Iter(name)
+
+    def _replace(self, part: Expr) -> None:
+        """Name a part; of a condition, every select that it decides."""
+
+        def opaque(e: Expr) -> Expr | None:
+            if part.dtype.is_bool:
+                decides = isinstance(e, Select) and any(node.same_as(part) for node in walk(e.condition))
+                return self._named(e) if decides else None
+            return self._named(e) if e.same_as(part) else None
+
+        self.indices = [rewrite(index, opaque) for index in self.indices]
+
+
+class _Bounds:
+    """What is known of values that are used as indices."""
+
+    def __init__(self, algorithm: Algorithm, reader: Affine) -> None:
+        self.algorithm = algorithm
+        self.reader = reader
+        self.unbounded: list[Expr] = []
+        self.facts: list[str] = []
+
+    def of(self, part: Expr, value: Iter) -> isl.Set:
+        """The points at which `value` is one that `part` can have."""
+        declared = self.algorithm.inputs.get(part.source) if isinstance(part, Access) else None
+        if declared is not None and declared.values is not None:
+            self.facts.append(declared.name)
+            return self._between(value, *declared.values)
+        if part.dtype.is_integer and not part.dtype.weak and part.dtype.bits <= 16:
+            info = np.iinfo(part.dtype.numpy)
+            return self._between(value, Const(int(info.min), weak_int), Const(int(info.max) + 1, weak_int))
+        self.unbounded.append(part)
+        return sets.universe(self.reader.space)
+
+    def _between(self, value: Iter, low: Expr, high: Expr) -> isl.Set:
+        return self.reader.condition((low <= value) & (value < high))

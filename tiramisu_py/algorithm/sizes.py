@@ -1,0 +1,207 @@
+"""Sizes: parameters from the shapes of arrays, and extents from parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Param, Select, Unary
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.errors import ArgumentError, DeclarationError
+
+#: A linear form: coefficients of parameters, and a constant.
+Linear = tuple[dict[str, int], int]
+
+
+def extent_value(expr: Expr, params: Mapping[str, int]) -> int:
+    """The value of an integer expression of parameters; raises `ArgumentError` for a parameter without a value."""
+    match expr:
+        case Const():
+            return int(expr.value)
+        case Param():
+            if expr.name not in params:
+                raise ArgumentError(f"the parameter {expr.name} has no value; give {expr.name}=")
+            return params[expr.name]
+        case Unary(op="-"):
+            return -extent_value(expr.operand, params)
+        case Cast():
+            return extent_value(expr.operand, params)
+        case Select():
+            chosen = expr.yes if extent_value(expr.condition, params) else expr.no
+            return extent_value(chosen, params)
+        case Binary() if expr.op in _OPERATIONS:
+            left, right = extent_value(expr.left, params), extent_value(expr.right, params)
+            if expr.op in ("//", "%") and right == 0:
+                raise ArgumentError(f"{expr} divides by zero")
+            operation: Callable[[int, int], int] = _OPERATIONS[expr.op]
+            return operation(left, right)
+    raise DeclarationError(f"{expr} is not an expression of parameters alone")
+
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": lambda a, b: a if a < b else b,
+    "max": lambda a, b: b if a < b else a,
+    "<": lambda a, b: int(a < b),
+    "<=": lambda a, b: int(a <= b),
+    ">": lambda a, b: int(a > b),
+    ">=": lambda a, b: int(a >= b),
+    "==": lambda a, b: int(a == b),
+    "!=": lambda a, b: int(a != b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+}
+
+
+def shape_value(extents: Iterable[Expr], params: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an array: its extents at parameter values, each at least 0."""
+    return tuple(max(0, extent_value(extent, params)) for extent in extents)
+
+
+def params_of(extent: Expr) -> frozenset[str]:
+    """The parameters that an extent uses."""
+    return frozenset(node.name for node in walk(extent) if isinstance(node, Param))
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """``extent = size``: one dimension of an array that the caller passed."""
+
+    array: str
+    shape: tuple[int, ...]
+    extent: Expr
+    size: int
+
+    def unknowns(self, known: Mapping[str, int]) -> set[str]:
+        return set(params_of(self.extent)) - set(known)
+
+
+def infer_params(
+    params: Sequence[str],
+    arrays: Sequence[tuple[str, Sequence[Expr], Sequence[int]]],
+    given: Mapping[str, int],
+) -> dict[str, int]:
+    """The value of every parameter, from the shapes of arrays ``(name, extents, shape)`` and from those `given`.
+
+    Raises `ArgumentError`, naming the array, for a wrong rank, for sizes that contradict each other, and for
+    parameters that do not follow.
+    """
+    known = _given(params, given)
+    origin = {name: f"{name} = {value} was given" for name, value in known.items()}
+    equations = [equation for array in arrays for equation in _equations(*array)]
+    waiting = equations
+    while waiting:
+        left = [equation for equation in waiting if not _solved(equation, known, origin)]
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    for equation in equations:
+        if not equation.unknowns(known):
+            _check(equation, known, origin)
+    missing = [name for name in params if name not in known]
+    if missing:
+        raise ArgumentError(f"{_listed(missing)} not follow from the shapes of the arrays; give {missing[0]}=")
+    return {name: known[name] for name in params}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"the parameter {names[0]} does" if len(names) == 1 else f"the parameters {', '.join(names)} do"
+
+
+def _given(params: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
+    known: dict[str, int] = {}
+    for name, value in given.items():
+        if name not in params:
+            raise ArgumentError(f"{name} is not a parameter; the parameters are {', '.join(params) or 'none'}")
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ArgumentError(f"the parameter {name} is an integer, not {value!r}")
+        known[name] = value.__index__()
+        _check_sign(name, known[name], f"{name} = {known[name]} was given")
+    return known
+
+
+def _equations(name: str, extents: Sequence[Expr], shape: Sequence[int]) -> list[_Equation]:
+    sizes = tuple(int(size) for size in shape)
+    if len(sizes) != len(extents):
+        wanted = f"[{', '.join(map(str, extents))}]"
+        raise ArgumentError(f"{name} has {len(sizes)} dimensions, shape {sizes}; it is declared as {wanted}")
+    return [_Equation(name, sizes, extent, size) for extent, size in zip(extents, sizes, strict=True)]
+
+
+def _solved(equation: _Equation, known: dict[str, int], origin: dict[str, str]) -> bool:
+    """Take what an equation with at most one unknown says; whether there is nothing more to learn from it."""
+    unknowns = equation.unknowns(known)
+    if not unknowns:
+        return True
+    form = linear(equation.extent, known)
+    if form is None:
+        return False
+    coefficients, constant = form
+    remaining = {name: factor for name, factor in coefficients.items() if factor}
+    if len(remaining) != 1:
+        return False
+    (name, factor), rest = next(iter(remaining.items())), equation.size - constant
+    says = f"{equation.array} has shape {equation.shape}: {equation.extent} = {equation.size}"
+    if rest % factor:
+        raise ArgumentError(f"{says} has no integer solution {name}")
+    known[name] = rest // factor
+    origin[name] = f"{says} gives {name} = {known[name]}"
+    _check_sign(name, known[name], origin[name])
+    return True
+
+
+def _check_sign(name: str, value: int, why: str) -> None:
+    if value < 0:
+        raise ArgumentError(f"{why}, but parameters are at least 0")
+
+
+def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, str]) -> None:
+    value = max(0, extent_value(equation.extent, known))
+    if value == equation.size:
+        return
+    names = sorted(params_of(equation.extent))
+    because = "; ".join(origin[name] for name in names) or "as declared"
+    raise ArgumentError(
+        f"{equation.array} has shape {equation.shape}, but {equation.extent} = {value}, not {equation.size}: {because}"
+    )
+
+
+def linear(expr: Expr, known: Mapping[str, int]) -> Linear | None:
+    """An extent as a linear form of the parameters that are not `known`; None where it has none."""
+    if not set(params_of(expr)) - set(known):
+        return {}, extent_value(expr, known)
+    match expr:
+        case Param():
+            return {expr.name: 1}, 0
+        case Unary(op="-"):
+            return _scaled(linear(expr.operand, known), -1)
+        case Cast():
+            return linear(expr.operand, known)
+        case Binary(op="+"):
+            return _added(linear(expr.left, known), linear(expr.right, known))
+        case Binary(op="-"):
+            return _added(linear(expr.left, known), _scaled(linear(expr.right, known), -1))
+        case Binary(op="*"):
+            return _product(linear(expr.left, known), linear(expr.right, known))
+    return None
+
+
+def _scaled(form: Linear | None, factor: int) -> Linear | None:
+    return None if form is None else ({name: factor * c for name, c in form[0].items()}, factor * form[1])
+
+
+def _added(a: Linear | None, b: Linear | None) -> Linear | None:
+    if a is None or b is None:
+        return None
+    names = [*a[0], *(name for name in b[0] if name not in a[0])]
+    return {name: a[0].get(name, 0) + b[0].get(name, 0) for name in names}, a[1] + b[1]
+
+
+def _product(a: Linear | None, b: Linear | None) -> Linear | None:
+    if a is None or b is None:
+        return None
+    return _scaled(b, a[1]) if not a[0] else _scaled(a, b[1]) if not b[0] else None

@@ -1,0 +1,200 @@
+"""Whether an algorithm says what its values are: reads lie in value sets, and recurrences end.
+
+This is checked before any schedule: otherwise an error of the algorithm would be blamed on a command.
+"""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from tiramisu_py import sets, smallest
+from tiramisu_py.algorithm.affine import Affine
+from tiramisu_py.algorithm.conditions import missing_condition
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.reads import Reading, readings
+from tiramisu_py.errors import Violation, Witness
+
+
+class Values:
+    """The values of an algorithm: their sets, and what each computation reads. Computed once, kept for one check."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self._domains: dict[str, isl.Set] = {}
+        self._readings: dict[tuple[int, int], tuple[Expr, list[Reading]]] = {}
+
+    def domain(self, source: str) -> isl.Set:
+        """The value set of a computation, or the elements of an input, in the tuple of its name."""
+        if source not in self._domains:
+            self._domains[source] = self._domain(source).intersect_params(self.algorithm.context.params())
+        return self._domains[source]
+
+    def _domain(self, source: str) -> isl.Set:
+        if source in self.algorithm.computations:
+            return sets.named(self.algorithm.computations[source].domain, source)
+        shape = self.algorithm.inputs[source].shape
+        return box(sets.sized_frame(self.algorithm.param_space, source, len(shape)), shape)
+
+    def readings(self, expression: Expr, computation: Computation, dims: int) -> list[Reading]:
+        """What an expression over the first `dims` iterators of a computation reads."""
+        key = (id(expression), dims)
+        if key not in self._readings:
+            space = self.algorithm.frame(computation.name, computation.point_iterators[:dims])
+            self._readings[key] = (expression, readings(self.algorithm, expression, space))
+        return self._readings[key][1]
+
+
+def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:
+    """The elements of an array: from 0 to each extent."""
+    reader = Affine(space, {})
+    inside = sets.universe(space)
+    for variable, extent in zip(sets.variables(space), extents, strict=True):
+        inside = inside.intersect(sets.as_set(variable.ge_set(sets.constant(space, 0))))
+        inside = inside.intersect(sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent))))
+    return inside
+
+
+def violations(values: Values) -> list[Violation]:
+    """Every reason why the algorithm itself is refused."""
+    found = []
+    for computation in values.algorithm.computations.values():
+        found += _outside(values, computation)
+        found += _endless(values, computation)
+    return found
+
+
+def _all_readings(values: Values, c: Computation) -> list[Reading]:
+    """The accesses of a computation's expression and guards, on its points."""
+    count = len(c.point_iterators)
+    points = sets.named(c.points, c.name).intersect_params(values.algorithm.context.params())
+    listed = [r for e in (c.expr, *c.guards) for r in values.readings(e, c, count)]
+    return [
+        Reading(r.access, r.relation.intersect_domain(points), r.unbounded, r.facts, r.narrow) for r in listed
+    ]  # fmt: skip
+
+
+# -- bounds
+
+
+def _outside(values: Values, c: Computation) -> list[Violation]:
+    found = []
+    for reading in _all_readings(values, c):
+        source = reading.access.source
+        bad = reading.relation.subtract_range(values.domain(source))
+        if not bad.is_empty():
+            found.append(_out_of_bounds(values, c, reading, bad))
+    return _one_each(found)
+
+
+def _one_each(found: list[Violation]) -> list[Violation]:
+    """The first violation of each message: the same access often stands twice in an expression."""
+    return list({str(violation): violation for violation in found}.values())
+
+
+def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Map) -> Violation:
+    source = reading.access.source
+    params, point, element = first_pair(bad)
+    reader = (c.name, point[: len(c.iterators)])
+    witness = Witness(params, writer=None, reader=reader, element=(source, element))
+    message = f"{indexed(*reader)} reads {indexed(source, element)}, which is outside {extent_in_words(values, source)}, {witness}"
+    if reading.unbounded:
+        repair = "; ".join(dict.fromkeys(_declare(values, part) for part in reading.unbounded))
+        return Violation("bounds", f"{message}: the index {reading.unbounded[0]} is a value of which nothing is known",
+                         witness, repair=repair)  # fmt: skip
+    needed = missing_condition(bad, values.algorithm.context)
+    advice = f"assume {needed}, or make the domain of {c.name} smaller" if needed else f"make the domain of {c.name} smaller"
+    return Violation("bounds", f"{message}; it is right only where {needed}" if needed else message, witness, repair=advice)
+
+
+def _declare(values: Values, part: Expr) -> str:
+    source = getattr(part, "source", "")
+    if source in values.algorithm.inputs:
+        return f"declare what {source} holds: values=(low, high) when the input is declared"
+    return f"keep the index in bounds: clip {part} with tm.min and tm.max"
+
+
+def extent_in_words(values: Values, source: str) -> str:
+    """What the elements of an array, or the values of a computation, are."""
+    if source in values.algorithm.inputs:
+        shape = values.algorithm.inputs[source].shape
+        return f"the array {source} of shape [{', '.join(map(str, shape))}]"
+    return f"the values of {source}"
+
+
+# -- recurrences
+
+
+def _endless(values: Values, c: Computation) -> list[Violation]:
+    depends = _self_dependence(values, c)
+    if depends is None or depends.is_empty():
+        return []
+    if _falls(depends) or _ranked(depends):
+        return []
+    cycle = _cycle(depends)
+    if cycle is None:
+        params, value, needed = first_pair(depends)
+        message = f"it is not known that {c.name} ends: no order of its values was found in which each comes after those it reads"
+        return [Violation("unknown", message, Witness(params, reader=(c.name, value), writer=(c.name, needed)))]
+    params, value, needed = first_pair(cycle)
+    witness = Witness(params, writer=(c.name, needed), reader=(c.name, value))
+    message = f"{indexed(c.name, value)} is defined by itself, {witness}: what it reads leads back to it"
+    return [Violation("algorithm", message, witness, repair=f"let {c.name} read only values that come before")]
+
+
+def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
+    """``value -> value of the same computation that it reads``."""
+    found: isl.Map | None = None
+    for reading in _all_readings(values, c):
+        if reading.access.source == c.name:
+            own = sets.project_domain_prefix(reading.relation, len(c.iterators), c.name)
+            found = own if found is None else found.union(own)
+    return found
+
+
+def _falls(depends: isl.Map) -> bool:
+    """Whether what is read always precedes: lexicographically, with each dimension upwards or downwards."""
+    rest = depends
+    for position in range(sets.in_size(depends)):
+        up, down = sets.less_at(rest, position), sets.greater_at(rest, position)
+        if not up.is_empty() and not down.is_empty():
+            return False
+        rest = sets.equal_at(rest, position)
+        if rest.is_empty():
+            return True
+    return False
+
+
+def _ranked(depends: isl.Map) -> bool:
+    """Whether isl's scheduler finds an order in which every value comes after those it reads; checked, not believed."""
+    earlier = depends.reverse().to_union_map()
+    domain = depends.domain().union(depends.range()).to_union_set()
+    try:
+        constraints = isl.ScheduleConstraints.on_domain(domain).set_validity(earlier)
+        order = constraints.compute_schedule().get_map()
+        times = isl.Map.from_union_map(earlier.apply_domain(order).apply_range(order))
+    except isl.Error:
+        return False
+    return times.intersect(isl.Map.lex_ge(times.get_space().domain())).is_empty()
+
+
+def _cycle(depends: isl.Map) -> isl.Map | None:
+    """The reads of a value that lead back to it in at most four steps, if there are any."""
+    back, steps = depends.intersect(isl.Map.identity(depends.get_space())), depends
+    for _ in range(3):
+        if not back.is_empty():
+            return back
+        back, steps = depends.intersect(steps.reverse()), steps.apply_range(depends)
+    return None if back.is_empty() else back
+
+
+def first_pair(bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+    """The smallest pair of a relation: parameters of least sum, then its input, then its output."""
+    params = smallest.smallest_params(bad)
+    pair = smallest.first(sets.fixed(sets.flat_pairs(bad, "pair"), params))
+    return params, pair[: sets.in_size(bad)], pair[sets.in_size(bad) :]
+
+
+def indexed(name: str, index: tuple[int, ...]) -> str:
+    """``name[i, j]``, or the name alone where there is no index."""
+    return f"{name}[{', '.join(map(str, index))}]" if index else name

@@ -1,0 +1,161 @@
+"""The arguments of one call: matched with their names, checked, and completed with parameters and outputs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.sizes import extent_value, infer_params, shape_value
+from tiramisu_py.build.arrays import allocated, check_overlap, viewed
+from tiramisu_py.build.facts import verify_facts
+from tiramisu_py.build.scalars import number
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
+
+Array = npt.NDArray[Any]
+Argument = ArrayArgument | ScalarArgument
+
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """Everything that one call passes: parameters, arguments in C order, and the arrays that the caller gets back."""
+
+    params: Mapping[str, int]
+    values: Mapping[str, Array]
+    results: tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What a kernel takes. `bind` is the only way in, and nothing that it lets through can make the C code fail."""
+
+    function: LoopFunction
+    algorithm: Algorithm
+    verify_values: bool = True
+
+    @cached_property
+    def passed(self) -> dict[str, Argument]:
+        """What the C function takes, in its order."""
+        return {argument.name: argument for argument in self.function.arguments}
+
+    @cached_property
+    def inputs(self) -> dict[str, Argument]:
+        """What is passed by position, in order of declaration; one that the function does not use is checked too."""
+        return {name: self.passed.get(name) or _unused(declared) for name, declared in self.algorithm.inputs.items()}
+
+    @cached_property
+    def outputs(self) -> dict[str, ArrayArgument]:
+        """The arrays that are returned, in order."""
+        written = {name: a for name, a in self.passed.items() if isinstance(a, ArrayArgument) and a.is_output}
+        elsewhere = iter([a for name, a in written.items() if name not in self.algorithm.outputs])
+        found = [written.get(name) or next(elsewhere, None) for name in self.algorithm.outputs]
+        return {argument.name: argument for argument in found if argument is not None}
+
+    @cached_property
+    def everything(self) -> dict[str, Argument]:
+        """All arguments: inputs first."""
+        return {**self.inputs, **self.passed}
+
+    def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> Call:
+        """The checked call; raises `ArgumentError`, naming the argument at fault and what to do."""
+        given = self._matched(positional, named)
+        arrays = {
+            name: viewed(argument, given[name])
+            for name, argument in self.everything.items()
+            if isinstance(argument, ArrayArgument) and name in given
+        }
+        scalars = {
+            name: number(argument, given[name])
+            for name, argument in self.everything.items()
+            if isinstance(argument, ScalarArgument)
+        }
+        params = self._params(given, arrays)
+        self._complete(arrays, params)
+        self._verify({**arrays, **scalars}, params)
+        return Call(params, {**arrays, **scalars}, tuple(arrays[name] for name in self.outputs))
+
+    # -- names
+
+    def _matched(self, positional: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+        if len(positional) > len(self.inputs):
+            extra = "; outputs and parameters are passed by name" if self.outputs or self.function.params else ""
+            raise ArgumentError(
+                f"{self.function.name} takes {len(self.inputs)} arguments by position ({_listed(self.inputs)}), "
+                f"{len(positional)} were given{extra}"
+            )
+        given: dict[str, object] = dict(zip(self.inputs, positional, strict=False))
+        for name, value in named.items():
+            self._require_known(name)
+            if name in given:
+                raise ArgumentError(f"{name} was given twice, by position and by name; leave one out")
+            if value is not None or name in self.inputs:
+                given[name] = value
+        for name in self.inputs:
+            if name not in given:
+                raise ArgumentError(f"{name} is missing: {self.function.name} takes {_listed(self.inputs)}")
+        return given
+
+    def _require_known(self, name: str) -> None:
+        known = [*self.everything, *self.function.params]
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise ArgumentError(f"{self.function.name} has no argument {name}{hint}; it has {_listed(known)}")
+
+    # -- sizes
+
+    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array]) -> dict[str, int]:
+        sizes = {name: _size(name, given[name]) for name in self.function.params if name in given}
+        equations = [(name, self._array(name).extents, array.shape) for name, array in arrays.items()]
+        params = infer_params(self.function.params, equations, sizes)
+        for name, value in params.items():
+            if value > _LARGEST:
+                raise ArgumentError(f"{name} = {value} is beyond 64 bits")
+        for condition, words in self.function.preconditions:
+            if not extent_value(condition, params):
+                values = ", ".join(f"{name} = {value}" for name, value in params.items())
+                raise ArgumentError(f"{self.function.name} needs {words}; it was called with {values}")
+        return params
+
+    def _array(self, name: str) -> ArrayArgument:
+        found = self.everything[name]
+        if not isinstance(found, ArrayArgument):
+            raise ArgumentError(f"{name} is a scalar")
+        return found
+
+    def _complete(self, arrays: dict[str, Array], params: Mapping[str, int]) -> None:
+        for name, argument in self.passed.items():
+            if isinstance(argument, ArrayArgument) and name not in arrays:
+                arrays[name] = allocated(argument, shape_value(argument.extents, params))
+        check_overlap([(self._array(name), array) for name, array in arrays.items()])
+
+    def _verify(self, values: Mapping[str, Array], params: Mapping[str, int]) -> None:
+        for name, declared in self.algorithm.inputs.items() if self.verify_values else ():
+            verify_facts(declared, values[name], params)
+
+
+def _unused(declared: Input) -> Argument:
+    if declared.scalar:
+        return ScalarArgument(declared.name, declared.dtype)
+    return ArrayArgument(declared.name, declared.dtype, declared.shape, is_input=True, is_output=False)
+
+
+def _size(name: str, given: object) -> int:
+    if isinstance(given, bool | np.bool_) or not isinstance(given, int | np.integer):
+        raise ArgumentError(f"{name} is a size: pass an integer, not {given!r:.60}")
+    if not 0 <= int(given) <= _LARGEST:
+        raise ArgumentError(f"{name} = {given} is not a size: it lies in 0 to {_LARGEST}")
+    return int(given)
+
+
+def _listed(names: Mapping[str, object] | Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,121 @@
+"""Arrays as a compiled function needs them: looked at without copying, or refused with the reason; and new ones."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.lower.ir import ArrayArgument
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT = 64
+
+
+def viewed(declared: ArrayArgument, given: object) -> Array:
+    """The array behind an argument, not copied. Raises `ArgumentError`, naming the argument, where it does not fit."""
+    array = _as_array(declared, given)
+    _check_type(declared, array)
+    if array.ndim != len(declared.extents):
+        raise ArgumentError(
+            f"{declared.name} has {array.ndim} dimensions, shape {array.shape}; it is declared as {_shape(declared)}"
+        )
+    _check_layout(declared, array)
+    return array
+
+
+def _as_array(declared: ArrayArgument, given: object) -> Array:
+    if isinstance(given, np.ma.MaskedArray):
+        name = declared.name
+        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(...)")
+    if isinstance(given, np.ndarray):
+        return given
+    wanted = f"{declared.name} is {_described(given)}; pass a NumPy array of {declared.dtype} {_shape(declared)}"
+    if given is None or isinstance(given, str | bytes | int | float | complex | list | tuple | dict | set | np.generic):
+        raise ArgumentError(wanted)
+    try:
+        array = np.asarray(given, copy=False)
+    except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as error:
+        raise ArgumentError(f"{wanted} ({error})") from error
+    if array.dtype == np.object_:  # NumPy wraps what it does not know
+        raise ArgumentError(wanted)
+    return array
+
+
+def _described(given: object) -> str:
+    return "None" if given is None else f"of type {type(given).__name__}: {reprlib.repr(given)}"
+
+
+def _check_type(declared: ArrayArgument, array: Array) -> None:
+    wanted = declared.dtype.numpy
+    if array.dtype == wanted:
+        return
+    name = declared.name
+    if array.dtype.newbyteorder("=") == wanted and not array.dtype.isnative:
+        raise ArgumentError(
+            f"{name} has the byte order of another machine ({array.dtype.str}); pass {name}.astype(np.{declared.dtype})"
+        )
+    raise ArgumentError(f"{name} has dtype {array.dtype}, not {declared.dtype}; {_conversion(declared)}")
+
+
+def _conversion(declared: ArrayArgument) -> str:
+    module = "ml_dtypes" if declared.dtype.name == "bfloat16" else "np"
+    kind = f"{module}.bool" if declared.dtype.is_bool else f"{module}.{declared.dtype}"
+    if declared.is_output:
+        return f"it is written in place, so make it with dtype {kind}"
+    return f"convert it: {declared.name}.astype({kind})"
+
+
+def _check_layout(declared: ArrayArgument, array: Array) -> None:
+    name = declared.name
+    remedy = "it is written in place, so pass an array that is" if declared.is_output else "make it"
+    if not array.flags.c_contiguous:
+        how = "np.empty of its shape" if declared.is_output else f"np.ascontiguousarray({name})"
+        raise ArgumentError(
+            f"{name} is not contiguous in row-major order (strides {array.strides} for shape {array.shape}, "
+            f"{array.itemsize} bytes an element); {remedy} contiguous: {how}"
+        )
+    if address(array) % declared.dtype.bytes:
+        how = "np.empty of its shape" if declared.is_output else f"{name}.copy()"
+        size = declared.dtype.bytes
+        raise ArgumentError(f"{name} is not aligned to its {size}-byte elements; {remedy} aligned: {how}")
+    if declared.is_output and not array.flags.writeable:
+        raise ArgumentError(f"{name} is read-only, and the function writes it; pass an array that can be written")
+
+
+def _shape(declared: ArrayArgument) -> str:
+    return f"[{', '.join(map(str, declared.extents))}]"
+
+
+def address(array: Array) -> int:
+    """The address of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array]]) -> None:
+    """Raises `ArgumentError` where an output shares memory with another argument. All arrays are contiguous."""
+    ranges = [(declared, address(array), array.nbytes) for declared, array in arrays if array.nbytes]
+    for written, start, size in ranges:
+        for other, other_start, other_size in ranges if written.is_output else ():
+            if other is not written and start < other_start + other_size and other_start < start + size:
+                raise ArgumentError(
+                    f"{written.name} is written, and shares memory with {other.name}; "
+                    f"pass another array as {written.name}, or a copy: {other.name}.copy()"
+                )
+
+
+def allocated(declared: ArrayArgument, shape: tuple[int, ...]) -> Array:
+    """A new array, aligned for vectors; zero where the function does not write every element."""
+    size = math.prod(shape) * declared.dtype.bytes
+    try:
+        memory = (np.empty if declared.covered else np.zeros)(size + ALIGNMENT, dtype=np.uint8)
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"{declared.name} of shape {shape} cannot be allocated ({size} bytes)") from error
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + size].view(declared.dtype.numpy).reshape(shape)

@@ -1,0 +1,262 @@
+"""The cache on disk: what was built from the same sources, by the same compiler, for the same processor, is reused.
+
+An entry is a folder named by the key of its content. It is made in a private folder and renamed into place, so that any
+number of processes may share the cache without a lock. Files whose checksums do not match are built again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiramisu_py.errors import ToolchainError
+
+MAXIMUM_BYTES = 1 << 30
+#: An entry used more recently than this is not evicted: another process may be about to load it.
+GRACE_SECONDS = 3600.0
+ABANDONED_SECONDS = 86400.0
+_MANIFEST = "manifest.json"
+_ATTEMPTS = 10
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder that this user alone may write, with built entries and remembered records.
+
+    `temporary` keeps a cache alive that lasts only as long as this object.
+    """
+
+    root: Path
+    maximum_bytes: int = MAXIMUM_BYTES
+    temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def entry(self, key: str, build: Callable[[Path], Iterable[Path]]) -> Path:
+        """The folder of the entry `key`; ``build(folder)`` fills it first where there is none that is intact.
+
+        `build` answers the files outside the folder that the entry depends on: when they change, it is built again.
+        Raises `ToolchainError` where the folder cannot be written, and whatever `build` raises.
+        """
+        final = self.root / "entries" / key
+        if _is_intact(final):
+            _mark_used(final)
+            return final
+        try:
+            return self._built(final, build)
+        except OSError as error:
+            fault = f"the cache {self.root} cannot be written ({error}); set TIRAMISU_CACHE_DIR"
+            raise ToolchainError(fault) from error
+
+    def _built(self, final: Path, build: Callable[[Path], Iterable[Path]]) -> Path:
+        final.parent.mkdir(mode=0o700, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix="building-", dir=self.root))
+        try:
+            outside = build(work)
+            _write_manifest(work, outside)
+            self._publish(work, final)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        self.evict()
+        return final
+
+    def _publish(self, work: Path, final: Path) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                os.rename(work, final)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+            if _is_intact(final):  # another process was first
+                return
+            self._discard(final)
+        raise ToolchainError(f"the cache entry {final} cannot be replaced; remove it, or set TIRAMISU_CACHE_DIR")
+
+    def _discard(self, entry: Path) -> None:
+        """Removes an entry in one step, as others see it."""
+        aside = Path(tempfile.mkdtemp(prefix="removing-", dir=self.root))
+        try:
+            os.rename(entry, aside / "entry")
+        except FileNotFoundError:
+            _log.debug("another process removed %s", entry)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def evict(self) -> None:
+        """Removes the least recently used entries beyond `maximum_bytes`, and what killed processes left behind."""
+        now = time.time()
+        entries = sorted((_last_use(path), path) for path in _folders(self.root / "entries"))
+        excess = sum(_bytes_of(path) for _, path in entries) - self.maximum_bytes
+        for used, path in entries:
+            if excess <= 0 or now - used < GRACE_SECONDS:
+                break
+            excess -= _bytes_of(path)
+            self._discard(path)
+        for path in _folders(self.root):
+            if path.name.startswith(("building-", "removing-")) and now - _last_use(path) > ABANDONED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def recall(self, key: str, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """The small record `key`, from disk where it is intact, else from ``make()``."""
+        path = self.root / "records" / f"{key}.json"
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["checksum"] == digest(stored["record"]):
+                return dict(stored["record"])
+        except (OSError, ValueError, KeyError, TypeError):
+            _log.debug("no record %s", path)
+        record = dict(make())
+        self._remember(path, record)
+        return record
+
+    def _remember(self, path: Path, record: Mapping[str, Any]) -> None:
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            replace_file(path, json.dumps({"record": record, "checksum": digest(record)}).encode())
+        except OSError as error:
+            _log.debug("%s is not remembered: %s", path, error)
+
+
+# -- where the cache is
+
+
+def open_cache() -> Cache:
+    """The cache of this user: ``$TIRAMISU_CACHE_DIR``, ``$XDG_CACHE_HOME/tiramisu_py`` or ``~/.cache/tiramisu_py``.
+
+    A folder that others may write is never used: one that was asked for by name raises `ToolchainError`, a default one
+    is passed over for a private folder in the temporary directory.
+    """
+    named = os.environ.get("TIRAMISU_CACHE_DIR")
+    if named:
+        root, fault = _prepared(Path(named).expanduser())
+        if fault:
+            raise ToolchainError(f"TIRAMISU_CACHE_DIR={named} cannot be the cache: {fault}")
+        return Cache(root)
+    for default in _default_roots():
+        root, fault = _prepared(default)
+        if not fault:
+            return Cache(root)
+        _log.warning("the cache %s is not used: %s", default, fault)
+    temporary = tempfile.TemporaryDirectory(prefix="tiramisu_py-")
+    return Cache(Path(temporary.name), temporary=temporary)
+
+
+def _default_roots() -> list[Path]:
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    home = Path(xdg) if xdg and os.path.isabs(xdg) else Path(os.path.expanduser("~")) / ".cache"
+    roots = [home / "tiramisu_py", Path(tempfile.gettempdir()) / f"tiramisu_py-{os.geteuid()}"]
+    return [root for root in roots if root.is_absolute()]
+
+
+def _prepared(root: Path) -> tuple[Path, str]:
+    """The folder, made where it is missing, and what is wrong with it (nothing: an empty text)."""
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)
+        root = root.resolve(strict=True)
+        found = root.stat()
+    except OSError as error:
+        return root, f"{error.strerror or error}"
+    if not stat.S_ISDIR(found.st_mode):
+        return root, "it is not a folder"
+    if found.st_uid != os.geteuid():
+        return root, f"it belongs to user {found.st_uid}, who could replace compiled code; use a folder of your own"
+    if found.st_mode & 0o022:
+        return root, f"others may write there, and so replace compiled code; run: chmod go-w {root}"
+    return root, "" if os.access(root, os.W_OK | os.X_OK) else "it is not writable"
+
+
+# -- entries on disk
+
+
+def _write_manifest(folder: Path, outside: Iterable[Path]) -> None:
+    files = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
+    headers = {str(path): _checksum(path) for path in outside}
+    (folder / _MANIFEST).write_text(json.dumps({"files": files, "outside": headers}), encoding="utf-8")
+
+
+def _is_intact(folder: Path) -> bool:
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        inside = all(_checksum(folder / name) == expected for name, expected in manifest["files"].items())
+        return inside and all(_checksum(Path(name)) == expected for name, expected in manifest["outside"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _mark_used(folder: Path) -> None:
+    try:
+        os.utime(folder)
+    except OSError as error:
+        _log.debug("%s is not marked as used: %s", folder, error)
+
+
+def _last_use(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return [Path(found.path) for found in os.scandir(root) if found.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _bytes_of(folder: Path) -> int:
+    try:
+        return sum(found.stat(follow_symlinks=False).st_size for found in os.scandir(folder))
+    except OSError:
+        return 0
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Writes a file in one step: a reader sees the old content or the new, and a loaded library keeps its own."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+# -- keys
+
+
+def digest(content: Any) -> str:
+    """The key of anything that JSON can write."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def package_digest() -> str:
+    """The key of this package's own sources: another version of the compiler builds its own entries."""
+    root = Path(__file__).resolve().parent.parent
+    total = hashlib.sha256()
+    for folder, names, files in os.walk(root, followlinks=True):
+        names.sort()
+        for name in sorted(files):
+            if name.endswith((".py", ".h", ".c", ".cu")):
+                path = Path(folder, name)
+                total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()

@@ -1,0 +1,43 @@
+"""Compiler flags: strict floating point unless the user names what to give up, and every warning an error."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tiramisu_py.errors import ToolchainError
+
+#: What the meaning of generated code rests on; an exported Makefile always passes these.
+STRICT = ("-std=gnu11", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
+OPTIMISED = ("-O3",)
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-command-line-argument")
+
+#: What `fast=` may name, and what the compiler may then do.
+FAST = {
+    "contract": ("-ffp-contract=fast",),
+    "reassociate": ("-fassociative-math", "-fno-signed-zeros"),
+    "reciprocal": ("-freciprocal-math",),
+}
+SANITIZE = {
+    "address": ("-fsanitize=address",),
+    "undefined": ("-fsanitize=undefined", "-fno-sanitize-recover=undefined"),
+}
+
+
+def fast_flags(fast: Collection[str]) -> tuple[str, ...]:
+    """The flags of `fast`, a subset of contract, reassociate and reciprocal; raises `ToolchainError` for others."""
+    return _chosen("fast", fast, FAST)
+
+
+def sanitize_flags(sanitize: Collection[str]) -> tuple[str, ...]:
+    """The flags of `sanitize`, a subset of address and undefined; raises `ToolchainError` for others."""
+    chosen = _chosen("sanitize", sanitize, SANITIZE)
+    return (*chosen, "-g", "-fno-omit-frame-pointer") if chosen else ()
+
+
+def _chosen(option: str, names: Collection[str], known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise ToolchainError(f'{option}={names!r} is a text; give a tuple of names, such as {option}=("{names}",)')
+    for name in names:
+        if name not in known:
+            raise ToolchainError(f"{option} has no {name!r}; choose among {', '.join(known)}")
+    return tuple(flag for name in known if name in names for flag in known[name])

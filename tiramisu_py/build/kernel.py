@@ -1,0 +1,187 @@
+"""A compiled function that is called with NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.build.arguments import Arguments, Call
+from tiramisu_py.build.arrays import address
+from tiramisu_py.build.cache import open_cache
+from tiramisu_py.build.export import export
+from tiramisu_py.build.library import Library, Recipe, load, prepare
+from tiramisu_py.build.scalars import C_TYPES, Number, as_c
+from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kernel:
+    """A compiled function: ``kernel(picture)`` takes the inputs in order of declaration and returns the outputs.
+
+    Everything can be passed by name: inputs, parameters (otherwise inferred from shapes), and outputs, which are then
+    written in place. The interpreter lock is released while the function runs, and several threads may call it.
+    """
+
+    function: LoopFunction
+    recipe: Recipe
+    arguments: Arguments
+    shared: Library | None
+    threads: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.name
+
+    @property
+    def source(self) -> dict[str, str]:
+        """The generated files: text by name."""
+        return dict(self.recipe.sources)
+
+    @property
+    def signature(self) -> str:
+        """The prototype of the C function."""
+        return signature(self.function)
+
+    @property
+    def library(self) -> Path:
+        """The shared library in the cache. Raises `KernelError` where the target is another processor."""
+        return self._loaded.path
+
+    def __call__(self, /, *inputs: object, **named: object) -> Array | tuple[Array, ...]:
+        """Runs the function; returns its output, or a tuple of them in order.
+
+        Raises `ArgumentError`, naming the argument, for whatever does not fit, and `KernelError` where the function
+        itself reports a failure.
+        """
+        call = self.arguments.bind(inputs, named)
+        self._run(call)
+        return call.results[0] if len(call.results) == 1 else call.results
+
+    def export(self, folder: str | Path) -> Path:
+        """Writes header, sources, libraries and build files, for C programs on machines without Python.
+
+        Creates `folder` where it is missing, and replaces what an earlier export of this function wrote there; raises
+        `ToolchainError` for a folder with files of another origin by the same names.
+        """
+        return export(self.recipe, self.signature, Path(folder))
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.signature} for {self.recipe.processor.name}>"
+
+    # -- the call
+
+    @property
+    def _loaded(self) -> Library:
+        if self.shared is None:
+            lacking = ", ".join(self.recipe.processor.missing)
+            raise KernelError(
+                f"{self.name} is compiled for {self.recipe.processor.name}; this machine lacks {lacking}. "
+                "Its library can be exported, not called: compile without target= to call it here"
+            )
+        return self.shared
+
+    @cached_property
+    def _entry(self) -> Any:
+        entry = self._loaded.loaded[self.name]
+        entry.restype = ctypes.c_int
+        entry.argtypes = [ctypes.c_int64] * len(self.function.params) + [
+            ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype.name] for a in self.function.arguments
+        ]
+        return entry
+
+    @cached_property
+    def _last_error(self) -> Any:
+        last_error = self._loaded.loaded[f"{self.name}_last_error"]
+        last_error.restype = ctypes.c_char_p
+        last_error.argtypes = []
+        return last_error
+
+    def _run(self, call: Call) -> None:
+        entry, last_error = self._entry, self._last_error
+        passed: list[Number] = [call.params[name] for name in self.function.params]
+        passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
+        with _thread_count(self._loaded.loaded, self.threads):
+            code = entry(*passed)
+        if code:
+            words = (last_error() or b"").decode(errors="replace") or "it does not say why"
+            raise KernelError(words if self.name in words else f"{self.name} failed with code {code}: {words}")
+
+
+def compile_function(
+    function: LoopFunction,
+    sources: Mapping[str, str],
+    algorithm: Algorithm,
+    *,
+    target: str | None = None,
+    compiler: str | None = None,
+    fast: Collection[str] = (),
+    sanitize: Collection[str] = (),
+    threads: int | None = None,
+    verify_values: bool = True,
+) -> Kernel:
+    """Compiles the C `sources` of `function` and loads the library, from the cache where it is there already.
+
+    `target` names a processor (this one by default); `compiler` a C compiler (the environment's CC, gcc, clang or cc);
+    `fast` what strict floating point gives up, of contract, reassociate and reciprocal; `threads` is the number of
+    OpenMP threads (OpenMP's own choice by default); `verify_values=False` trusts the declared facts of inputs.
+    Raises `ToolchainError`.
+    """
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(f"threads={threads!r} is not a number of threads: an integer of at least 1, or None")
+    cache = open_cache()
+    recipe = prepare(function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitize)
+    shared = None if recipe.processor.missing else load(recipe, cache)
+    kernel = Kernel(function, recipe, Arguments(function, algorithm, verify_values), shared, threads)
+    _require_symbols(kernel)
+    return kernel
+
+
+def _require_symbols(kernel: Kernel) -> None:
+    if kernel.shared is None:
+        return
+    for symbol in (kernel.name, f"{kernel.name}_last_error"):
+        if not hasattr(kernel.shared.loaded, symbol):
+            raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")
+
+
+def signature(function: LoopFunction) -> str:
+    """The prototype of the C function: parameters, then arguments in order."""
+    params = [f"int64_t {name}" for name in function.params]
+    return f"int {function.name}({', '.join([*params, *map(_declared, function.arguments)]) or 'void'});"
+
+
+def _declared(argument: ArrayArgument | ScalarArgument) -> str:
+    c_name = argument.dtype.c_name
+    if isinstance(argument, ScalarArgument):
+        return f"{c_name} {argument.name}"
+    return f"{'' if argument.is_output else 'const '}{c_name} *{argument.name}"
+
+
+def _passed(argument: ArrayArgument | ScalarArgument, value: Array) -> Number:
+    return address(value) if isinstance(argument, ArrayArgument) else as_c(argument.dtype, value)
+
+
+@contextmanager
+def _thread_count(library: ctypes.CDLL, threads: int | None) -> Iterator[None]:
+    """Sets the number of OpenMP threads of the calling thread, and puts it back; nothing where there is no OpenMP."""
+    if threads is None or not hasattr(library, "omp_set_num_threads"):
+        yield
+        return
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(threads)
+    try:
+        yield
+    finally:
+        library.omp_set_num_threads(before)

@@ -1,0 +1,138 @@
+"""From sources to a shared library on disk, and from there into this process."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiramisu_py.build.cache import Cache, digest, open_cache, package_digest
+from tiramisu_py.build.flags import OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
+from tiramisu_py.build.processor import Processor, resolve_processor
+from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run
+from tiramisu_py.errors import ToolchainError
+
+_log = logging.getLogger(__name__)
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a library is made of and with: what the key of the cache says."""
+
+    name: str
+    sources: Mapping[str, str]
+    toolchain: Toolchain
+    processor: Processor
+    fast: tuple[str, ...] = ()
+    sanitize: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The compiler's flags, in order."""
+        strictness = (*STRICT, *fast_flags(self.fast))
+        return (*strictness, *OPTIMISED, *self.processor.flags, *self.openmp, *sanitize_flags(self.sanitize), *WARNINGS)
+
+    @property
+    def uses_openmp(self) -> bool:
+        """Whether a source has a pragma of OpenMP."""
+        return any("#pragma omp" in text for text in self.sources.values())
+
+    @property
+    def openmp(self) -> tuple[str, ...]:
+        """The flags of OpenMP, where the sources use it and the compiler has it."""
+        return self.toolchain.openmp if self.uses_openmp else ()
+
+    @property
+    def file_name(self) -> str:
+        """The file name of the shared library."""
+        return f"lib{self.name}.so"
+
+    @property
+    def key(self) -> str:
+        """The key of this library in the cache."""
+        sources = dict(sorted(self.sources.items()))
+        return digest([self.name, sources, self.toolchain.identity, list(self.flags), package_digest()])
+
+    def compile_objects(self, folder: Path) -> list[str]:
+        """Writes the sources into `folder` and compiles each C file; answers the object files."""
+        for name, text in self.sources.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return [self.toolchain.compile(name, self.flags, folder) for name in self.sources if name.endswith(".c")]
+
+    def build(self, folder: Path) -> list[Path]:
+        """Makes the shared library in `folder`; answers the headers outside of it that were included."""
+        objects = self.compile_objects(folder)
+        self.toolchain.link(objects, self.file_name, self.flags, folder)
+        headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
+        for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
+            leftover.unlink()
+        return headers
+
+
+def prepare(
+    name: str,
+    sources: Mapping[str, str],
+    cache: Cache,
+    *,
+    target: str | None = None,
+    compiler: str | None = None,
+    fast: Collection[str] = (),
+    sanitize: Collection[str] = (),
+) -> Recipe:
+    """The recipe of a library; raises `ToolchainError` for options that are unknown, or where there is no compiler."""
+    fast_flags(fast), sanitize_flags(sanitize)
+    for file in sources:
+        if not _FILE_NAME.fullmatch(file):
+            raise ToolchainError(f"{file!r} cannot be the name of a source file")
+    toolchain = find_toolchain(cache, compiler)
+    recipe = Recipe(
+        name, dict(sources), toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
+        tuple(sorted(set(sanitize))),
+    )  # fmt: skip
+    if recipe.uses_openmp and not toolchain.openmp:
+        _log.warning("%s has no OpenMP: the parallel loops of %s run on one thread", toolchain, name)
+    return recipe
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library in the cache, loaded into this process."""
+
+    path: Path
+    loaded: ctypes.CDLL
+    cache: Cache
+
+
+def load(recipe: Recipe, cache: Cache | None = None) -> Library:
+    """The library of `recipe`, built if the cache has none, and loaded. Raises `ToolchainError`."""
+    _require_sanitizer(recipe)
+    cache = cache or open_cache()
+    for last in (False, True):  # a second time where another process removed the entry in between
+        path = cache.entry(recipe.key, recipe.build) / recipe.file_name
+        try:
+            return Library(path, ctypes.CDLL(str(path)), cache)
+        except OSError as error:
+            if last or path.exists():
+                raise ToolchainError(
+                    f"{path} was built, but cannot be loaded: {error}; if its folder may not hold programs (noexec), "
+                    "set TIRAMISU_CACHE_DIR to one that may"
+                ) from error
+    raise ToolchainError(f"{recipe.file_name} cannot be loaded")
+
+
+def _require_sanitizer(recipe: Recipe) -> None:
+    """A library with the address sanitizer ends a process that was not started with it, so that is found out first."""
+    if "address" in recipe.sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
+        runtime = run([*recipe.toolchain.command, "-print-file-name=libasan.so"]).stdout.strip()
+        raise ToolchainError(f'sanitize=("address",) needs Python to be started with LD_PRELOAD={runtime}')
+
+
+def _headers(dependencies: Path) -> list[Path]:
+    """The included files outside the build folder that a dependency file (gcc -MMD) lists."""
+    text = dependencies.read_text(encoding="utf-8").replace("\\\n", " ").partition(":")[2]
+    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text.strip())]
+    return [Path(name) for name in names if Path(name).is_absolute()]

@@ -1,0 +1,137 @@
+"""Which writes a read sees: the direct test, without a lexicographic maximum.
+
+A read is served where some write of the value it names, to the place it loads from, comes before it and no write of
+another value to that place lies between.
+
+    right  = { read -> write : same place, same value, write before read }
+    wrong  = { read -> write : same place, another value, write before read }
+    killed = right and (wrong . { wrong write -> right write : not before it })
+    served = domain(right - killed)
+
+Where a place determines the value that is kept there, `wrong` is empty. The first write of a reduction's chain stands
+for all of it: updates of the same chain are neither right nor wrong (`proof.reductions` has their conditions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.precedence import Precedence
+from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.program.statement import Role
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A write, and the pairs ``read -> write`` that touch one place."""
+
+    write: Touch
+    pairs: isl.Map
+
+
+class Flow:
+    """The dataflow of one program."""
+
+    def __init__(self, touches: Touches) -> None:
+        self.touches = touches
+        self.precedence = Precedence(touches.program)
+        self._determined: dict[str, bool] = {}
+
+    def unserved(self, read: Touch) -> isl.Set:
+        """The reads (pairs of instance and value) that do not see the value they name."""
+        missing = read.domain
+        if self.determined(read):
+            missing = self._without_certain(read, missing)
+        if missing.is_empty():
+            return missing
+        wrong = list(self.wrong(read))
+        for right in self.right(read):
+            if missing.is_empty():
+                break
+            missing = missing.subtract(self._surviving(right, wrong).domain())
+        return missing.coalesce()
+
+    def _without_certain(self, read: Touch, missing: isl.Set) -> isl.Set:
+        """Where place determines value: without the reads that some write serves whatever the instances are."""
+        for write in self.touches.writers(read.storage.buffer):
+            if write.role is not Role.UPDATE and self.precedence.always(write, read):
+                missing = missing.subtract(sets.preimage(write.touched, read.place))
+        return missing
+
+    def determined(self, touch: Touch) -> bool:
+        """Whether a place of the touch's buffer can only ever hold one value."""
+        name = touch.storage.buffer
+        if name not in self._determined:
+            storages = list(self.touches.program.storages_in(name))
+            self._determined[name] = len(storages) == 1 and self._injective(touch)
+        return self._determined[name]
+
+    def _injective(self, touch: Touch) -> bool:
+        """Whether ``[scope, value] -> [scope, element]`` is injective, at least on the values there are."""
+        index, scope = touch.storage.index, len(touch.buffer.scope)
+        owner = sets.prefix(sets.identity(index.get_space().domain()), scope)
+        place = isl.Map.from_multi_aff(sets.joined(owner, index))
+        if scope or place.is_injective():
+            return bool(place.is_injective())
+        domain = sets.named(self.touches.values.domain(touch.source), None)
+        return bool(place.intersect_domain(domain).is_injective())
+
+    # -- candidates
+
+    def same_place(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` that touch one place."""
+        return a.places.apply_range(b.places.reverse())
+
+    def same_value(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` that name one value of one source."""
+        return a.values.apply_range(b.values.reverse())
+
+    def one_chain(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` with one place and one value: for a reduction, partial results of one chain."""
+        pairs = self.same_place(a, b)
+        return pairs if self.determined(a) else pairs.intersect(self.same_value(a, b))
+
+    def right(self, read: Touch) -> Iterator[Candidate]:
+        """The writes of the value that a read names, at its place and before it."""
+        for write in self.touches.writers(read.storage.buffer):
+            if write.source == read.source and write.role is not Role.UPDATE:
+                yield from self._earlier(read, write, self.one_chain(read, write))
+
+    def wrong(self, read: Touch) -> Iterator[Candidate]:
+        """The writes of other values at a read's place and before it."""
+        if self.determined(read):
+            return
+        for write in self.touches.writers(read.storage.buffer):
+            pairs = self.same_place(read, write)
+            if write.source == read.source:
+                pairs = pairs.subtract(self.same_value(read, write))
+            yield from self._earlier(read, write, pairs)
+
+    def _earlier(self, read: Touch, write: Touch, pairs: isl.Map) -> Iterator[Candidate]:
+        if self.precedence.always(write, read) is False or pairs.is_empty():
+            return
+        earlier = self.precedence.before(write, read, pairs.reverse())
+        if earlier is not None:
+            yield Candidate(write, earlier.reverse())
+
+    def _surviving(self, right: Candidate, wrong: list[Candidate]) -> isl.Map:
+        """The pairs of a right write that no wrong write comes after."""
+        left = right.pairs
+        for other in wrong:
+            if self.precedence.always(other.write, right.write):
+                continue
+            overwrites = left.intersect(other.pairs.apply_range(self._not_before(other.write, right.write)))
+            left = left.subtract(overwrites)
+        return left
+
+    def _not_before(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` at one place where a does not come before b."""
+        pairs = self.same_place(a, b)
+        if self.precedence.always(a, b) is False:
+            return pairs
+        earlier = self.precedence.before(a, b, pairs)
+        return pairs if earlier is None else pairs.subtract(earlier)

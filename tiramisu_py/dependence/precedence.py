@@ -1,0 +1,70 @@
+"""Which of two touches comes first: time in its lexicographic order, from the loops that two statements share."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+
+
+class Precedence:
+    """The order of a program's instances.
+
+    Two statements that share c loops are ordered by the coordinates of these, and where all agree by their static
+    positions; of one instance, its reads come before its write.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.positions = program.positions
+
+    def always(self, a: Touch, b: Touch) -> bool | None:
+        """Whether a comes before b whatever the instances are; None where it depends on them."""
+        if a.actor.moment != b.actor.moment:
+            return a.actor.moment < b.actor.moment
+        first, second = a.actor.statement, b.actor.statement
+        if first is None or second is None:
+            return not a.is_write and b.is_write
+        return self._at_equal(a, b) if shared(first, second) == 0 else None
+
+    def before(self, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map | None:
+        """The pairs ``a -> b`` of a relation in which a comes before b; None where there are none."""
+        always = self.always(a, b)
+        if always is not None:
+            return pairs if always else None
+        times, less, first, second = self._in_time(a, b, pairs)
+        earlier = times.intersect(less)
+        if earlier.is_empty():
+            return None
+        if times.is_subset(earlier):
+            return pairs
+        return pairs.intersect(first.apply_range(less).apply_range(second.reverse()))
+
+    def happens(self, a: Touch, b: Touch, pairs: isl.Map) -> bool:
+        """Whether a comes before b for some of the pairs."""
+        always = self.always(a, b)
+        if always is not None:
+            return always
+        times, less, _, _ = self._in_time(a, b, pairs)
+        return not times.is_disjoint(less)
+
+    def _in_time(self, a: Touch, b: Touch, pairs: isl.Map) -> tuple[isl.Map, isl.Map, isl.Map, isl.Map]:
+        """The pairs in the coordinates of the shared loops, what order means there, and the way there from each side."""
+        assert a.actor.statement is not None and b.actor.statement is not None
+        count = shared(a.actor.statement, b.actor.statement)
+        first, second = a.prefix(count), b.prefix(count)
+        times = pairs.apply_domain(first).apply_range(second)
+        space = times.get_space().domain()
+        less = isl.Map.lex_le(space) if self._at_equal(a, b) else isl.Map.lex_lt(space)
+        return times, less, first, second
+
+    def _at_equal(self, a: Touch, b: Touch) -> bool:
+        """Whether a comes before b where all shared loops agree."""
+        first, second = a.actor.statement, b.actor.statement
+        assert first is not None and second is not None
+        if first is second:
+            return not a.is_write and b.is_write
+        depth = shared(first, second)
+        return self.positions[first.name][depth] < self.positions[second.name][depth]

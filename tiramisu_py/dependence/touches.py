@@ -1,0 +1,253 @@
+"""Reads and writes of a program, each with the value it names and the place it touches.
+
+A read is a *pair*, the instance and the value it reads, flattened into one tuple: several accesses of one source are
+one relation, and indices that are not known exactly (a window, ``x[col[p]]``) need nothing special.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Storage
+
+#: When an actor acts: before all statements, at its time, after all statements.
+ENTRY, WITHIN, EXIT = -1, 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Actor:
+    """Who reads or writes: a statement, or the caller (the virtual entry and exit)."""
+
+    name: str
+    statement: Statement | None = None
+    moment: int = WITHIN
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """A read or a write.
+
+    `domain` holds the instances (of a write), or the pairs (of a read); `instance`, `value`, `place` and `coords`
+    are functions on it: the instance, the value that is named, the place (scope coordinates, then the element of
+    the buffer), and the iterations of the statement's loops.
+    """
+
+    actor: Actor
+    storage: Storage
+    buffer: Buffer
+    is_write: bool
+    domain: isl.Set
+    instance: isl.MultiAff
+    value: isl.MultiAff
+    place: isl.MultiAff
+    coords: isl.MultiAff | None = None
+    accumulates: bool = False
+
+    @property
+    def source(self) -> str:
+        """The computation or input whose value is named."""
+        return self.storage.source
+
+    @property
+    def role(self) -> Role | None:
+        """The role of the statement; None for the caller."""
+        return self.actor.statement.role if self.actor.statement is not None else None
+
+    @cached_property
+    def places(self) -> isl.Map:
+        """`place` on the domain."""
+        return sets.graph(self.place, self.domain)
+
+    @cached_property
+    def values(self) -> isl.Map:
+        """`value` on the domain."""
+        return sets.graph(self.value, self.domain)
+
+    @cached_property
+    def touched(self) -> isl.Set:
+        """The places that are touched."""
+        return self.domain.apply(self.places)
+
+    @cached_property
+    def element(self) -> isl.MultiAff:
+        """The element of the buffer, without the scope coordinates."""
+        kept = sets.outputs(self.place)[len(self.buffer.scope) :]
+        return sets.function(self.domain.get_space(), self.buffer.name, kept)
+
+    def prefix(self, count: int) -> isl.Map:
+        """The iterations of the outermost `count` loops, on the domain."""
+        assert self.coords is not None
+        return sets.graph(sets.prefix(self.coords, count), self.domain)
+
+
+class Touches:
+    """All reads and writes of a program, found buffer by buffer when they are asked for."""
+
+    def __init__(self, program: Program, values: Values | None = None) -> None:
+        self.program = program
+        self.values = values or Values(program.algorithm)
+        self._writes: dict[str, Touch | None] = {}
+        self._reads: dict[tuple[str, str], Touch | None] = {}
+        self._of_buffer: dict[str, tuple[list[Touch], list[Touch]]] = {}
+
+    # -- by buffer
+
+    def writers(self, buffer: str) -> list[Touch]:
+        """Who writes a buffer: the caller at entry, then statements in their order of declaration."""
+        return self._touching(buffer)[0]
+
+    def readers(self, buffer: str) -> list[Touch]:
+        """Who reads a buffer: statements in their order of declaration, then the caller at exit."""
+        return self._touching(buffer)[1]
+
+    def _touching(self, buffer: str) -> tuple[list[Touch], list[Touch]]:
+        if buffer not in self._of_buffer:
+            mine = [s.name for s in self.program.storages_in(buffer)]
+            writes: list[Touch | None] = [self._entry(name) for name in mine]
+            reads: list[Touch | None] = []
+            for statement in self.program.statements.values():
+                if statement.target in mine:
+                    writes.append(self.write(statement))
+                stores = {self._storage(statement, source).name: source for source in self._sources(statement)}
+                reads += [self.read(statement, source) for name, source in stores.items() if name in mine]
+            reads += [self._exit(name) for name in mine]
+            self._of_buffer[buffer] = ([w for w in writes if w], [r for r in reads if r])
+        return self._of_buffer[buffer]
+
+    def everything(self) -> Iterator[Touch]:
+        """Every read and write."""
+        for buffer in self.program.buffers:
+            yield from self.writers(buffer)
+            yield from self.readers(buffer)
+
+    # -- statements
+
+    def write(self, statement: Statement) -> Touch | None:
+        """What a statement stores; None where it is outside the scope of the buffer."""
+        if statement.name not in self._writes:
+            storage = self.program.storages[statement.target]
+            space = statement.frame
+            value = sets.renamed(self.program.value_of(statement), storage.source)
+            domain = statement.instances.intersect_params(self.program.context.params())
+            touch = self._touch(statement, storage, True, domain, sets.identity(space), value, statement.coords)
+            self._writes[statement.name] = touch
+        return self._writes[statement.name]
+
+    def read(self, statement: Statement, source: str) -> Touch | None:
+        """What a statement loads of one source; None where it never does, or is outside the scope of the buffer."""
+        key = (statement.name, source)
+        if key not in self._reads:
+            relation = self.read_relation(statement, source)
+            self._reads[key] = None if relation is None else self._of_pairs(statement, source, relation)
+        return self._reads[key]
+
+    def read_relation(self, statement: Statement, source: str) -> isl.Map | None:
+        """``instance -> value of source that it reads``, or None where it reads none."""
+        instances = statement.instances.intersect_params(self.program.context.params())
+        point = sets.graph(statement.point, instances)
+        if statement.role is Role.COPY:
+            return point.set_tuple_name(isl.dim_type.out, source) if source == statement.source else None
+        found: isl.Map | None = None
+        for expression in (statement.body, *statement.guards):
+            for reading in self._readings(statement, expression):
+                if reading.access.source == source:
+                    found = reading.relation if found is None else found.union(reading.relation)
+        return None if found is None else point.apply_range(found).coalesce()
+
+    def accumulator(self, statement: Statement) -> Touch | None:
+        """The partial result that an update reads: its own place."""
+        write = self.write(statement)
+        if write is None:
+            return None
+        return Touch(
+            write.actor, write.storage, write.buffer, False, write.domain, write.instance, write.value, write.place,
+            write.coords, accumulates=True,
+        )  # fmt: skip
+
+    def _readings(self, statement: Statement, expression: Expr) -> list:
+        computation = self.program.algorithm.source(statement.source)
+        assert isinstance(computation, Computation)
+        return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)))
+
+    def _sources(self, statement: Statement) -> list[str]:
+        if statement.role is Role.COPY:
+            return [statement.source]
+        read: list[Access] = [a for e in (statement.body, *statement.guards) for a in accesses(e)]
+        scalars = {name for name, given in self.program.algorithm.inputs.items() if given.scalar}
+        return [source for source in dict.fromkeys(a.source for a in read) if source not in scalars]
+
+    def _storage(self, statement: Statement, source: str) -> Storage:
+        return self.program.storage_for(statement, source)
+
+    def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> Touch | None:
+        domain = sets.flat_pairs(relation, f"{statement.name} reads {source}")
+        space, count = domain.get_space(), sets.in_size(relation)
+        variables = sets.variables(space)
+        instance = sets.function(space, statement.name, variables[:count])
+        value = sets.function(space, source, variables[count:])
+        coords = sets.renamed(sets.compose(instance, statement.coords), None)
+        return self._touch(statement, self._storage(statement, source), False, domain, instance, value, coords)
+
+    def _touch(
+        self,
+        statement: Statement,
+        storage: Storage,
+        is_write: bool,
+        domain: isl.Set,
+        instance: isl.MultiAff,
+        value: isl.MultiAff,
+        coords: isl.MultiAff,
+    ) -> Touch | None:
+        buffer = self.program.buffers[storage.buffer]
+        if not self.program.in_scope(statement, buffer):
+            return None
+        place = _place(storage, buffer, sets.prefix(coords, len(buffer.scope)), value)
+        actor = Actor(statement.name, statement)
+        return Touch(actor, storage, buffer, is_write, domain, instance, value, place, coords)
+
+    # -- the caller
+
+    def _entry(self, name: str) -> Touch | None:
+        storage = self.program.storages[name]
+        if storage.name != storage.source or storage.source not in self.program.algorithm.inputs:
+            return None
+        return self._callers(storage, True, ENTRY)
+
+    def _exit(self, name: str) -> Touch | None:
+        storage = self.program.storages[name]
+        if storage.name != storage.source:
+            return None
+        if storage.source in self.program.algorithm.outputs:
+            return self._callers(storage, False, EXIT)
+        protected = storage.source in self.program.algorithm.inputs and not self._holds_output(storage.buffer)
+        return self._callers(storage, False, EXIT) if protected else None
+
+    def _holds_output(self, buffer: str) -> bool:
+        outputs = self.program.algorithm.outputs
+        return any(s.name in outputs for s in self.program.storages_in(buffer))
+
+    def _callers(self, storage: Storage, is_write: bool, moment: int) -> Touch | None:
+        buffer = self.program.buffers[storage.buffer]
+        if buffer.scope:
+            return None
+        domain = self.values.domain(storage.source)
+        same = sets.identity(domain.get_space())
+        place = sets.renamed(sets.compose(same, storage.index), buffer.name)
+        actor = Actor("the caller", None, moment)
+        return Touch(actor, storage, buffer, is_write, domain, same, same, place)
+
+
+def _place(storage: Storage, buffer: Buffer, owner: isl.MultiAff, value: isl.MultiAff) -> isl.MultiAff:
+    index = sets.compose(sets.joined(owner, value), storage.index)
+    return sets.renamed(sets.joined(owner, index), buffer.name)

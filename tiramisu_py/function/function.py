@@ -1,0 +1,335 @@
+"""The public entry: an algorithm, its schedule, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import islpy as isl
+import numpy as np
+
+from tiramisu_py.algorithm.declarations import Algorithm, Operator
+from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.algorithm.evaluate import evaluate
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand, Param
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.slices import declare_slice
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.backends.c import emit
+from tiramisu_py.build import Kernel, compile_function
+from tiramisu_py.errors import CommandError, DeclarationError, LegalityError
+from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.script import as_written, caller
+from tiramisu_py.function.selection import Selection
+from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.program.program import Command, Program
+from tiramisu_py.proof import Report, check
+from tiramisu_py.schedule import order
+from tiramisu_py.schedule.initial import initial_program, with_computation, with_input, with_outputs
+from tiramisu_py.schedule.order import Root
+from tiramisu_py.view.pseudocode import pseudocode
+
+
+class Function:
+    """An algorithm over symbolic sizes, and the schedule that says how it runs.
+
+    ::
+
+        R, C = tm.params("R C")
+        r, c = tm.iters("r c")
+        f = tm.Function("twice", params=[R, C], assume="R >= 1")
+        a = f.input("a", tm.float32, [R, C])
+        b = f.computation("b", {r: R, c: C}, 2 * a[r, c])
+        f.outputs(b)
+        kernel = f.compile()
+
+    `params` are symbolic sizes, at least 0; `assume` is what else holds of them (isl text or a condition), checked
+    when the compiled function is called. Raises `DeclarationError` for names that C does not take, or twice.
+    """
+
+    def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
+        self.name = check_name(name, "a function")
+        self.owner = object()
+        names = tuple(_param_name(given) for given in params)
+        if len(set(names)) < len(names):
+            raise DeclarationError(f"{name} names a parameter twice: {', '.join(names)}")
+        context = isl.Context()
+        algorithm = Algorithm(name, context, names, parse_context(context, names, assume))
+        self._program = initial_program(algorithm)
+        self._checked: tuple[Program, Report] | None = None
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+    @property
+    def program(self) -> Program:
+        """The scheduled program as it stands: an immutable value."""
+        return self._program
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What the values are: Layer I."""
+        return self._program.algorithm
+
+    # -- declarations
+
+    def input(
+        self,
+        name: str,
+        dtype: DType,
+        shape: Sequence[Operand],
+        *,
+        values: tuple[Operand, Operand] | None = None,
+        monotone: bool = False,
+        permutation: bool = False,
+    ) -> Input:
+        """Declare an array that the caller passes, row-major, of `shape` (affine in the parameters).
+
+        `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
+        decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
+        proofs; they are verified when a kernel is called from Python. Raises `DeclarationError`.
+        """
+        declared = declare_input(
+            self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
+            owner=self.owner, location=caller(),
+        )  # fmt: skip
+        self._declare(with_input(self._program, declared))
+        return Input(self, name)
+
+    def scalar(self, name: str, dtype: DType) -> Expr:
+        """Declare a scalar that the caller passes; the result is an expression."""
+        declared = declare_input(self.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
+        self._declare(with_input(self._program, declared))
+        return Access(name, (), declared.dtype, self.owner)
+
+    def computation(
+        self,
+        name: str,
+        domain: Any,
+        expr: Operand | Callable[[Any], Operand],
+        *,
+        where: Expr | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+    ) -> Computation:
+        """Declare a set of values: `expr` for each point of `domain`.
+
+        `domain` is a dict of iterator to extent or to (low, high), high excluded, with bounds affine in the parameters
+        and in outer iterators; or isl text; or a list of such dicts (several pieces). `where` is a further condition.
+        A recurrence is given by a function of the computation itself: ``lambda h: h[i - 1] + a[i]``. `dtype` defaults
+        to the type of the expression; `shape` to the smallest array from index 0. Raises `DeclarationError`.
+        """
+        declared = declare_computation(
+            self.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
+            location=caller(),
+        )  # fmt: skip
+        self._declare(with_computation(self._program, declared))
+        return Computation(self, name)
+
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator,
+        expr: Operand,
+        *,
+        where: Expr | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+        ordered: bool = False,
+    ) -> Reduction:
+        """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
+
+        `over` may depend on the iterators of `domain`. `op` is ``tm.sum``, ``tm.product``, ``tm.min``, ``tm.max``,
+        ``tm.logical_and``, ``tm.logical_or`` or a `tm.operator` of the user's. The order of terms is free for commands;
+        ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
+        """
+        declared = declare_reduction(
+            self.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
+            owner=self.owner, location=caller(),
+        )  # fmt: skip
+        self._declare(with_computation(self._program, declared))
+        return Reduction(self, name)
+
+    def outputs(self, *results: Computation | Expr) -> None:
+        """Say what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.
+
+        A slice becomes a computation of its own, called after its source with ``_out`` behind, that copies the values.
+        Raises `DeclarationError` for anything else, or the same result twice.
+        """
+        if not results:
+            raise DeclarationError(f"{self.name} needs at least one output")
+        names = [self._output(result) for result in results]
+        if len(set(names)) < len(names):
+            raise DeclarationError(f"an output is named twice: {', '.join(names)}")
+        self._declare(with_outputs(self._program, tuple(names)))
+
+    def _output(self, result: object) -> str:
+        if isinstance(result, Computation):
+            if result._function is not self:
+                raise DeclarationError(f"{result} belongs to the function {result._function.name}, not to {self.name}")
+            return result.name
+        if isinstance(result, Access) and result.owner is self.owner and result.source in self.algorithm.computations:
+            return self._slice(result)
+        raise DeclarationError(f"{result!r} cannot be an output: give computations of {self.name}, or slices of them")
+
+    def _slice(self, result: Access) -> str:
+        declared = declare_slice(self.algorithm, result, self.owner, caller())
+        self._declare(with_computation(self._program, declared))
+        return declared.name
+
+    def _declare(self, program: Program) -> None:
+        self._program = program
+
+    def __getitem__(self, name: str) -> Input | Computation:
+        """The input or computation of this name, as the declarations returned it."""
+        if name in self.algorithm.inputs:
+            return Input(self, name)
+        if name in self.algorithm.computations:
+            kind = Reduction if self.algorithm.computations[name].is_reduction else Computation
+            return kind(self, name)
+        raise DeclarationError(f"{self.name} declares nothing called {name!r}")
+
+    # -- the schedule
+
+    def apply(self, command: str, change: Callable[[Program, str], Program]) -> None:
+        """Apply a command; where it raises, the program stays as it was."""
+        try:
+            changed = change(self._program, command)
+            changed.positions  # noqa: B018  (orders that contradict each other are refused now)
+        except isl.Error as error:
+            raise CommandError(f"{command}: isl cannot do this ({error})") from None
+        except (CommandError, DeclarationError) as error:
+            raise type(error)(f"{command}: {error}") from None
+        self._program = changed.after(self._program, Command(command, caller()))
+
+    def order(self, *handles: Selection, at: Iter | Root) -> None:
+        """Put computations in order, each after the one before, in shared loops up to `at` (or whole nests at root)."""
+        if len(handles) < 2:
+            raise CommandError(f"{self.name}.order needs at least two computations")
+        for handle in handles:
+            if not isinstance(handle, Selection) or handle._function is not self:
+                raise CommandError(f"{handle!r} is not a computation of {self.name}")
+        names = [handle.statement_names() for handle in handles]
+
+        def change(program: Program, text: str) -> Program:
+            for first, second in zip(names, names[1:], strict=False):
+                program = order.place_after(program, first, second, at, True, text)
+            return program
+
+        self.apply(as_written(self.name, "order", handles, {"at": at}), change)
+
+    def undo(self) -> None:
+        """Take the last command back; raises `CommandError` where there is none."""
+        if self._program.parent is None:
+            raise CommandError(f"{self.name} has no command to undo")
+        self._program = self._program.parent
+
+    def copy(self) -> Self:
+        """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its handle of by."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands that made the schedule, as text, in order."""
+        return tuple(command.text for command in self._program.log)
+
+    # -- what comes of it
+
+    def check(self) -> Report:
+        """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
+        if self._checked is None or self._checked[0] is not self._program:
+            self._checked = (self._program, check(self._program))
+        return self._checked[1]
+
+    def lowered(self) -> LoopFunction:
+        """The loops that will be emitted; raises `LegalityError` for a program that the proof refuses."""
+        self._require_outputs()
+        report = self.check()
+        if not report.ok:
+            raise LegalityError(report.violations)
+        return optimise(lower(self._program))
+
+    def _require_outputs(self) -> None:
+        if not self.algorithm.outputs:
+            raise DeclarationError(f"{self.name} has no outputs: say what it returns with {self.name}.outputs(...)")
+
+    def source(self) -> dict[str, str]:
+        """The generated source text, by file name."""
+        return emit(self.lowered())
+
+    def compile(
+        self,
+        *,
+        target: str | None = None,
+        compiler: str | None = None,
+        fast: Sequence[str] = (),
+        sanitize: Sequence[str] = (),
+        threads: int | None = None,
+        verify_values: bool = True,
+    ) -> Kernel:
+        """Prove, emit, compile and load; the result is called with NumPy arrays.
+
+        `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang); `fast`
+        names liberties with floating point ("contract", "reassociate", "reciprocal"; none by default); `sanitize`
+        names sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each
+        call. Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
+        """
+        function = self.lowered()
+        return compile_function(
+            function, emit(function), self.algorithm, target=target, compiler=compiler, fast=tuple(fast),
+            sanitize=tuple(sanitize), threads=threads, verify_values=verify_values,
+        )  # fmt: skip
+
+    def evaluate(self, *positional: Any, **named: Any) -> Any:
+        """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
+
+        Takes arguments as a compiled kernel does, and never modifies them.
+        """
+        self._require_outputs()
+        arguments, params = self._arguments(positional, named)
+        results = evaluate(self.algorithm, arguments, params)
+        ordered = [results[name] for name in self.algorithm.outputs]
+        return ordered[0] if len(ordered) == 1 else tuple(ordered)
+
+    def _arguments(
+        self, positional: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, int]]:
+        inputs = list(self.algorithm.inputs)
+        if len(positional) > len(inputs):
+            raise DeclarationError(f"{self.name} takes {len(inputs)} inputs, {len(positional)} were given")
+        params = {name: value for name, value in named.items() if name in self.algorithm.params}
+        arguments = dict(zip(inputs, positional, strict=False))
+        for name, value in named.items():
+            if name in params:
+                continue
+            if name in arguments:
+                raise DeclarationError(f"{name} is given twice, by position and by name")
+            arguments[name] = value
+        return arguments, params
+
+    def pseudocode(self) -> str:
+        """The scheduled loops as text, to be read."""
+        self._require_outputs()
+        return pseudocode(lower(self._program))
+
+
+def _param_name(given: object) -> str:
+    if not isinstance(given, Param):
+        raise DeclarationError(f"{given!r} is not a parameter: make parameters with tm.params")
+    return check_name(given.name, "a parameter")
+
+
+def params(names: str) -> tuple[Param, ...]:
+    """Parameters by name: ``R, C = tm.params("R C")``; symbolic sizes, at least 0."""
+    return tuple(Param(check_name(name, "a parameter")) for name in names.replace(",", " ").split())
+
+
+def iters(names: str) -> tuple[Iter, ...]:
+    """Iterators by name: ``i, j = tm.iters("i j")``."""
+    return tuple(Iter(check_name(name, "an iterator")) for name in names.replace(",", " ").split())

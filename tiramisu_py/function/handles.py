@@ -1,0 +1,75 @@
+"""What declarations give back: names that can be indexed in expressions and told commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.declare import access
+from tiramisu_py.algorithm.expressions import Expr, Operand
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.selection import Part, Selection
+from tiramisu_py.program.statement import Role
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.function import Function
+
+Indices = Operand | tuple[Operand, ...]
+
+
+class Input:
+    """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
+
+    __iter__ = None
+
+    def __init__(self, function: Function, name: str) -> None:
+        self._function = function
+        self.name = name
+
+    @property
+    def dtype(self) -> DType:
+        """The scalar type of the elements."""
+        return self._function.program.algorithm.inputs[self.name].dtype
+
+    def __getitem__(self, indices: Indices) -> Expr:
+        declared = self._function.program.algorithm.inputs[self.name]
+        return access(self.name, declared.dtype, len(declared.shape), indices, self._function.owner)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Computation(Selection):
+    """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
+
+    __iter__ = None
+
+    @property
+    def dtype(self) -> DType:
+        """The scalar type of the values."""
+        return self._function.program.algorithm.computations[self._source].dtype
+
+    def __getitem__(self, indices: Indices) -> Expr:
+        declared = self._function.program.algorithm.computations[self._source]
+        return access(self._source, declared.dtype, len(declared.iterators), indices, self._function.owner)
+
+
+class Reduction(Computation):
+    """A reduction: `init` stores the identity, `update` combines one term; commands apply to both where they can."""
+
+    @property
+    def init(self) -> Selection:
+        """The statement that stores the operator's identity."""
+        return self._with_role(Role.INIT, "init")
+
+    @property
+    def update(self) -> Selection:
+        """The statement that combines one term into the partial result."""
+        return self._with_role(Role.UPDATE, "update")
+
+    def _with_role(self, role: Role, suffix: str) -> Selection:
+        found = [s for s in self._function.program.statements_of(self._source) if s.role is role]
+        if not found:
+            raise CommandError(f"{self._source} has no statement for its {suffix} any more")
+        root = found[0].part_of[0] if found[0].part_of else found[0].name
+        return Part(self._function, self._source, root)

@@ -1,0 +1,43 @@
+"""Where in the user's script something was written, and how it was written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from tiramisu_py.algorithm.declarations import Location
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.program.storage import Buffer
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_BACKENDS = os.path.join(os.path.dirname(_PACKAGE), "backends")
+
+
+def caller() -> Location | None:
+    """The innermost place outside of this package on the call stack."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = os.path.abspath(frame.f_code.co_filename)
+        if not file.startswith((_PACKAGE + os.sep, _BACKENDS + os.sep)):
+            return Location(os.path.basename(file), frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def as_written(subject: str, command: str, positional: tuple[object, ...], named: Mapping[str, object]) -> str:
+    """The command as the user would write it: ``by.split(r, 8, r0, r1)``; named arguments that are None are left out."""
+    words = [spelled(argument) for argument in positional]
+    words += [f"{name}={spelled(argument)}" for name, argument in named.items() if argument is not None]
+    return f"{subject}.{command}({', '.join(words)})"
+
+
+def spelled(argument: object) -> str:
+    """One argument as written."""
+    if isinstance(argument, list | tuple):
+        return f"[{', '.join(spelled(item) for item in argument)}]"
+    if isinstance(argument, Expr):
+        return str(argument)
+    if isinstance(argument, Buffer):
+        return argument.name
+    return repr(argument)

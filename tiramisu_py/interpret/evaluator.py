@@ -1,0 +1,112 @@
+"""Expressions of the loop IR, evaluated one node class a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.memory import Array
+from tiramisu_py.lower.ir import Load, Ramp, Scalar
+
+
+@dataclass
+class Frame:
+    """What one strand of execution sees: variables (parameters and scalar arguments too), arrays, atomic buffers.
+
+    `where` names what is being executed, for messages.
+    """
+
+    variables: dict[str, Value]
+    arrays: dict[str, Array]
+    atomic: frozenset[str] = frozenset()
+    where: str = "the function"
+
+    def branch(self) -> Frame:
+        """A strand of its own: what it binds is not seen by others; the arrays themselves are shared."""
+        return replace(self, variables=dict(self.variables), arrays=dict(self.arrays))
+
+    def array(self, name: str) -> Array:
+        """The array that a buffer's name stands for here."""
+        if name not in self.arrays:
+            raise InterpretError(f"{self.where} uses the buffer {name}, which does not exist there")
+        return self.arrays[name]
+
+
+@dataclass
+class Evaluator:
+    """A visitor over expressions: `visit_<class name>` for each node class.
+
+    Under a select of lanes, `active` marks the lanes whose value is wanted: the others load nothing.
+    """
+
+    frame: Frame
+    active: np.ndarray | None = field(default=None)
+
+    def __call__(self, expression: Expr) -> Value:
+        """The value: a NumPy scalar, or an array with one element for each lane."""
+        name = type(expression).__name__
+        visit: Callable[[Expr], Value] | None = getattr(self, f"visit_{name.lower()}", None)
+        if visit is None:
+            raise InterpretError(f"the machine does not know the expression {name}: {expression}")
+        return visit(expression)
+
+    def integer(self, expression: Expr) -> int:
+        """The value of a bound or an extent."""
+        return int(self(expression))
+
+    def visit_const(self, e: Const) -> Value:
+        return e.value if e.dtype.weak else arithmetic.literal(e.value, e.dtype)
+
+    def visit_iter(self, e: Iter) -> Value:
+        return self._variable(e.name)
+
+    def visit_param(self, e: Param) -> Value:
+        return self._variable(e.name)
+
+    def visit_scalar(self, e: Scalar) -> Value:
+        return self._variable(e.name)
+
+    def _variable(self, name: str) -> Value:
+        if name not in self.frame.variables:
+            raise InterpretError(f"{self.frame.where} uses the variable {name}, which is not bound there")
+        return self.frame.variables[name]
+
+    def visit_load(self, e: Load) -> Value:
+        indices = tuple(self(index) for index in e.indices)
+        return self.frame.array(e.buffer).read(indices, self.frame.where, self.active)
+
+    def visit_ramp(self, e: Ramp) -> Value:
+        return self(e.base) + np.arange(e.lanes, dtype=e.dtype.numpy)
+
+    def visit_unary(self, e: Unary) -> Value:
+        return arithmetic.unary(e.op, self(e.operand), e.dtype)
+
+    def visit_binary(self, e: Binary) -> Value:
+        return arithmetic.binary(e.op, self(e.left), self(e.right), e.dtype)
+
+    def visit_select(self, e: Select) -> Value:
+        condition = self(e.condition)
+        if np.ndim(condition) == 0:
+            return arithmetic.convert(self(e.yes if condition else e.no), e.dtype)
+        yes, no = self._under(condition)(e.yes), self._under(~condition)(e.no)
+        return arithmetic.convert(np.where(condition, yes, no), e.dtype)
+
+    def _under(self, condition: np.ndarray) -> Evaluator:
+        return Evaluator(self.frame, condition if self.active is None else condition & self.active)
+
+    def visit_cast(self, e: Cast) -> Value:
+        return arithmetic.convert(np.asarray(self(e.operand))[()], e.dtype)
+
+    def visit_call(self, e: Call) -> Value:
+        return arithmetic.call(e.function, [self(argument) for argument in e.arguments], e.dtype, e.extern)
+
+
+def bound(variables: Mapping[str, Value]) -> Evaluator:
+    """An evaluator of expressions over `variables` alone."""
+    return Evaluator(Frame(dict(variables), {}))

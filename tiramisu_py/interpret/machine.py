@@ -1,0 +1,113 @@
+"""The machine: statements of the loop IR, run one node class a method, each as a generator of its steps.
+
+A generator yields wherever another strand may come in between: after each store, and between reading the operands of
+a store and writing its result, unless the store is an atomic update.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret.entry import entered, left
+from tiramisu_py.interpret.evaluator import Evaluator, Frame
+from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.memory import allocated
+from tiramisu_py.interpret.reductions import combined, privatised
+from tiramisu_py.interpret.strands import deal, interleaved
+from tiramisu_py.lower.ir import Allocate, Block, Comment, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.program.loops import Parallel, Vector
+
+Steps = Iterator[None]
+
+
+def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], seed: int = 0) -> None:
+    """Execute a function on NumPy arrays, in place, concurrent iterations in an order that `seed` picks.
+
+    Raises `InterpretError` for a precondition that fails, an index outside its buffer, an element that is read before
+    it is written, a store to an input, two lanes of one store on one element, and an output left incomplete.
+    """
+    frame = entered(function, arguments, params)
+    with np.errstate(all="ignore"):
+        for _ in Machine(random.Random(seed)).run(function.body, frame):
+            pass
+    left(function, frame)
+
+
+class Machine:
+    """A visitor over statements: `run_<class name>` for each node class."""
+
+    def __init__(self, choice: random.Random) -> None:
+        self.choice = choice
+
+    def run(self, node: Node, frame: Frame) -> Steps:
+        """The steps of a statement."""
+        name = type(node).__name__
+        step: Callable[[Node, Frame], Steps] | None = getattr(self, f"run_{name.lower()}", None)
+        if step is None:
+            raise InterpretError(f"the machine does not know the statement {name}")
+        return step(node, frame)
+
+    def run_block(self, node: Block, frame: Frame) -> Steps:
+        for child in node.body:
+            yield from self.run(child, frame)
+
+    def run_comment(self, node: Comment, frame: Frame) -> Steps:
+        return iter(())
+
+    def run_if(self, node: If, frame: Frame) -> Steps:
+        frame.where = "the condition of a guard"
+        if Evaluator(frame)(node.condition):
+            yield from self.run(node.then, frame)
+        elif node.otherwise is not None:
+            yield from self.run(node.otherwise, frame)
+
+    def run_let(self, node: Let, frame: Frame) -> Steps:
+        frame.where = f"the definition of {node.variable}"
+        inner = frame.branch()
+        inner.variables[node.variable] = Evaluator(frame)(node.value)
+        yield from self.run(node.body, inner)
+
+    def run_store(self, node: Store, frame: Frame) -> Steps:
+        frame.where = node.statement
+        evaluate = Evaluator(frame)
+        indices = tuple(evaluate(index) for index in node.indices)
+        value = evaluate(node.value)
+        if node.update is None or node.buffer not in frame.atomic:
+            yield
+        frame.array(node.buffer).write(indices, value, node.statement)
+        yield
+
+    def run_allocate(self, node: Allocate, frame: Frame) -> Steps:
+        frame.where = f"the allocation of {node.buffer}"
+        shape = tuple(map(Evaluator(frame).integer, node.extents))
+        inner = frame.branch()
+        inner.arrays[node.buffer] = allocated(node.buffer, shape, node.dtype.numpy, node.lanes)
+        yield from self.run(node.body, inner)
+
+    def run_for(self, node: For, frame: Frame) -> Steps:
+        frame.where = f"the bounds of loop {node.variable}"
+        evaluate = Evaluator(frame)
+        iterations = range(evaluate.integer(node.lower), evaluate.integer(node.upper), node.step)
+        if isinstance(node.tag, Parallel | Vector):
+            return self._concurrent(node, iterations, frame)
+        return self._iterate(node, iterations, frame.branch())
+
+    def _iterate(self, node: For, iterations: range | list[int], frame: Frame) -> Steps:
+        for iteration in iterations:
+            frame.variables[node.variable] = arithmetic.literal(iteration, int64)
+            yield from self.run(node.body, frame)
+
+    def _concurrent(self, node: For, iterations: range, frame: Frame) -> Steps:
+        """Iterations dealt to threads (lanes); private copies of the reductions, combined in order of threads."""
+        shares, lockstep = deal(iterations, node.tag, self.choice)
+        frames = [privatised(node.reductions, frame) for _ in shares]
+        threads = [self._iterate(node, share, own) for share, own in zip(shares, frames, strict=True)]
+        yield from interleaved(threads, lockstep, self.choice)
+        for own in frames:
+            combined(node.reductions, own, frame)

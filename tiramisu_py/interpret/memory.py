@@ -1,0 +1,112 @@
+"""Arrays that notice what C would not: reads of elements never written, indices outside, two lanes on one element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.faults import InterpretError
+
+Element = tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class Array:
+    """A buffer of the running function.
+
+    `written` marks the elements that hold something; the others are poisoned. `rank` is the number of indices:
+    `data` has one dimension more where an element is a whole vector. A `constant` array may not be written.
+    """
+
+    name: str
+    data: np.ndarray
+    written: np.ndarray
+    rank: int
+    constant: bool = False
+
+    def read(self, indices: Element, where: str, active: np.ndarray | None = None) -> Value:
+        """The element, or one for each lane; inactive lanes (`active` False) read nothing and hold zero."""
+        at = self._checked(indices, where, active)
+        if not np.all(self.written[at]):
+            raise InterpretError(f"{where} reads {self._first(at, self.written)}, which nothing has written")
+        found = self.data[at]
+        if active is None or np.ndim(found) == 0:
+            return found
+        lanes = np.zeros(len(active), dtype=self.data.dtype)
+        lanes[active] = found
+        return lanes
+
+    def write(self, indices: Element, value: Value, where: str) -> None:
+        """Store a value, or one for each lane to as many elements."""
+        if self.constant:
+            raise InterpretError(f"{where} writes {self.name}{_shown(indices)}, an input that must stay as it is")
+        at = self._checked(indices, where, None)
+        self._distinct(at, where)
+        self.data[at] = value
+        self.written[at] = True
+
+    def _checked(self, indices: Element, where: str, active: np.ndarray | None) -> Element:
+        if len(indices) != self.rank:
+            raise InterpretError(f"{where} indexes {self.name} with {len(indices)} indices; it has {self.rank}")
+        at = tuple(_active(index, active) for index in indices)
+        for position, (index, extent) in enumerate(zip(at, self.data.shape, strict=False)):
+            if np.any(index < 0) or np.any(index >= extent):
+                raise InterpretError(
+                    f"{where} touches {self.name}{_shown(indices)}, outside: index {position} must be at least 0 "
+                    f"and below {extent}"
+                )
+        return at
+
+    def _distinct(self, at: Element, where: str) -> None:
+        if all(np.ndim(index) == 0 for index in at):
+            return
+        lanes = list(zip(*(column.tolist() for column in np.broadcast_arrays(*at)), strict=True))
+        if len(set(lanes)) < len(lanes):
+            raise InterpretError(f"{where} writes one element of {self.name} in two lanes of one store: {lanes}")
+
+    def _first(self, at: Element, holds: np.ndarray) -> str:
+        columns = np.broadcast_arrays(*at) if at else ()
+        lanes = list(zip(*(np.atleast_1d(column).tolist() for column in columns), strict=True)) or [()]
+        missing = next(lane for lane in lanes if not np.all(holds[lane]))
+        return f"{self.name}{_shown(missing)}"
+
+
+def _active(index: Value, active: np.ndarray | None) -> Value:
+    return index if active is None or np.ndim(index) == 0 else index[active]
+
+
+def _shown(indices: Element) -> str:
+    return "[" + ", ".join(str(index) for index in indices) + "]"
+
+
+def argument(name: str, data: np.ndarray, filled: bool, constant: bool) -> Array:
+    """The caller's array; `filled` says that what it holds is meant to be read."""
+    return Array(name, data, np.full(data.shape, filled), data.ndim, constant)
+
+
+def allocated(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], lanes: int) -> Array:
+    """A temporary, poisoned; each element is a vector of `lanes` where that is more than one."""
+    extents = tuple(max(0, extent) for extent in shape)
+    full = (*extents, lanes) if lanes > 1 else extents
+    return Array(name, np.zeros(full, dtype=dtype), np.full(full, False), len(extents))
+
+
+def private(shared: Array, identity: Value) -> Array:
+    """A thread's own copy of an array that a reduction updates: the identity everywhere, so that it may be read."""
+    return PrivateArray(
+        shared.name,
+        np.full(shared.data.shape, identity, dtype=shared.data.dtype),
+        np.full(shared.data.shape, False),
+        shared.rank,
+    )
+
+
+class PrivateArray(Array):
+    """A thread's own copy of an array: `written` says which elements the thread has updated."""
+
+    def read(self, indices: Element, where: str, active: np.ndarray | None = None) -> Value:
+        """The partial result, or the identity."""
+        return self.data[self._checked(indices, where, active)]

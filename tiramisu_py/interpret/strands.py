@@ -1,0 +1,39 @@
+"""Who runs which iterations of a concurrent loop, and whose step comes next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from tiramisu_py.program.loops import Parallel, Tag, Vector
+
+#: How many threads a parallel loop gets, at most.
+MOST_THREADS = 5
+
+
+def deal(iterations: range, tag: Tag | None, choice: random.Random) -> tuple[list[list[int]], bool]:
+    """Shares of the iterations, and whether they advance in lockstep.
+
+    A vector loop gives each lane every `width`-th iteration from the lower bound; lanes advance together, as one
+    statement of all lanes does, or freely: nothing orders them. Threads get iterations at random, in any order.
+    """
+    lockstep = choice.random() < 0.5
+    if isinstance(tag, Vector) and lockstep:
+        return [list(iterations[lane :: tag.width]) for lane in range(tag.width)], True
+    threads = choice.randint(1, MOST_THREADS)
+    shares: list[list[int]] = [[] for _ in range(threads)]
+    for iteration in choice.sample(iterations, len(iterations)):
+        choice.choice(shares).append(iteration)
+    return shares, lockstep and isinstance(tag, Parallel)
+
+
+def interleaved(strands: Sequence[Iterator[None]], lockstep: bool, choice: random.Random) -> Iterator[None]:
+    """The steps of all strands: one of each in turn, or of a random one at a time."""
+    live = list(strands)
+    while live:
+        for strand in list(live) if lockstep else [choice.choice(live)]:
+            try:
+                next(strand)
+            except StopIteration:
+                live.remove(strand)
+        yield

@@ -1,0 +1,83 @@
+"""Where temporaries live: around the whole body, or inside the innermost loop of whose iterations each has a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tiramisu_py.algorithm.typing_pass import typed
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.lower.ir import Allocate, Block, Node
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer, Memory
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """A piece of generated code, with what is below it.
+
+    `statement` is any of the statements below; `waiting` are the temporaries used below that are not allocated yet,
+    `allocated` those that are allocated below.
+    """
+
+    node: Node
+    statement: Statement
+    waiting: frozenset[str] = field(default=frozenset())
+    allocated: frozenset[str] = field(default=frozenset())
+
+
+def sequence(fragments: Sequence[Fragment]) -> Fragment:
+    """Fragments one after another, as one."""
+    if len(fragments) == 1:
+        return fragments[0]
+    nodes: list[Node] = []
+    for fragment in fragments:
+        nodes.extend(fragment.node.body if isinstance(fragment.node, Block) else (fragment.node,))
+    waiting = frozenset(name for fragment in fragments for name in fragment.waiting)
+    allocated = frozenset(name for fragment in fragments for name in fragment.allocated)
+    return Fragment(Block(tuple(nodes)), fragments[0].statement, waiting, allocated)
+
+
+def allocating(buffer: Buffer, body: Node) -> Allocate:
+    """A buffer around its uses."""
+    extents = tuple(typed(extent, int64) for extent in buffer.extents)
+    return Allocate(buffer.name, extents, buffer.dtype, body, register=buffer.memory is Memory.REGISTER)
+
+
+def allocated_in(fragments: Sequence[Fragment], buffers: Sequence[Buffer]) -> Fragment:
+    """Fragments in sequence, with `buffers` allocated around the ones that use them.
+
+    A loop that isl left out (it has one iteration) is a run of siblings; the same loop may stand beside it in full,
+    with its own copy inside, so that each run between such siblings gets a copy.
+    """
+    listed = list(fragments)
+    for buffer in buffers:
+        listed = _around_runs(listed, buffer)
+    return sequence(listed)
+
+
+def _around_runs(fragments: list[Fragment], buffer: Buffer) -> list[Fragment]:
+    result: list[Fragment] = []
+    run: list[Fragment] = []
+    for fragment in fragments:
+        if buffer.name in fragment.allocated:
+            result += [*_around_uses(run, buffer), fragment]
+            run = []
+        else:
+            run.append(fragment)
+    return result + _around_uses(run, buffer)
+
+
+def _around_uses(run: list[Fragment], buffer: Buffer) -> list[Fragment]:
+    using = [position for position, fragment in enumerate(run) if buffer.name in fragment.waiting]
+    if not using:
+        return run
+    first, last = using[0], using[-1] + 1
+    inside = sequence(run[first:last])
+    around = replace(
+        inside,
+        node=allocating(buffer, inside.node),
+        waiting=inside.waiting - {buffer.name},
+        allocated=inside.allocated | {buffer.name},
+    )
+    return [*run[:first], around, *run[last:]]

@@ -1,0 +1,114 @@
+"""Full tiles apart from partial ones: where all inner loops of a nest have their full, constant extent, or not.
+
+Before: ``for r1 in 0 .. min(8, R - 8*r0): ...``, unrolled. After: ``if (R - 8*r0 >= 8) for r1 in 0 .. 8: ... else``
+the loop as it was. The test stands as far out as what it asks is known, and one test serves all the loops of a nest, so
+that there are two versions of it: all tiles full, or the general one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.lower.ir import For, If, Let, Node
+from tiramisu_py.lower.linear import Key, difference, number
+from tiramisu_py.lower.linear import operands as operands_of
+from tiramisu_py.lower.simplify import simplified, simplify
+from tiramisu_py.lower.transform import children, defined, variables, with_children
+from tiramisu_py.program.loops import Parallel, Unroll, Vector
+
+#: Vector loops of more strips than this are no register tiles: they need no version of their own.
+MOST_STRIPS = 8
+
+Conditions = Mapping[Key, Expr]
+
+
+@dataclass(frozen=True, eq=False)
+class FullTile:
+    """The bounds of a loop in a full tile, and the conditions under which they are its bounds."""
+
+    lower: Expr
+    upper: Expr
+    conditions: Conditions
+
+
+def full_tiles(node: Node) -> Node:
+    """The statement with full tiles apart from partial ones, for loops to be unrolled and short vector loops."""
+    separated, pending = _separate(node)
+    return _guarded(separated, pending) if pending else separated
+
+
+def _separate(node: Node) -> tuple[Node, Conditions]:
+    """The statement, and the conditions that no test inside it has asked yet."""
+    pending: dict[Key, Expr] = {}
+
+    def inside(child: Node) -> Node:
+        separated, asked = _separate(child)
+        pending.update(asked)
+        return separated
+
+    node = with_children(node, inside)
+    name = defined(node)
+    if any(name in variables(condition) for condition in pending.values()):
+        node = _test_inside(node, pending)
+        pending = {}
+    tile = full_tile(node) if isinstance(node, For) else None
+    return node, {**pending, **(tile.conditions if tile else {})}
+
+
+def _test_inside(node: Node, conditions: Conditions) -> Node:
+    """The test in the body of a loop, or of the innermost of the loops that collapse with it."""
+    (body,) = children(node)
+    if isinstance(body, For) and isinstance(body.tag, Parallel) and body.tag.collapse == 0:
+        return with_children(node, lambda child: _test_inside(child, conditions))
+    return with_children(node, lambda child: _guarded(child, conditions))
+
+
+def _guarded(node: Node, conditions: Conditions) -> Node:
+    test: Expr | None = None
+    for condition in conditions.values():
+        test = condition if test is None else Binary("&", test, condition, bool_)
+    assert test is not None
+    return If(test, simplify(_specialised(node, conditions)), node)
+
+
+def _specialised(node: Node, conditions: Conditions) -> Node:
+    node = with_children(node, lambda child: _specialised(child, conditions))
+    tile = full_tile(node) if isinstance(node, For) else None
+    if tile is None or not all(key in conditions for key in tile.conditions):
+        return node
+    assert isinstance(node, For)
+    return replace(node, lower=tile.lower, upper=tile.upper)
+
+
+def full_tile(loop: For) -> FullTile | None:
+    """The full extent of a loop, where it is constant and needs a test; None for loops that gain nothing by it."""
+    if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
+        return None
+    lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
+    pairs = [(low, high, difference(high, low)) for low in lowers for high in uppers]
+    extents = [(extent, low, high) for low, high, extent in pairs if extent is not None and extent > 0]
+    if not extents or not _gains(loop, min(extent for extent, _, _ in extents)):
+        return None
+    _, low, high = min(extents, key=lambda pair: pair[0])
+    tests = [_at_least(other, high) for other in uppers if other is not high]
+    tests += [_at_least(low, other) for other in lowers if other is not low]
+    return FullTile(low, high, {test.key(): test for test in tests}) if tests else None
+
+
+def _gains(loop: For, extent: int) -> bool:
+    if isinstance(loop.tag, Vector):
+        return extent % loop.tag.width == 0 and extent <= MOST_STRIPS * loop.tag.width
+    return isinstance(loop.tag, Unroll) and loop.tag.factor is None
+
+
+def _at_least(a: Expr, b: Expr) -> Expr:
+    """``a >= b``, as ``rest >= constant``."""
+    gap = simplified(Binary("-", a, b, a.dtype))
+    if isinstance(gap, Binary) and gap.op in ("+", "-"):
+        constant = difference(gap, gap.left)
+        if constant is not None:
+            return Binary(">=", gap.left, number(-constant), bool_)
+    return Binary(">=", gap, number(0), bool_)

@@ -1,0 +1,105 @@
+"""What the caller of a generated function sees: its arguments, and what it checks before it starts."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine
+from tiramisu_py.algorithm.expressions import Binary, Expr, Param
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.algorithm.typing_pass import typed
+from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.indices import of_operands
+from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Buffer
+
+Argument = ArrayArgument | ScalarArgument
+
+
+def output_buffers(program: Program) -> tuple[str, ...]:
+    """The buffer that holds each output, in the order of the outputs."""
+    return tuple(program.storages[name].buffer for name in program.algorithm.outputs)
+
+
+def arguments(program: Program) -> tuple[Argument, ...]:
+    """Inputs and scalars as declared, then the outputs that are not in an input's array."""
+    found: dict[str, Argument] = {}
+    outputs = output_buffers(program)
+    for declared in program.algorithm.inputs.values():
+        if declared.scalar:
+            found[declared.name] = ScalarArgument(declared.name, declared.dtype)
+        else:
+            buffer = program.buffers[program.storages[declared.name].buffer]
+            found.setdefault(buffer.name, _array(program, buffer, True, buffer.name in outputs))
+    for name in outputs:
+        found.setdefault(name, _array(program, program.buffers[name], False, True))
+    return tuple(found.values())
+
+
+def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool) -> ArrayArgument:
+    extents = tuple(typed(extent, int64) for extent in buffer.extents)
+    covered = not is_output or _covered(program, buffer)
+    return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered)
+
+
+def _covered(program: Program, buffer: Buffer) -> bool:
+    """Whether the statements that are executed for certain store every element."""
+    stored: isl.Set | None = None
+    for statement in program.statements.values():
+        storage = program.storages[statement.target]
+        if storage.buffer != buffer.name or statement.guards:
+            continue
+        place = program.place(statement, storage, program.value_of(statement))
+        image = sets.graph(sets.renamed(place, None), statement.instances).range()
+        stored = image if stored is None else stored.union(image)
+    if stored is None:
+        return False
+    return _box(program, buffer, stored.get_space()).is_subset(stored)
+
+
+def _box(program: Program, buffer: Buffer, space: isl.Space) -> isl.Set:
+    reader = Affine(space, {})
+    box = sets.universe(space).intersect_params(program.context)
+    for index, extent in zip(sets.variables(space), buffer.extents, strict=True):
+        at = index.to_pw_aff()
+        box = box.intersect(at.nonneg_set()).intersect(at.lt_set(reader.value(extent)))
+    return box
+
+
+# -- preconditions
+
+
+def preconditions(program: Program) -> tuple[tuple[Expr, str], ...]:
+    """The context, as conditions on the parameters, each with its words: ``N >= 1``."""
+    pieces = sets.basic_sets(program.context.coalesce())
+    if not pieces:
+        return ((typed(arithmetic.number(0) > arithmetic.number(0)), "no sizes at all satisfy what is assumed"),)
+    listed = [_conditions(piece) for piece in pieces]
+    if len(listed) == 1:
+        return tuple((condition, str(condition)) for condition in listed[0])
+    either: Expr | None = None
+    for conditions in listed:
+        every = arithmetic.conjunction(conditions)
+        if every is not None:
+            either = every if either is None else Binary("|", either, every, bool_)
+    return () if either is None else ((either, str(either)),)
+
+
+def _conditions(piece: isl.Set) -> list[Expr]:
+    return [_comparison(form, equal) for form, equal in sets.constraints(piece)]
+
+
+def _comparison(form: isl.Aff, equal: bool) -> Expr:
+    """``form == 0`` or ``form >= 0``, with positive terms on the left: ``R >= 32``, ``2*C >= R + 1``."""
+    taken = sets.terms(form)
+    parts: list[tuple[int, Expr]] = [(c, Param(name, int64)) for c, name in taken.params]
+    parts += [(c, of_operands(div, ())) for c, div in taken.divs]
+    left = [(c, e) for c, e in parts if c > 0]
+    right = [(-c, e) for c, e in parts if c < 0]
+    if not left:  # N <= 8
+        return Binary("==" if equal else "<=", arithmetic.total(0, right), arithmetic.number(taken.constant), bool_)
+    return Binary(
+        "==" if equal else ">=", arithmetic.total(0, left), arithmetic.total(-taken.constant, right), bool_
+    )

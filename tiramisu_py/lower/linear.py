@@ -1,0 +1,143 @@
+"""Linear forms of int64 expressions: ``sum of factor * atom + constant``, atoms in their order of appearance.
+
+An atom is whatever is not linear itself: a variable, a parameter, a quotient, a minimum, a product of two variables, a
+load. `LANE` is the atom that stands for the lane of a `Ramp` where lanes are asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Unary
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType, int64, weak_int
+from tiramisu_py.lower.ir import Ramp
+
+Key = tuple[Any, ...]
+
+#: The lane of a vector, as a variable; no user's name looks like this.
+LANE = Iter("<lane>", int64)
+
+
+def is_index(dtype: DType) -> bool:
+    """Whether arithmetic of this type is index arithmetic, for which linear forms are exact."""
+    return dtype is weak_int or dtype == int64
+
+
+def number(value: int) -> Const:
+    """An int64 literal."""
+    return Const(value, int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """``sum of factor * atom + constant``; `terms` maps an atom's key to the atom and its factor, never 0."""
+
+    terms: Mapping[Key, tuple[Expr, int]] = field(default_factory=dict)
+    constant: int = 0
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """``self + factor * other``."""
+        terms = dict(self.terms)
+        for key, (atom, count) in other.terms.items():
+            total = terms[key][1] + factor * count if key in terms else factor * count
+            terms[key] = (atom, total)
+        kept = {key: term for key, term in terms.items() if term[1] != 0}
+        return Linear(kept, self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Linear:
+        """``factor * self``."""
+        return Linear().plus(self, factor)
+
+    def without(self, key: Key) -> Linear:
+        """The form less one atom's term."""
+        return Linear({k: term for k, term in self.terms.items() if k != key}, self.constant)
+
+    def factor(self, atom: Expr) -> int:
+        """The factor of an atom, 0 where it does not occur."""
+        return self.terms.get(atom.key(), (atom, 0))[1]
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def expression(self) -> Expr:
+        """The form as an expression: positive terms first, the constant last."""
+        ordered = sorted(self.terms.values(), key=lambda term: term[1] < 0)
+        return _sum([*ordered], self.constant)
+
+
+def _sum(terms: Iterable[tuple[Expr, int]], constant: int) -> Expr:
+    result: Expr | None = None
+    for atom, factor in terms:
+        size = atom if abs(factor) == 1 else Binary("*", number(abs(factor)), atom, int64)
+        if result is None:
+            result = size if factor > 0 else _first_negative(atom, factor)
+        else:
+            result = Binary("+" if factor > 0 else "-", result, size, int64)
+    if result is None:
+        return number(constant)
+    if constant == 0:
+        return result
+    return Binary("+" if constant > 0 else "-", result, number(abs(constant)), int64)
+
+
+def _first_negative(atom: Expr, factor: int) -> Expr:
+    return Unary("-", atom, int64) if factor == -1 else Binary("*", number(factor), atom, int64)
+
+
+def linear(e: Expr, lanes: bool = False) -> Linear:
+    """The linear form of an int64 expression; with `lanes`, a `Ramp` is its base plus `LANE`."""
+    match e:
+        case Const() if not e.dtype.is_float:
+            return Linear({}, int(e.value))
+        case Unary(op="-") if is_index(e.dtype):
+            return linear(e.operand, lanes).times(-1)
+        case Cast() if is_index(e.dtype) and is_index(e.operand.dtype):
+            return linear(e.operand, lanes)
+        case Ramp() if lanes:
+            return linear(e.base, lanes).plus(_atom(LANE))
+        case Binary() if is_index(e.dtype) and e.op in ("+", "-"):
+            return linear(e.left, lanes).plus(linear(e.right, lanes), 1 if e.op == "+" else -1)
+        case Binary() if is_index(e.dtype) and e.op == "*":
+            return _product(e, linear(e.left, lanes), linear(e.right, lanes))
+    return _atom(e)
+
+
+def _product(e: Expr, left: Linear, right: Linear) -> Linear:
+    if right.is_constant:
+        return left.times(right.constant)
+    return right.times(left.constant) if left.is_constant else _atom(e)
+
+
+def _atom(e: Expr) -> Linear:
+    return Linear({e.key(): (e, 1)})
+
+
+def difference(a: Expr, b: Expr) -> int | None:
+    """``a - b`` where that is a constant."""
+    form = linear(a).plus(linear(b), -1)
+    return form.constant if form.is_constant else None
+
+
+def along_lanes(e: Expr) -> tuple[Expr, int] | None:
+    """(value in lane 0, step from lane to lane) of an index, or None where lanes are not evenly spaced."""
+    form = linear(e, lanes=True)
+    step = form.factor(LANE)
+    base = form.without(LANE.key()).expression()
+    if any(isinstance(node, Ramp) for node in walk(base)):
+        return None
+    return base, step
+
+
+def operands(op: str, e: Expr) -> list[Expr]:
+    """The operands of nested minima (or maxima), a constant added to one distributed over them."""
+    form = linear(e)
+    if len(form.terms) == 1:
+        ((atom, factor),) = form.terms.values()
+        if factor == 1 and isinstance(atom, Binary) and atom.op == op:
+            parts = operands(op, atom.left) + operands(op, atom.right)
+            return [linear(part).plus(Linear({}, form.constant)).expression() for part in parts]
+    return [e]

@@ -1,0 +1,56 @@
+"""Names of loop variables: the user's, made unique within each nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tiramisu_py.algorithm.expressions import Call
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
+
+#: What C, its standard headers and the generated source itself use.
+RESERVED = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    _Bool _Complex _Imaginary _Alignas _Alignof _Atomic _Generic _Noreturn _Static_assert _Thread_local
+    asm typeof bool true false NULL INFINITY NAN main errno stdin stdout stderr
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t intptr_t uintptr_t
+    malloc calloc free abort memcpy memset snprintf abs min max pow exp log sqrt sin cos tan floor ceil rint trunc
+    linux unix I""".split()
+)
+
+
+def unique(name: str, taken: Iterable[str]) -> str:
+    """`name`, with a number after it where it is taken."""
+    used = set(taken)
+    candidate, number = name, 1
+    while candidate in used:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate
+
+
+def reserved_names(program: Program) -> frozenset[str]:
+    """The names that no loop variable of a program may have."""
+    algorithm = program.algorithm
+    calls = (
+        node.function
+        for statement in program.statements.values()
+        for root in (statement.body, *statement.guards)
+        for node in walk(root)
+        if isinstance(node, Call)
+    )
+    declared = {algorithm.name, *algorithm.params, *algorithm.inputs, *program.buffers}
+    return frozenset({*RESERVED, *declared, *calls})
+
+
+def loop_variables(program: Program, reserved: frozenset[str]) -> dict[LoopId, str]:
+    """The variable of each loop: the loop's name, unlike those around it and those reserved."""
+    found: dict[LoopId, str] = {}
+    for statement in program.statements.values():
+        outer: list[str] = []
+        for loop in statement.loops:
+            if loop not in found:
+                found[loop] = unique(program.loops[loop].name, reserved.union(outer))
+            outer.append(found[loop])
+    return found

@@ -1,0 +1,225 @@
+"""One root nest at a time: schedule, isl's tree of loops, loop IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.from_isl import from_ast
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
+from tiramisu_py.lower.ast import (
+    GuardNode,
+    Leaf,
+    LeafNode,
+    LoopNode,
+    SequenceNode,
+    Tree,
+    generated,
+    loop_options,
+    scheduled,
+)
+from tiramisu_py.lower.bodies import Body
+from tiramisu_py.lower.bounds import tightened
+from tiramisu_py.lower.ir import Block, For, If, Let, Node
+from tiramisu_py.lower.reductions import privates
+from tiramisu_py.program.loops import LoopId, Parallel
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of a nest's schedule: the loop at a depth, or the order of the siblings at a depth."""
+
+    position: int
+
+    @property
+    def is_loop(self) -> bool:
+        return self.position % 2 == 1
+
+    @property
+    def depth(self) -> int:
+        return self.position // 2
+
+    @property
+    def iterator(self) -> str:
+        """The name that isl uses; no name of a user looks like it."""
+        return f"@{self.depth}" if self.is_loop else f"@order{self.depth}"
+
+
+class Nest:
+    """The statements of one root nest, and how they become loops.
+
+    `variables` names the variable of each loop; `reserved` are names that no other variable may have.
+    """
+
+    def __init__(
+        self, program: Program, bodies: Sequence[Body], variables: Mapping[LoopId, str], reserved: frozenset[str]
+    ) -> None:
+        self.program = program
+        self.bodies = {body.piece.name: body for body in bodies}
+        self.variables = variables
+        self.reserved = reserved
+        self.buffers = {body.piece.name: _temporaries(program, body.buffers) for body in bodies}
+        self.names = {body.piece.statement.name: self._names(body.piece.statement) for body in bodies}
+        self.leaves: list[Fragment] = []
+        self.executed: dict[str, isl.Set] = {}
+
+    def lowered(self) -> Fragment | None:
+        """The loops of the nest; None where nothing is executed."""
+        dimensions = self._dimensions()
+        iterators = [dimension.iterator for dimension in dimensions]
+        schedule, space = self._schedule(dimensions)
+        tree = generated(self.program.context, schedule, iterators, self._options(dimensions, space), self._at_leaf)
+        self._verify()
+        fragments = self._fragments(tree)
+        if not fragments:
+            return None
+        waiting = frozenset(name for fragment in fragments for name in fragment.waiting)
+        return allocated_in(fragments, self._scoped(waiting, 1))
+
+    # -- the schedule
+
+    def _dimensions(self) -> list[Dimension]:
+        """The time dimensions that order anything within this nest."""
+        statements = [body.piece.statement for body in self.bodies.values()]
+        depth = max(len(statement.loops) for statement in statements)
+        kept = []
+        for position in range(1, 2 * depth + 1):
+            dimension = Dimension(position)
+            if dimension.is_loop or self._orders(statements, dimension.depth):
+                kept.append(dimension)
+        return kept
+
+    def _orders(self, statements: Sequence[Statement], level: int) -> bool:
+        positions = (self.program.positions[s.name] for s in statements)
+        return len({p[level] if level < len(p) else 0 for p in positions}) > 1
+
+    def _schedule(self, dimensions: Sequence[Dimension]) -> tuple[isl.UnionMap, isl.Space]:
+        times = []
+        for body in self.bodies.values():
+            piece = body.piece
+            instances = sets.named(piece.instances, piece.name)
+            time = sets.outputs(self.program.times[piece.statement.name])
+            kept = [time[dimension.position] for dimension in dimensions]
+            function = sets.function(piece.statement.frame, None, kept)
+            times.append((instances, sets.from_frame(function, instances.get_space())))
+        return scheduled(times), sets.sized_frame(self.program.context.get_space(), None, len(dimensions))
+
+    def _options(self, dimensions: Sequence[Dimension], space: isl.Space) -> isl.UnionMap | None:
+        """Inner loops are cut into ranges that execute the same pieces; outer ones stay whole, so that code stays small."""
+        if len(self.bodies) == 1 and next(iter(self.bodies.values())).piece.instances.n_basic_set() <= 1:
+            return None
+        return loop_options(space, [self._choice(dimension) for dimension in dimensions])
+
+    def _choice(self, dimension: Dimension) -> str:
+        if not dimension.is_loop:
+            return ""
+        nests = [body.piece.statement.loops for body in self.bodies.values()]
+        here = [loops for loops in nests if len(loops) > dimension.depth]
+        innermost = all(len(loops) == dimension.depth + 1 for loops in here)
+        parallel = any(isinstance(self.program.loops[loops[dimension.depth]].tag, Parallel) for loops in here)
+        return "separate" if innermost and not parallel else "atomic"
+
+    # -- leaves
+
+    def _at_leaf(self, leaf: Leaf) -> None:
+        body = self.bodies[leaf.statement]
+        statement = body.piece.statement
+        known = self.executed.get(leaf.statement)
+        self.executed[leaf.statement] = leaf.executed if known is None else known.union(leaf.executed)
+        values = [from_ast(e, self.names[statement.name]) for e in leaf.expressions(body.forms)]
+        waiting = frozenset(self.buffers[leaf.statement])
+        self.leaves.append(Fragment(body.at(values), statement, waiting))
+
+    def _verify(self) -> None:
+        """Condition 5: what the loops execute is what was asked for."""
+        for name, body in self.bodies.items():
+            wanted = sets.named(body.piece.instances, name)
+            executed = self.executed.get(name, sets.empty(wanted.get_space()))
+            if not executed.is_equal(wanted):
+                raise UnsupportedError(
+                    f"the loops generated for {body.piece.statement.name} would not execute what was asked for; "
+                    "this is a defect of the compiler: please report it"
+                )
+
+    # -- the tree
+
+    def _fragments(self, tree: Tree) -> list[Fragment]:
+        match tree:
+            case SequenceNode():
+                return [fragment for child in tree.children for fragment in self._fragments(child)]
+            case LeafNode():
+                return [self.leaves[tree.position]]
+            case GuardNode():
+                return self._guard(tree)
+            case LoopNode():
+                return self._loop(tree)
+
+    def _guard(self, tree: GuardNode) -> list[Fragment]:
+        then = self._fragments(tree.then)
+        otherwise = self._fragments(tree.otherwise) if tree.otherwise is not None else []
+        if not then and not otherwise:
+            return []
+        both = sequence([*then, *otherwise])
+        condition = from_ast(tree.condition, self.names[both.statement.name])
+        no = sequence(otherwise).node if otherwise else None
+        yes: Node = sequence(then).node if then else Block(())
+        return [replace(both, node=If(condition, yes, no))]
+
+    def _loop(self, tree: LoopNode) -> list[Fragment]:
+        inside = self._fragments(tree.body)
+        if not inside:
+            return []
+        statement = inside[0].statement
+        depth = self._depth(tree.iterator)
+        names = self.names[statement.name]
+        variable = self.variables[statement.loops[depth]]
+        first = from_ast(tree.first, names)
+        if tree.degenerate:
+            body = sequence(inside)
+            return [replace(body, node=Let(variable, first, body.node))]
+        waiting = frozenset(name for fragment in inside for name in fragment.waiting)
+        body = allocated_in(inside, self._scoped(waiting, depth + 1))
+        upper = self._upper(tree, names)
+        node = self._for(statement.loops[depth], For(variable, first, upper, body.node, tree.step))
+        return [replace(body, node=node)]
+
+    def _for(self, loop: LoopId, node: For) -> Node:
+        tag = self.program.loops[loop].tag
+        tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
+        return tightened(tagged, self.reserved.union(self.variables.values()))
+
+    def _upper(self, tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
+        """The exclusive upper bound of a loop."""
+        condition = from_ast(tree.condition, names)
+        if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
+            raise UnsupportedError(f"isl built a loop condition that this version does not know: {condition}")
+        return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
+
+    def _depth(self, iterator: str) -> int:
+        return int(iterator.removeprefix("@"))
+
+    def _names(self, statement: Statement) -> dict[str, Expr]:
+        names: dict[str, Expr] = {name: Param(name, int64) for name in self.program.algorithm.params}
+        for depth, loop in enumerate(statement.loops):
+            names[f"@{depth}"] = Iter(self.variables[loop], int64)
+        return names
+
+    def _scoped(self, waiting: frozenset[str], least: int) -> list[Buffer]:
+        """The waiting buffers whose scope has at least so many loops; those of most loops first, so that they nest."""
+        buffers = [self.program.buffers[name] for name in sorted(waiting)]
+        chosen = [buffer for buffer in buffers if len(buffer.scope) >= least]
+        return sorted(chosen, key=lambda buffer: -len(buffer.scope))
+
+
+def _temporaries(program: Program, names: frozenset[str]) -> list[str]:
+    return sorted(name for name in names if name in program.buffers and not program.buffers[name].argument)

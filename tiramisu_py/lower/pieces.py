@@ -1,0 +1,120 @@
+"""Index-set splitting: a statement whose body chooses by an affine condition becomes one piece a branch.
+
+    S[i]: select(i == 0, a, b)  on 0 <= i < N
+    -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
+
+The pieces have the time of their statement, so that nothing is reordered; inner loops come out without branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Access, Expr, Select, as_typed
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+#: Beyond so many bodies a select stays in place.
+MOST_BODIES = 8
+#: Beyond so many convex pieces in all, pieces stay unions.
+MOST_PIECES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some instances of a statement (in the tuple `name`), and the body that holds on them."""
+
+    name: str
+    statement: Statement
+    instances: isl.Set
+    body: Expr
+
+
+def iterator_names(program: Program, statement: Statement) -> tuple[str, ...]:
+    """The names under which a statement's body knows the components of its point."""
+    if statement.role is Role.COPY and isinstance(statement.body, Access):
+        return tuple(str(getattr(index, "name", "")) for index in statement.body.indices)
+    source = program.algorithm.source(statement.source)
+    return tuple(getattr(source, "point_iterators", ()))
+
+
+def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
+    """The iterators of a statement's body as forms on its instances."""
+    names = iterator_names(program, statement)
+    return dict(zip(names, sets.outputs(statement.point), strict=False))
+
+
+def pieces_of(program: Program, statement: Statement) -> list[Piece]:
+    """The pieces of a statement, disjoint; one where nothing is to be split."""
+    instances = statement.instances.intersect_params(program.context)
+    if next(_selects(statement.body), None) is None:
+        return [Piece(statement.name, statement, instances, statement.body)]
+    reader = Affine(statement.frame, point_forms(program, statement))
+    parts = _Splitter(reader).split(instances, statement.body)
+    if len(parts) > 1:
+        parts = _convex(parts)
+    return [
+        Piece(f"{statement.name}#{number}" if len(parts) > 1 else statement.name, statement, part, body)
+        for number, (part, body) in enumerate(parts)
+    ]
+
+
+Part = tuple[isl.Set, Expr]
+
+
+def _convex(parts: list[Part]) -> list[Part]:
+    convex = [(each, body) for part, body in parts for each in sets.basic_sets(part)]
+    return convex if len(convex) <= MOST_PIECES else parts
+
+
+class _Splitter:
+    def __init__(self, reader: Affine) -> None:
+        self.reader = reader
+        self.bodies = 1
+
+    def split(self, instances: isl.Set, body: Expr) -> list[Part]:
+        """Parts of `instances`, each with a body from which every select that is decided there is gone."""
+        for select in _selects(body):
+            try:
+                holds = self.reader.condition(select.condition)
+            except NotAffine:
+                continue
+            inside, outside = instances.intersect(holds), instances.subtract(holds)
+            if outside.is_empty():
+                return self.split(instances, _decided(body, select, True))
+            if inside.is_empty():
+                return self.split(instances, _decided(body, select, False))
+            if self.bodies == MOST_BODIES:
+                continue
+            self.bodies += 1
+            yes = self.split(inside.coalesce(), _decided(body, select, True))
+            return yes + self.split(outside.coalesce(), _decided(body, select, False))
+        return [(instances, body)]
+
+
+def _selects(body: Expr) -> Iterator[Select]:
+    """The selects of a body, outer ones first; those inside indices are left to the index."""
+    if isinstance(body, Access):
+        return
+    if isinstance(body, Select):
+        yield body
+    for child in body.children():
+        yield from _selects(child)
+
+
+def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
+    """The body where the condition of one select (and of all that have the same one) is known."""
+    key = decided.condition.key()
+
+    def branch(e: Expr) -> Expr | None:
+        if isinstance(e, Select) and e.condition.key() == key:
+            return rewrite(as_typed(e.yes if holds else e.no, e.dtype), branch)
+        return None
+
+    return rewrite(body, branch)

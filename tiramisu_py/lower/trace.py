@@ -1,0 +1,101 @@
+"""Condition 5, by running: which instances the generated loops execute, and in which order, at small sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.bodies import Body
+from tiramisu_py.lower.indices import Forms
+from tiramisu_py.lower.ir import Allocate, Block, For, If, Let, Node, Store
+from tiramisu_py.lower.lowering import groups
+from tiramisu_py.lower.names import loop_variables, reserved_names
+from tiramisu_py.lower.nests import Nest
+from tiramisu_py.lower.pieces import Piece, pieces_of
+from tiramisu_py.program.program import Program
+
+#: The name of a statement, and the instance.
+Execution = tuple[str, tuple[int, ...]]
+
+
+def executions(program: Program, params: Mapping[str, int]) -> list[Execution]:
+    """The executions of the generated loops, in the order in which they come (all loops run in sequence)."""
+    found: list[Execution] = []
+    for node in _traced_nests(program):
+        found += _run(node, dict(params))
+    return found
+
+
+def asked_for(program: Program, params: Mapping[str, int]) -> list[Execution]:
+    """The instances of the program, sorted by time."""
+    timed: list[tuple[tuple[int, ...], Execution]] = []
+    for name, statement in program.statements.items():
+        size = sets.size(statement.instances)
+        both = sets.joined(sets.renamed(program.times[name], None), sets.identity(statement.frame))
+        image = sets.graph(both, statement.instances.intersect_params(program.context)).range()
+        for point in sets.points(sets.fixed(image, params)):
+            split = len(point) - size
+            timed.append((point[:split], (name, point[split:])))
+    return [execution for _, execution in sorted(timed)]
+
+
+def _traced_nests(program: Program) -> Iterator[Node]:
+    reserved = reserved_names(program)
+    variables = loop_variables(program, reserved)
+    for group in groups(program):
+        bodies = [_traced(piece) for statement in group for piece in pieces_of(program, statement)]
+        nest = Nest(replace(program, buffers={}), bodies, variables, reserved).lowered()
+        if nest is not None:
+            yield nest.node
+
+
+def _traced(piece: Piece) -> Body:
+    """A body that stores nothing but its instance."""
+    statement = piece.statement
+    forms = Forms(statement.frame)
+    instance = tuple(forms.wanted(dim) for dim in sets.variables(statement.frame))
+    return Body(piece, forms.function(), "", (), "", instance, arithmetic.number(0), None)
+
+
+def _run(node: Node | None, values: Mapping[str, int]) -> Iterator[Execution]:
+    match node:
+        case Block():
+            for child in node.body:
+                yield from _run(child, values)
+        case For():
+            for value in range(_value(node.lower, values), _value(node.upper, values), node.step):
+                yield from _run(node.body, {**values, node.variable: value})
+        case If():
+            yield from _run(node.then if _value(node.condition, values) else node.otherwise, values)
+        case Let():
+            yield from _run(node.body, {**values, node.variable: _value(node.value, values)})
+        case Allocate():
+            yield from _run(node.body, values)
+        case Store():
+            yield node.statement, tuple(_value(index, values) for index in node.indices)
+
+
+def _value(e: Expr, values: Mapping[str, int]) -> int:
+    match e:
+        case Const():
+            return int(e.value)
+        case Iter() | Param():
+            return values[e.name]
+        case Unary(op="-"):
+            return -_value(e.operand, values)
+        case Select():
+            return _value(e.yes if _value(e.condition, values) else e.no, values)
+        case Binary():
+            return _OPERATIONS[e.op](_value(e.left, values), _value(e.right, values))
+    raise ValueError(f"{e} has no value here")
+
+
+_OPERATIONS = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b, "min": min, "max": max, "<": lambda a, b: int(a < b), "<=": lambda a, b: int(a <= b),
+    ">": lambda a, b: int(a > b), ">=": lambda a, b: int(a >= b), "==": lambda a, b: int(a == b),
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b,
+}  # fmt: skip

@@ -1,0 +1,153 @@
+"""Rewriting of the loop IR: what every pass from IR to IR is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from tiramisu_py.algorithm import traversal
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Store
+
+Change = Callable[[Expr], Expr]
+
+
+def block(nodes: Iterable[Node]) -> Node:
+    """Statements in sequence, nested blocks flattened."""
+    flat: list[Node] = []
+    for node in nodes:
+        flat += node.body if isinstance(node, Block) else [node]
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+EMPTY: Node = Block(())
+
+
+def is_empty(node: Node) -> bool:
+    """Whether nothing is executed (comments do not count)."""
+    return isinstance(node, Comment) or (isinstance(node, Block) and all(map(is_empty, node.body)))
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The statements directly inside a statement."""
+    match node:
+        case Block():
+            return node.body
+        case For() | Let() | Declare() | Allocate():
+            return (node.body,)
+        case If():
+            return (node.then,) if node.otherwise is None else (node.then, node.otherwise)
+    return ()
+
+
+def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The statement with `change` applied to those directly inside."""
+    match node:
+        case Block():
+            return block(map(change, node.body))
+        case For() | Let() | Declare() | Allocate():
+            return replace(node, body=change(node.body))
+        case If():
+            otherwise = None if node.otherwise is None else change(node.otherwise)
+            return If(node.condition, change(node.then), otherwise)
+    return node
+
+
+def expressions(node: Node) -> tuple[Expr, ...]:
+    """The expressions of one statement, not of those inside."""
+    match node:
+        case For():
+            return (node.lower, node.upper)
+        case If():
+            return (node.condition,)
+        case Let() | Declare() | Assign():
+            return (node.value,)
+        case Store():
+            return (*node.indices, node.value)
+        case Allocate():
+            return node.extents
+    return ()
+
+
+def with_expressions(node: Node, change: Change) -> Node:
+    """The statement with `change` applied to its own expressions, not to those inside."""
+    match node:
+        case For():
+            return replace(node, lower=change(node.lower), upper=change(node.upper))
+        case If():
+            return replace(node, condition=change(node.condition))
+        case Let() | Declare() | Assign():
+            return replace(node, value=change(node.value))
+        case Store():
+            return replace(node, indices=tuple(map(change, node.indices)), value=change(node.value))
+        case Allocate():
+            return replace(node, extents=tuple(map(change, node.extents)))
+    return node
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Every statement, each before those inside."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def all_expressions(node: Node) -> Iterator[Expr]:
+    """Every node of every expression in a statement and those inside."""
+    for statement in walk(node):
+        for expression in expressions(statement):
+            yield from traversal.walk(expression)
+
+
+def loads(node: Node) -> Iterator[Load]:
+    """Every load in a statement and those inside."""
+    return (e for e in all_expressions(node) if isinstance(e, Load))
+
+
+def defined(node: Node) -> str | None:
+    """The variable that a statement defines for its body."""
+    return node.variable if isinstance(node, For | Let | Declare) else None
+
+
+def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
+    """The statement with variables replaced, except where an inner one of the same name hides them."""
+    if not values:
+        return node
+    changed = with_expressions(node, lambda e: traversal.substitute(e, values))
+    hidden = defined(node)
+    inner = {name: value for name, value in values.items() if name != hidden}
+    return with_children(changed, lambda child: substitute(child, inner))
+
+
+def rewrite_expressions(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
+    """Every expression of a statement and those inside, rewritten top down (see `traversal.rewrite`)."""
+    changed = with_expressions(node, lambda e: traversal.rewrite(e, change))
+    return with_children(changed, lambda child: rewrite_expressions(child, change))
+
+
+def variables(e: Expr) -> set[str]:
+    """The names of the variables in an expression."""
+    return {part.name for part in traversal.walk(e) if isinstance(part, Iter)}
+
+
+def names(node: Node) -> set[str]:
+    """Every name of a variable or buffer in a statement."""
+    found = {name for statement in walk(node) if (name := defined(statement)) is not None}
+    found |= {statement.buffer for statement in walk(node) if isinstance(statement, Allocate | Store)}
+    for e in all_expressions(node):
+        if isinstance(e, Iter):
+            found.add(e.name)
+        elif isinstance(e, Load):
+            found.add(e.buffer)
+    return found
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """`name`, numbered where it is taken."""
+    used = set(taken)
+    return name if name not in used else next(f"{name}_{i}" for i in range(2, 10**9) if f"{name}_{i}" not in used)
+
+
+def constant(e: Expr) -> int | None:
+    """The value of an integer literal."""
+    return int(e.value) if isinstance(e, Const) and not e.dtype.is_float else None

@@ -1,0 +1,82 @@
+"""Loops tagged Unroll: their bodies repeated, with the variable replaced by what it is in each copy.
+
+Before: ``for r1 in 0 .. 3: f(r1)``. After: ``f(0); f(1); f(2)``. By a factor n: n copies in a loop of step n, and the
+iterations left over one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower.ir import Assign, Comment, For, Let, Node, Store
+from tiramisu_py.lower.linear import difference, linear, number
+from tiramisu_py.lower.simplify import simplified, simplify
+from tiramisu_py.lower.transform import EMPTY, block, fresh, names, substitute, walk, with_children
+from tiramisu_py.program.loops import Unroll
+
+#: A loop that repeats more statements than this is refused.
+MOST_COPIES = 4096
+
+
+def unroll(node: Node) -> Node:
+    """The statement with loops tagged Unroll repeated; where the number of iterations is no constant, a plain loop.
+
+    Raises `UnsupportedError` naming the loop where that would repeat more than `MOST_COPIES` statements.
+    """
+    node = with_children(node, unroll)
+    if not isinstance(node, For) or not isinstance(node.tag, Unroll):
+        return node
+    loop = replace(node, tag=None)
+    trip = difference(loop.upper, loop.lower)
+    factor = node.tag.factor
+    if trip is not None and (factor is None or trip <= factor):
+        return repeated(loop, trip, loop.lower)
+    return loop if factor is None else _by_factor(loop, factor)
+
+
+def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
+    """`count` copies of a loop's body, the variable being `start`, `start + step` and so on."""
+    statements = sum(isinstance(inner, Store | Assign) for inner in walk(loop.body))
+    if count * max(statements, 1) > MOST_COPIES:
+        raise UnsupportedError(
+            f"unrolling loop {loop.variable} repeats {statements} statements {count} times, more than {MOST_COPIES}"
+            f" in all; split {loop.variable} and unroll the inner loop, or give unroll a factor"
+        )
+    copies: list[Node] = []
+    for k in range(count):
+        value = simplified(Binary("+", start, number(k * step), int64))
+        body = loop.body if k == 0 else without_comments(loop.body)
+        copies.append(simplify(substitute(body, {loop.variable: value})))
+    return block(copies)
+
+
+def without_comments(node: Node) -> Node:
+    """The statement without its comments."""
+    return EMPTY if isinstance(node, Comment) else block([with_children(node, without_comments)])
+
+
+def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
+    """Where the last whole strip of `width` iterations from `lower` ends (`lower`, or less, where there is none)."""
+    extent = simplified(Binary("-", upper, lower, int64))
+    strips = Binary("//", extent, number(width), int64)
+    return simplified(Binary("+", lower, Binary("*", strips, number(width), int64), int64))
+
+
+def _by_factor(loop: For, factor: int) -> Node:
+    """A loop of step `factor` whose body is repeated, then the iterations left over."""
+    extent = simplified(Binary("-", loop.upper, loop.lower, int64))
+    if linear(extent).is_constant:
+        end: Expr = strip_end(loop.lower, loop.upper, factor)
+        return block([_strips(loop, factor, end), simplify(replace(loop, lower=end))])
+    name = fresh(f"{loop.variable}_end", names(loop))
+    end = Iter(name, int64)
+    both = block([_strips(loop, factor, end), replace(loop, lower=end)])
+    return Let(name, strip_end(loop.lower, loop.upper, factor), both)
+
+
+def _strips(loop: For, factor: int, end: Expr) -> Node:
+    body = repeated(loop, factor, Iter(loop.variable, int64))
+    return simplify(replace(loop, upper=end, step=factor, body=body))

@@ -1,0 +1,79 @@
+"""What a condition of the theorem finds: a violation, and whether another state of the program has it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tiramisu_py import smallest
+from tiramisu_py.algorithm.soundness import indexed
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Actor, Touch
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+#: A value with its indices, as the user writes it.
+Named = tuple[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A violation without its command; `persists` says whether another state of the program has it as well."""
+
+    violation: Violation
+    persists: Callable[[Flow], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """One element of a touch's domain at given parameters, and what it stands for in the user's words."""
+
+    touch: Touch
+    params: dict[str, int]
+    at: tuple[int, ...]
+
+    @property
+    def named(self) -> Named:
+        """The value that is read or written there."""
+        return (self.touch.source, smallest.evaluated(self.touch.value, self.at, self.params))
+
+    @property
+    def element(self) -> Named:
+        """The element of the buffer that is touched."""
+        return (self.touch.buffer.name, smallest.evaluated(self.touch.element, self.at, self.params))
+
+    def computed(self, program: Program) -> Named:
+        """The value that the instance computes; for the caller, the value that is asked for."""
+        statement = self.touch.actor.statement
+        if statement is None:
+            return self.named
+        instance = smallest.evaluated(self.touch.instance, self.at, self.params)
+        return (statement.source, smallest.evaluated(program.value_of(statement), instance, self.params))
+
+
+def alike(flow: Flow, actor: Actor) -> Iterator[Actor]:
+    """The actors of another state of the program that stand for the same computation (parts are separated later)."""
+    if actor.statement is None:
+        yield actor
+        return
+    for statement in flow.touches.program.statements.values():
+        if same_work(statement, actor.statement):
+            yield Actor(statement.name, statement)
+
+
+def same_work(a: Statement, b: Statement) -> bool:
+    """Whether two statements compute values of one computation in one role."""
+    return a.source == b.source and a.role is b.role and (a.role is not Role.COPY or a.name == b.name)
+
+
+def handle(statement: Statement) -> str:
+    """How the user addresses a statement: ``C``, or ``C.update`` and ``C.init`` for the parts of a reduction."""
+    if statement.role in (Role.UPDATE, Role.INIT):
+        return f"{statement.source}.{statement.role.value}"
+    return statement.name if statement.role is Role.COPY else statement.source
+
+
+def words(named: Named) -> str:
+    """A value or an element as the user writes it."""
+    return indexed(*named)

@@ -1,0 +1,115 @@
+"""Condition (b): the last write to the place that a read loads from carries the value that the read names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets, smallest
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.proof.findings import Finding, Named, Spot, alike, words
+from tiramisu_py.proof.repairs import order_repair, storage_repair
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every kind of read that does not see its value."""
+    for buffer in flow.touches.program.buffers:
+        for read in flow.touches.readers(buffer):
+            bad = flow.unserved(read)
+            if not bad.is_empty():
+                yield Finding(explained(flow, read, bad), lambda other, read=read: _persists(other, read))  # type: ignore[misc]
+
+
+def _persists(flow: Flow, read: Touch) -> bool:
+    return any(not flow.unserved(other).is_empty() for other in reads_alike(flow, read))
+
+
+def reads_alike(flow: Flow, read: Touch) -> list[Touch]:
+    """The reads of another state of the program that stand for the same one."""
+    if read.actor.statement is None:
+        buffer = flow.touches.program.storages[read.storage.name].buffer
+        return [r for r in flow.touches.readers(buffer) if r.actor.statement is None and r.source == read.source]
+    names = {actor.name for actor in alike(flow, read.actor)}
+    found = [flow.touches.read(flow.touches.program.statements[name], read.source) for name in names]
+    return [r for r in found if r is not None]
+
+
+def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
+    """The smallest counterexample of unserved reads, and what went wrong there."""
+    spot = first_spot(read, bad)
+    only = replace(read, domain=one(read, spot))
+    program = flow.touches.program
+    reader, value, element = spot.computed(program), spot.named, spot.element
+    asks = f"the caller finds {words(value)}" if read.actor.statement is None else f"{words(reader)} reads {words(value)}"
+    where = asks if element == value else f"{asks} in {words(element)}"
+    writers = _who_computes(flow, only)
+    here = [w for w in writers if not flow.one_chain(only, w).is_empty()]
+    if any(not flow.precedence.happens(only, w, flow.one_chain(only, w)) for w in here):
+        return _overwritten(flow, only, spot, where)
+    if here:
+        witness = Witness(spot.params, value, reader, element)
+        message = f"{where} before it is computed, {witness}"
+        return Violation("order", message, witness, repair=order_repair(flow, read, here[0]))
+    if writers:
+        witness = Witness(spot.params, value, reader, element)
+        kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
+        message = f"{where}, but there it never is: it is kept in {kept}, in another element or another copy, {witness}"
+        return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
+    witness = Witness(spot.params, None, reader, element)
+    return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
+
+
+def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
+    reader = spot.computed(flow.touches.program)
+    other = _last_wrong(flow, only, spot.params)
+    witness = Witness(spot.params, other, reader, spot.element)
+    by = f"{words(other)} has been" if other else "another value has been"
+    if only.actor.statement is None and only.source in flow.touches.program.algorithm.inputs:
+        message = f"{words(spot.element)} of the caller's array {only.source} is overwritten: {by} written there, {witness}"
+        advice = f"{only.source} is not an output: keep {other[0] if other else 'the value'} in a buffer of its own"
+        return Violation("overwritten", message, witness, repair=advice)
+    message = f"{where}, where {by} written in the meantime, {witness}"
+    return Violation("overwritten", message, witness, repair=storage_repair(flow, only))
+
+
+def _who_computes(flow: Flow, only: Touch) -> list[Touch]:
+    """The writes, anywhere, of the value that one read names."""
+    found = []
+    for buffer in flow.touches.program.buffers:
+        for write in flow.touches.writers(buffer):
+            if write.source == only.source and not flow.same_value(only, write).is_empty():
+                found.append(write)
+    return found
+
+
+def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None:
+    """The value that is at the place instead: the last write of another value before the read."""
+    latest: tuple[tuple[int, ...], Named] | None = None
+    for candidate in flow.wrong(only):
+        write = candidate.write
+        writes = sets.fixed(candidate.pairs.range(), params)
+        if write.actor.statement is None:
+            when, at = (-1,), smallest.first(writes)
+        else:
+            clock = flow.touches.program.times[write.actor.name]
+            when, at = smallest.latest(writes, clock, params)
+        if latest is None or when > latest[0]:
+            latest = (when, Spot(write, params, at).named)
+    return None if latest is None else latest[1]
+
+
+def first_spot(touch: Touch, bad: isl.Set) -> Spot:
+    """The smallest element of a part of a touch's domain: least sum of the parameters, then earliest in time."""
+    params = smallest.smallest_params(bad)
+    clock = touch.coords if touch.coords is not None else touch.value
+    return Spot(touch, params, smallest.earliest(bad, clock, params))
+
+
+def one(touch: Touch, spot: Spot) -> isl.Set:
+    """The domain that holds one element at given parameters."""
+    point = smallest.singleton(touch.domain.get_space(), spot.at)
+    return sets.at_params(point, spot.params)

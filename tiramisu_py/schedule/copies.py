@@ -1,0 +1,139 @@
+"""cache and pack: copies of what a consumer reads, near to it and with a layout of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.declarations import Computation, Input, value_names
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
+from tiramisu_py.algorithm.extents import extents_of
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Loop, LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.order import Root
+from tiramisu_py.schedule.placement import local_index
+from tiramisu_py.schedule.recompute import distinct, needed_by, reads, scope_of
+from tiramisu_py.schedule.selection import statements
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What `cache` and `pack` make: the name of the copy, its loops, its memory and its layout."""
+
+    name: str
+    source: str
+    iterators: tuple[str, ...]
+    memory: Memory
+    layout: tuple[object, ...] | None
+
+
+def copy_at(
+    program: Program, consumer: Sequence[str], level: object, copy: Copy, command: str
+) -> Program:
+    """Copy what the consumer reads of a source, at a level of its loops, and let it read the copy."""
+    _check(program, copy)
+    scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
+    readers = [s for s in statements(program, consumer) if reads(program, s, copy.source)]
+    readers = [s for s in readers if s.loops[: len(scope)] == scope]
+    if not readers:
+        raise CommandError(f"{', '.join(consumer)} does not read {copy.source} there (or reads another copy already)")
+    declared = program.algorithm.source(copy.source)
+    needed = needed_by(program, copy.source, readers, len(scope))
+    program, statement = _copying(program, copy, scope, needed, declared)
+    program = _with_storage(program, copy, scope, needed, declared)
+    for reader in readers:
+        level_loop = scope[-1] if scope else None
+        order = Order(statement.name, reader.name, level_loop, command)
+        program = program.with_(orders=(*program.orders, order))
+        changed = replace(program.statements[reader.name], sources={**reader.sources, copy.source: copy.name})
+        program = program.with_statement(changed)
+    return _after_producers(program, copy, statement, scope, command)
+
+
+def _check(program: Program, copy: Copy) -> None:
+    rank = len(value_names(program.algorithm.source(copy.source)))
+    if rank == 0:
+        raise CommandError(f"{copy.source} is a scalar: there is nothing to copy")
+    if len(copy.iterators) != rank or len(set(copy.iterators)) < rank:
+        raise CommandError(
+            f"a copy of {copy.source} needs {rank} different iterators, one a dimension, not ({', '.join(copy.iterators)})"
+        )
+    taken = {*program.statements, *program.buffers, *program.storages, *program.algorithm.params}
+    if copy.name in taken or copy.name in program.algorithm.inputs:
+        raise CommandError(f"there is something called {copy.name} already: give the copy another name=")
+
+
+def _after_producers(
+    program: Program, copy: Copy, statement: Statement, scope: tuple[LoopId, ...], command: str
+) -> Program:
+    for producer in program.statements_of(copy.source):
+        sharing = producer.loops[: len(scope)] == scope
+        level = scope[-1] if scope and sharing else None
+        program = program.with_(orders=(*program.orders, Order(producer.name, statement.name, level, command)))
+    return program
+
+
+def _copying(
+    program: Program, copy: Copy, scope: tuple[LoopId, ...], needed: isl.Map, declared: Input | Computation
+) -> tuple[Program, Statement]:
+    outer = [program.loops[loop].name for loop in scope]
+    dims = distinct([*outer, *copy.iterators])
+    instances = sets.with_dims(sets.flat_pairs(needed, copy.name), dims)
+    space = instances.get_space()
+    first = program.next_loop()
+    loops = [Loop(first + k, name) for k, name in enumerate(copy.iterators)]
+    program = program.with_loop(*loops)
+    variables = sets.variables(space)
+    statement = Statement(
+        name=copy.name,
+        source=copy.source,
+        role=Role.COPY,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, copy.source, variables[len(scope) :]),
+        loops=scope + tuple(loop.id for loop in loops),
+        coords=sets.renamed(sets.identity(space), None),
+        body=Access(copy.source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=copy.name,
+    )
+    return program.with_statement(statement), statement
+
+
+def _with_storage(
+    program: Program, copy: Copy, scope: tuple[LoopId, ...], needed: isl.Map, declared: Input | Computation
+) -> Program:
+    extents, index = local_index(program, needed, len(scope), copy.source)
+    if copy.layout is not None:
+        extents, layout = _laid_out(program, copy, extents)
+        index = sets.compose(index, layout)
+    buffer = Buffer(copy.name, extents, declared.dtype, copy.memory, scope)
+    return program.with_buffer(buffer).with_storage(Storage(copy.name, copy.source, copy.name, index))
+
+
+def _laid_out(program: Program, copy: Copy, box: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], isl.MultiAff]:
+    """The layout as a function of the indices within the box, and the extents of its image."""
+    assert copy.layout is not None
+    space = program.algorithm.frame(None, copy.iterators)
+    reader = Affine(space)
+    try:
+        forms = [reader.single(as_expr(given)) for given in copy.layout]
+    except NotAffine as error:
+        raise CommandError(
+            f"the layout of {copy.name} is not affine in {', '.join(copy.iterators)}: {error.part} is not"
+        ) from None
+    inside = sets.universe(space)
+    for variable, extent in zip(sets.variables(space), box, strict=True):
+        low = sets.constant(space, 0).to_pw_aff()
+        inside = inside.intersect(sets.as_set(variable.to_pw_aff().ge_set(low)))
+        inside = inside.intersect(sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent))))
+    layout = sets.function(space, None, forms)
+    image = inside.apply(sets.graph(layout)).intersect_params(program.context)
+    return extents_of(image, program.context), sets.without_dim_names(layout)

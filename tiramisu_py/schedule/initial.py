@@ -1,0 +1,106 @@
+"""The program as it stands before any command: each computation in a nest of its own, in a buffer of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.program.loops import Loop
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.algorithm.extents import extents_of
+
+
+def initial_program(algorithm: Algorithm) -> Program:
+    """The program of an algorithm as declared: inputs, computations in order, outputs."""
+    program = Program(replace(algorithm, inputs={}, computations={}, outputs=()))
+    for declared in algorithm.inputs.values():
+        program = with_input(program, declared)
+    for computation in algorithm.computations.values():
+        program = with_computation(program, computation)
+    return with_outputs(program, algorithm.outputs)
+
+
+def with_input(program: Program, declared: Input) -> Program:
+    """The program with one more input, in a buffer that the caller passes."""
+    program = program.with_(algorithm=program.algorithm.with_input(declared))
+    if declared.scalar:
+        return program
+    buffer = Buffer(declared.name, declared.shape, declared.dtype, argument=True)
+    return _stored(program, buffer, declared.name, len(declared.shape))
+
+
+def with_computation(program: Program, declared: Computation) -> Program:
+    """The program with one more computation, after all others."""
+    program = program.with_(algorithm=program.algorithm.with_computation(declared))
+    extents = declared.shape if declared.shape is not None else extents_of(declared.domain, program.context)
+    program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, len(declared.iterators))
+    if not declared.is_reduction:
+        return _with_nest(program, declared, declared.name, Role.VALUE, declared.domain, declared.expr, declared.guards)
+    inner = [guard for guard in declared.guards if _mentions(guard, declared.over)]
+    outer = tuple(guard for guard in declared.guards if not _mentions(guard, declared.over))
+    assert declared.op is not None
+    identity = declared.op.identity(declared.dtype)
+    program = _with_nest(
+        program, declared, f"{declared.name}_init", Role.INIT, declared.domain, identity, outer, declared.iterators
+    )
+    return _with_nest(
+        program, declared, f"{declared.name}_update", Role.UPDATE, declared.points, declared.expr, (*outer, *inner)
+    )
+
+
+def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
+    """The program with these outputs: the buffers that hold them are the caller's."""
+    program = program.with_(algorithm=program.algorithm.with_outputs(names))
+    for name in names:
+        buffer = program.buffers[program.storages[name].buffer]
+        program = program.with_buffer(replace(buffer, argument=True))
+    return program
+
+
+def _mentions(guard: Expr, names: tuple[str, ...]) -> bool:
+    return any(isinstance(node, Iter) and node.name in names for node in walk(guard))
+
+
+def _stored(program: Program, buffer: Buffer, source: str, rank: int) -> Program:
+    space = sets.sized_frame(program.algorithm.param_space, None, rank)
+    storage = Storage(source, source, buffer.name, sets.identity(space))
+    return program.with_buffer(buffer).with_storage(storage)
+
+
+def _with_nest(
+    program: Program,
+    declared: Computation,
+    name: str,
+    role: Role,
+    points: isl.Set,
+    body: Expr,
+    guards: tuple[Expr, ...],
+    dims: tuple[str, ...] | None = None,
+) -> Program:
+    dims = declared.point_iterators if dims is None else dims
+    instances = sets.with_dims(sets.named(points, name), dims)
+    identity = sets.identity(instances.get_space())
+    first = program.next_loop()
+    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    statement = Statement(
+        name=name,
+        source=declared.name,
+        role=role,
+        dims=dims,
+        instances=instances,
+        point=sets.renamed(identity, declared.name),
+        loops=tuple(loop.id for loop in loops),
+        coords=sets.renamed(identity, None),
+        body=body,
+        target=declared.name,
+        guards=guards,
+    )
+    return program.with_loop(*loops).with_statement(statement)

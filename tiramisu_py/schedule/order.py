@@ -1,0 +1,136 @@
+"""Commands on order: which statements share loops, and which comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.selection import find, loop_name, nest, statements
+from tiramisu_py.schedule.tags import check_nesting
+
+
+class Root:
+    """The level outside all loops: whole nests are ordered, nothing is shared."""
+
+    def __repr__(self) -> str:
+        return "root"
+
+
+root = Root()
+
+
+def place_after(
+    program: Program, first: Sequence[str], second: Sequence[str], level: object, keep_first: bool, command: str
+) -> Program:
+    """`second` follows `first`; they share the loops up to `level` (none for `root`)."""
+    return _placed(program, first, second, level, keep_first, command, ordered=True)
+
+
+def fuse(program: Program, kept: Sequence[str], joining: Sequence[str], level: object, command: str) -> Program:
+    """`joining` enters the loops of `kept` up to `level`; their order stays as it is."""
+    if isinstance(level, Root):
+        raise CommandError("fuse needs a loop to share; at root there is none")
+    return _placed(program, kept, joining, level, True, command, ordered=False)
+
+
+def _placed(
+    program: Program,
+    first: Sequence[str],
+    second: Sequence[str],
+    level: object,
+    keep_first: bool,
+    command: str,
+    ordered: bool,
+) -> Program:
+    pairs = [(a.name, b.name) for a in statements(program, first) for b in statements(program, second)]
+    if any(a == b for a, b in pairs):
+        raise CommandError(f"{pairs[0][0]} cannot be ordered after itself")
+    if isinstance(level, Root):
+        return _at_root(program, pairs, command)
+    return _at_level(program, pairs, loop_name(level, "a level"), keep_first, command, ordered)
+
+
+def _at_root(program: Program, pairs: list[tuple[str, str]], command: str) -> Program:
+    for a, b in pairs:
+        first, second = program.statements[a], program.statements[b]
+        if shared(first, second):
+            name = program.loops[first.loops[0]].name
+            raise CommandError(f"{a} and {b} share loop {name}: they cannot be ordered as whole nests at root")
+        program = program.with_(orders=(*program.orders, Order(a, b, None, command)))
+    return program
+
+
+def _at_level(
+    program: Program, pairs: list[tuple[str, str]], level: str, keep_first: bool, command: str, ordered: bool
+) -> Program:
+    placed = False
+    for a, b in pairs:
+        first, second = program.statements[a], program.statements[b]
+        kept, joining = (first, second) if keep_first else (second, first)
+        count = _depth(program, kept, joining, level)
+        if count is None:
+            continue
+        program = merged(program, kept, joining, count, command)
+        placed = True
+        if ordered:
+            program = program.with_(orders=(*program.orders, Order(a, b, kept.loops[count - 1], command)))
+    if not placed:
+        involved = dict.fromkeys(name for pair in pairs for name in pair)
+        words = "; ".join(nest(program, program.statements[name]) for name in involved)
+        raise CommandError(f"there is no loop {level} to share: {words}")
+    return program
+
+
+def _depth(program: Program, kept: Statement, joining: Statement, level: str) -> int | None:
+    loop = find(program, kept, level)
+    if loop is None:
+        loop = find(program, joining, level)
+        if loop is None:
+            return None
+        count = joining.depth(loop) + 1
+    else:
+        count = kept.depth(loop) + 1
+    return count if len(kept.loops) >= count and len(joining.loops) >= count else None
+
+
+def merged(program: Program, kept: Statement, joining: Statement, count: int, command: str) -> Program:
+    """The program in which two statements (and all that share their loops) share the outermost `count` loops."""
+    renaming: dict[LoopId, LoopId] = {}
+    for x, y in zip(kept.loops[:count], joining.loops[:count], strict=True):
+        if x != y:
+            _agree(program, x, y, command)
+            renaming[y] = x
+    if not renaming:
+        return program
+    program = _renamed(program, renaming)
+    for loop in renaming.values():
+        check_nesting(program, loop)
+    return program
+
+
+def _agree(program: Program, kept: LoopId, joining: LoopId, command: str) -> None:
+    a, b = program.loops[kept], program.loops[joining]
+    if b.tag is not None and b.tag != a.tag:
+        have = f"loop {a.name} is tagged by {a.tagged_by}" if a.tag else f"loop {a.name} is not tagged"
+        raise CommandError(f"{command}: {have}, but loop {b.name} by {b.tagged_by}; one loop has one tag")
+
+
+def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
+    def new(loops: tuple[LoopId, ...]) -> tuple[LoopId, ...]:
+        return tuple(renaming.get(loop, loop) for loop in loops)
+
+    changed = [
+        replace(s, loops=new(s.loops)) for s in program.statements.values() if any(x in renaming for x in s.loops)
+    ]
+    program = program.with_statement(*changed)
+    for buffer in program.buffers.values():
+        if any(loop in renaming for loop in buffer.scope):
+            program = program.with_buffer(replace(buffer, scope=new(buffer.scope)))
+    orders = tuple(replace(o, level=renaming.get(o.level, o.level)) if o.level is not None else o for o in program.orders)
+    loops = {number: loop for number, loop in program.loops.items() if number not in renaming}
+    return program.with_(orders=orders, loops=loops)

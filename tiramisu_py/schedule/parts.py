@@ -1,0 +1,165 @@
+"""Commands that change which statements there are: separate_at and inline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Access, Cast, Expr, as_expr
+from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.selection import find, loop_name, loops_named, statements
+
+
+def separate_at(program: Program, names: Sequence[str], loop: object, points: Sequence[object]) -> Program:
+    """Cut statements into parts at values of a loop; each part keeps the outer loops and gets the inner ones anew."""
+    wanted = loop_name(loop)
+    if not points:
+        raise CommandError(f"separate_at({wanted}, ...) needs at least one point to cut at")
+    chosen = [s for s in statements(program, names) if find(program, s, wanted) is not None]
+    if not chosen:
+        loops_named(program, names, loop)
+    for statement in chosen:
+        program = _separated(program, statement, wanted, [as_expr(point) for point in points])
+    return program
+
+
+def _separated(program: Program, statement: Statement, loop: str, points: list[Expr]) -> Program:
+    found = find(program, statement, loop)
+    assert found is not None
+    sharing = [s.name for s in program.with_this_loop(found) if s.name != statement.name]
+    if sharing:
+        raise CommandError(
+            f"loop {loop} of {statement.name} is shared with {', '.join(sharing)}: separate before fusing them"
+        )
+    depth = statement.depth(found)
+    pieces = _pieces(statement, sets.outputs(statement.coords)[depth], points)
+    taken = set(program.statements)
+    parts = []
+    for k, piece in enumerate(pieces):
+        name = f"{statement.name}_{k}"
+        if name in taken or name in program.algorithm.computations or name in program.algorithm.inputs:
+            raise CommandError(f"a part of {statement.name} would be called {name}, which exists already")
+        program, part = _part(program, statement, name, piece, depth)
+        parts.append(part)
+    return _in_place_of(program, statement, parts)
+
+
+def _pieces(statement: Statement, coordinate: isl.Aff, points: list[Expr]) -> list[isl.Set]:
+    reader = Affine(statement.frame, {})
+    rest, pieces = statement.instances, []
+    for point in points:
+        try:
+            below = sets.as_set(coordinate.to_pw_aff().lt_set(reader.value(point)))
+        except NotAffine:
+            raise CommandError(f"the point {point} is neither an integer nor affine in the parameters") from None
+        pieces.append(rest.intersect(below).coalesce())
+        rest = rest.subtract(below)
+    return [*pieces, rest.coalesce()]
+
+
+def _part(
+    program: Program, statement: Statement, name: str, piece: isl.Set, depth: int
+) -> tuple[Program, Statement]:
+    loops = list(statement.loops[:depth])
+    for old in statement.loops[depth:]:
+        fresh = replace(program.loops[old], id=program.next_loop())
+        program = program.with_loop(fresh)
+        loops.append(fresh.id)
+    return program, on_instances(statement, name, sets.named(piece, name), tuple(loops))
+
+
+def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tuple[LoopId, ...]) -> Statement:
+    """The same executions' point and coordinates under another name, on other instances and loops."""
+    space = instances.get_space()
+    return replace(
+        statement,
+        name=name,
+        instances=sets.with_dims(instances, statement.dims),
+        point=sets.from_frame(statement.point, space),
+        coords=sets.from_frame(statement.coords, space),
+        loops=loops,
+        part_of=(*statement.part_of, statement.name),
+    )
+
+
+def _in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Program:
+    statements_: dict[str, Statement] = {}
+    for name, statement in program.statements.items():
+        if name == old.name:
+            statements_.update({part.name: part for part in parts})
+        else:
+            statements_[name] = statement
+    orders: list[Order] = []
+    for order in program.orders:
+        befores = [p.name for p in parts] if order.before == old.name else [order.before]
+        afters = [p.name for p in parts] if order.after == old.name else [order.after]
+        orders += [replace(order, before=b, after=a) for b in befores for a in afters]
+    return program.with_(statements=statements_, orders=tuple(orders))
+
+
+def inline(program: Program, names: Sequence[str], source: str) -> Program:
+    """Substitute a computation's expression where it is read, and drop its statement and its buffer."""
+    own = statements(program, names)
+    if len(own) != 1 or own[0].role is not Role.VALUE:
+        raise CommandError(f"{source} cannot be inlined: it is a reduction, or has been separated into parts")
+    producer = own[0]
+    if any(access.source == source for access in accesses(producer.body)):
+        raise CommandError(f"{source} cannot be inlined: it is a recurrence, and reads itself")
+    if source in program.algorithm.outputs:
+        raise CommandError(f"{source} cannot be inlined: it is an output")
+    if producer.guards:
+        raise CommandError(f"{source} cannot be inlined: its domain has bounds or conditions that are values")
+    readers = [s for s in program.statements.values() if any(a.source == source for a in _read_by(s))]
+    for reader in readers:
+        program = program.with_statement(_with_inlined(program, reader, producer, source))
+    return _without(program, producer, source)
+
+
+def _read_by(statement: Statement) -> list[Access]:
+    return accesses(statement.body) + [a for guard in statement.guards for a in accesses(guard)]
+
+
+def _with_inlined(program: Program, reader: Statement, producer: Statement, source: str) -> Statement:
+    if reader.role is Role.COPY or source in reader.sources:
+        raise CommandError(f"{source} cannot be inlined: {reader.name} keeps a copy of it; inline it before caching it")
+    for name, storage in producer.sources.items():
+        reads_too = any(access.source == name for access in _read_by(reader))
+        if reads_too and reader.sources.get(name, name) != storage:
+            raise CommandError(f"{source} cannot be inlined: it reads {name} from a cache that {reader.name} does not use")
+    iterators = program.algorithm.computations[source].point_iterators
+    dtype = program.algorithm.computations[source].dtype
+
+    def body_at(e: Expr) -> Expr | None:
+        if not isinstance(e, Access) or e.source != source:
+            return None
+        indices = [rewrite(index, body_at) for index in e.indices]
+        value = substitute(producer.body, dict(zip(iterators, indices, strict=True)))
+        return value if value.dtype == dtype else Cast(value, dtype)
+
+    return replace(
+        reader,
+        body=rewrite(reader.body, body_at),
+        guards=tuple(rewrite(guard, body_at) for guard in reader.guards),
+        sources={**producer.sources, **reader.sources},
+    )
+
+
+def _without(program: Program, gone: Statement, source: str) -> Program:
+    statements_ = {name: s for name, s in program.statements.items() if name != gone.name}
+    orders = tuple(o for o in program.orders if gone.name not in (o.before, o.after))
+    storage = program.storages[source]
+    storages = {name: s for name, s in program.storages.items() if name != source}
+    still_used = any(s.buffer == storage.buffer for s in storages.values())
+    buffers = {n: b for n, b in program.buffers.items() if n != storage.buffer or still_used or b.argument}
+    used = {loop for s in statements_.values() for loop in s.loops}
+    loops = {number: loop for number, loop in program.loops.items() if number in used}
+    return program.with_(statements=statements_, orders=orders, storages=storages, buffers=buffers, loops=loops)

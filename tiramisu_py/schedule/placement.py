@@ -1,0 +1,202 @@
+"""Commands on storage: store_in, store_at, and the footprints that size local buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.declarations import Input
+from tiramisu_py.algorithm.expressions import Const, Expr, as_expr
+from tiramisu_py.algorithm.extents import at_least_zero, extents_of
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.selection import nest
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box around a footprint: its corner (functions of the scope coordinates) and its extents."""
+
+    corner: list[isl.Aff]
+    extents: tuple[Expr, ...]
+
+
+def footprint_box(footprint: isl.Map, context: isl.Set, what: str) -> Box:
+    """The smallest box around ``scope coordinates -> value indices``, of constant size where there is one."""
+    corner, extents = [], []
+    for axis in range(sets.out_size(footprint)):
+        low, extent = _side(sets.component(footprint, axis), context, what)
+        corner.append(low)
+        extents.append(extent)
+    return Box(corner, tuple(extents))
+
+
+def _side(footprint: isl.Map, context: isl.Set, what: str) -> tuple[isl.Aff, Expr]:
+    space = footprint.get_space().domain()
+    if footprint.is_empty():
+        return sets.constant(space, 0), Const(0, int64)
+    best: tuple[int, isl.Aff] | None = None
+    try:
+        candidates = sets.lower_bounds(footprint)
+    except isl.Error:
+        candidates = []
+    for low in candidates:
+        span = sets.span_above(footprint, low)
+        if span is not None and span[0] >= 0 and (best is None or span[1] < best[0]):
+            best = (span[1], low)
+    if best is not None:
+        return best[1], Const(best[0] + 1, int64)
+    return _whole_side(footprint.range(), space, context, what)
+
+
+def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) -> tuple[isl.Aff, Expr]:
+    try:
+        top, low = sets.largest(values, 0), sets.smallest_coordinate(values, 0)
+    except isl.Error:
+        raise CommandError(f"the part of {what} that is needed has no bound") from None
+    single = sets.least(low)
+    if single is None:
+        zero = sets.constant(low.get_domain_space(), 0)
+        if not sets.as_set(low.lt_set(zero.to_pw_aff())).is_empty():
+            raise CommandError(f"the part of {what} that is needed has no affine lower bound")
+        single = zero
+    size = top.sub(single.to_pw_aff()).add_constant_val(sets.integer(values.get_ctx(), 1))
+    corner = sets.on_frame(single, space)
+    return corner, at_least_zero(size, context)
+
+
+def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: str) -> Program:
+    """Give a storage's buffer one copy for each iteration of `scope`, just large enough for what is kept there."""
+    footprint: isl.Map | None = None
+    for statement in program.statements.values():
+        if program.storages[statement.target].name != storage.name:
+            continue
+        if statement.loops[: len(scope)] != scope:
+            names = ", ".join(program.loops[loop].name for loop in scope)
+            raise CommandError(f"{what} is computed outside of the loops ({names}): {nest(program, statement)}")
+        outer = sets.graph(statement.prefix(len(scope)), statement.instances)
+        values = outer.reverse().apply_range(sets.graph(program.value_of(statement), statement.instances))
+        values = values.intersect_params(program.context)
+        footprint = values if footprint is None else footprint.union(values)
+    if footprint is None:
+        raise CommandError(f"no statement computes {what}")
+    extents, index = local_index(program, footprint.coalesce(), len(scope), what)
+    buffer = program.buffers[storage.buffer]
+    program = program.with_buffer(replace(buffer, scope=scope, extents=extents))
+    return program.with_storage(replace(storage, index=index))
+
+
+def local_index(
+    program: Program, footprint: isl.Map, depth: int, what: str
+) -> tuple[tuple[Expr, ...], isl.MultiAff]:
+    """The extents of a box around a footprint, and ``[scope coordinates..., value...] -> value - corner``."""
+    box = footprint_box(footprint, program.context, what)
+    space = sets.sized_frame(program.algorithm.param_space, None, depth + len(box.extents))
+    variables = sets.variables(space)
+    outer = sets.function(space, None, variables[:depth])
+    index = []
+    for variable, corner in zip(variables[depth:], box.corner, strict=True):
+        at = sets.compose(outer, sets.function(corner.get_domain_space(), None, [corner]))
+        index.append(variable.sub(sets.outputs(at)[0]))
+    return box.extents, sets.function(space, None, index)
+
+
+def store_in(
+    program: Program, source: str, into: Buffer | Input | str | Memory | None, indices: Sequence[object] | None
+) -> Program:
+    """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout."""
+    storage = program.storages[source]
+    own = program.buffers[storage.buffer]
+    if isinstance(into, Memory):
+        if own.argument and into is Memory.REGISTER:
+            raise CommandError(f"{source} is in the caller's array {own.name}, which cannot be a register")
+        return program.with_buffer(replace(own, memory=into))
+    index = _index(program, source, indices)
+    if into is None:
+        image = _image(program, source, index)
+        fresh = replace(own, extents=extents_of(image, program.context), scope=())
+        return program.with_buffer(fresh).with_storage(replace(storage, index=index))
+    buffer = _target(program, source, into)
+    if len(buffer.extents) != sets.out_size(index):
+        raise CommandError(
+            f"{buffer.name} has {len(buffer.extents)} dimensions, but {source} is given {sets.out_size(index)} indices"
+        )
+    scope_rank = len(buffer.scope)
+    if scope_rank:
+        raise CommandError(f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call")
+    program = program.with_buffer(buffer).with_storage(replace(storage, buffer=buffer.name, index=index))
+    return _unused_dropped(program, own)
+
+
+def _unused_dropped(program: Program, old: Buffer) -> Program:
+    used = any(s.buffer == old.name for s in program.storages.values())
+    if used or old.name in program.algorithm.inputs:
+        return program
+    return program.with_(buffers={n: b for n, b in program.buffers.items() if n != old.name})
+
+
+def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer:
+    output = source in program.algorithm.outputs
+    if isinstance(into, Buffer):
+        known = program.buffers.get(into.name)
+        if known is not None and not same_buffer(known, into):
+            raise CommandError(f"there is another buffer called {into.name}: choose another name")
+        buffer = into if known is None else known
+    else:
+        name = into if isinstance(into, str) else into.name
+        buffer = program.buffers[program.storages[name].buffer]
+    dtype = program.algorithm.computations[source].dtype
+    if buffer.dtype != dtype:
+        raise CommandError(f"{source} is {dtype}, but buffer {buffer.name} holds {buffer.dtype}")
+    if output and buffer.memory is Memory.REGISTER:
+        raise CommandError(f"{source} is an output: the caller cannot read the register buffer {buffer.name}")
+    return replace(buffer, argument=True) if output else buffer
+
+
+def same_buffer(a: Buffer, b: Buffer) -> bool:
+    """Whether two buffers of one name have the same extents, type and memory."""
+    if len(a.extents) != len(b.extents) or a.dtype != b.dtype or a.memory != b.memory:
+        return False
+    return all(x.same_as(y) for x, y in zip(a.extents, b.extents, strict=True))
+
+
+def _index(program: Program, source: str, indices: Sequence[object] | None) -> isl.MultiAff:
+    declared = program.algorithm.computations[source]
+    space = program.algorithm.frame(None, declared.iterators)
+    if indices is None:
+        return sets.identity(sets.sized_frame(space, None, len(declared.iterators)))
+    reader = Affine(space)
+    forms = []
+    for given in indices:
+        expression = as_expr(given)
+        try:
+            forms.append(reader.single(expression))
+        except NotAffine as error:
+            raise CommandError(
+                f"{source}.store_in: the index {expression} is not affine in {', '.join(declared.iterators)} and the "
+                f"parameters ({error.part} is not)"
+            ) from None
+    return sets.without_dim_names(sets.function(space, None, forms))
+
+
+def _image(program: Program, source: str, index: isl.MultiAff) -> isl.Set:
+    domain = sets.named(program.algorithm.computations[source].domain, None)
+    return domain.apply(sets.graph(index)).intersect_params(program.context)
+
+
+def store_at(program: Program, source: str, scope: tuple[LoopId, ...]) -> Program:
+    """Give a computation's own buffer one copy for each iteration of the loops `scope`."""
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    if buffer.argument:
+        raise CommandError(f"{source} is in the caller's array {buffer.name}: it exists once a call")
+    if len(list(program.storages_in(buffer.name))) > 1:
+        raise CommandError(f"buffer {buffer.name} is shared by several computations: store_at needs one of its own")
+    return scoped(program, storage, scope, source)

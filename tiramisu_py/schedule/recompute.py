@@ -1,0 +1,152 @@
+"""compute_at: a producer inside its consumer's loops, recomputed where that is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.schedule.needed import needed_values
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.order import Root
+from tiramisu_py.schedule.placement import scoped
+from tiramisu_py.schedule.selection import loop_name, loops_named, statements
+
+
+def compute_at(
+    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: object, command: str
+) -> Program:
+    """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
+    scope = scope_of(program, consumer, level)
+    own = statements(program, names)
+    readers = _readers(program, source, scope)
+    _check_movable(program, source, own)
+    needed = needed_by(program, source, readers, len(scope))
+    for statement in own:
+        program = program.with_statement(_moved(program, statement, scope, needed))
+        for reader in readers:
+            order = Order(statement.name, reader.name, scope[-1], command)
+            program = program.with_(orders=(*program.orders, order))
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    if buffer.argument or _explicit(program, source):
+        return program
+    return scoped(program, storage, scope, source)
+
+
+def _explicit(program: Program, source: str) -> bool:
+    """Whether the user has chosen where a computation is kept (its buffer, or a layout, or a scope)."""
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    rank = len(program.algorithm.computations[source].iterators)
+    plain = sets.identity(sets.sized_frame(program.algorithm.param_space, None, rank))
+    return storage.buffer != source or bool(buffer.scope) or not storage.index.plain_is_equal(plain)
+
+
+def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[LoopId, ...]:
+    """The consumer's loops up to `level`."""
+    if isinstance(level, Root):
+        raise CommandError("root is outside all loops: name a loop of the consumer")
+    found = loops_named(program, consumer, level)
+    if len(found) > 1:
+        raise CommandError(
+            f"{loop_name(level)} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"
+        )
+    statement, loop = found[0]
+    return statement.loops[: statement.depth(loop) + 1]
+
+
+def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
+    inside = [s for s in program.with_this_loop(scope[-1]) if s.source != source and reads(program, s, source)]
+    if not inside:
+        raise CommandError(f"no statement in loop {program.loops[scope[-1]].name} reads {source}")
+    return inside
+
+
+def reads(program: Program, statement: Statement, source: str) -> bool:
+    """Whether a statement reads values of `source` from its own storage."""
+    if statement.sources.get(source, source) != source:
+        return False
+    bodies = (statement.body, *statement.guards)
+    return any(access.source == source for body in bodies for access in accesses(body))
+
+
+def _check_movable(
+    program: Program, source: str, own: list[Statement]
+) -> None:
+    if any(a.source == source for s in own for a in accesses(s.body)):
+        raise CommandError(f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece")
+    mine = {s.name for s in own}
+    for statement in own:
+        for loop in statement.loops:
+            others = [s.name for s in program.with_this_loop(loop) if s.name not in mine]
+            if others:
+                raise CommandError(
+                    f"{statement.name} shares loop {program.loops[loop].name} with {', '.join(others)}: "
+                    f"compute_at moves {source} alone"
+                )
+
+
+def needed_by(program: Program, source: str, readers: list[Statement], depth: int) -> isl.Map:
+    """The values of `source` that each iteration of the outermost `depth` loops reads."""
+    needed: isl.Map | None = None
+    for reader in readers:
+        outer = sets.graph(reader.prefix(depth), reader.instances)
+        values = outer.reverse().apply_range(needed_values(program, reader, source))
+        needed = values if needed is None else needed.union(values)
+    assert needed is not None
+    return filled(needed.intersect_params(program.context))
+
+
+def filled(needed: isl.Map) -> isl.Map:
+    """The relation with the holes between its pieces filled, so that loops over it need no tests inside.
+
+    More values than needed may be computed: those that exist, in iterations that need some.
+    """
+    needed = needed.coalesce()
+    if len(needed.get_basic_maps()) == 1:
+        return needed
+    hull = sets.as_map(needed.compute_divs().simple_hull())
+    return hull.intersect_domain(needed.domain()).coalesce()
+
+
+def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:
+    """The statement with the loops `scope` before its own, and one execution for each value that an iteration needs.
+
+    Given S, its value map V and needed = {o -> v}, the instances become {S[o, x] : V(x) in needed(o)}.
+    """
+    values = sets.graph(program.value_of(statement), statement.instances)
+    pairs = needed.apply_range(values.reverse()).coalesce()
+    outer = [program.loops[loop].name for loop in scope]
+    dims = distinct([*outer, *statement.dims])
+    instances = sets.with_dims(sets.flat_pairs(pairs, statement.name), dims)
+    space = instances.get_space()
+    variables = sets.variables(space)
+    inner = sets.function(space, statement.name, variables[len(scope) :])
+    coords = [*variables[: len(scope)], *sets.outputs(sets.compose(inner, statement.coords))]
+    return replace(
+        statement,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.compose(inner, statement.point),
+        coords=sets.function(space, None, coords),
+        loops=scope + statement.loops,
+    )
+
+
+def distinct(names: list[str]) -> list[str]:
+    """The names, made different by underscores where they repeat."""
+    found: list[str] = []
+    for name in names:
+        fresh = name
+        while fresh in found:
+            fresh += "_"
+        found.append(fresh)
+    return found

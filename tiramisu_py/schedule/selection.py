@@ -1,0 +1,84 @@
+"""What a command applies to: its statements and loops, checked in one place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def loop_name(given: object, what: str = "a loop") -> str:
+    """The name that an iterator (or a string) gives; raises `CommandError` for anything else."""
+    name = given.name if isinstance(given, Iter) else given
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise CommandError(f"{given!r} cannot name {what}: give an iterator made with tm.iters")
+    return name
+
+
+def size(given: object, what: str, least: int = 1) -> int:
+    """A constant size; raises `CommandError` for anything that is not an integer of at least `least`."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        raise CommandError(f"{what} is {given!r}: give an integer of at least {least}")
+    return given
+
+
+def statements(program: Program, names: Iterable[str]) -> list[Statement]:
+    """The statements of these names; raises `CommandError` for one that is gone (inlined, say)."""
+    found = []
+    for name in names:
+        if name not in program.statements:
+            raise CommandError(f"{name} has no statement any more: it was inlined, or separated into parts")
+        found.append(program.statements[name])
+    return found
+
+
+def find(program: Program, statement: Statement, name: str) -> LoopId | None:
+    """A statement's loop of this name, or None."""
+    for loop in statement.loops:
+        if program.loops[loop].name == name:
+            return loop
+    return None
+
+
+def loops_named(program: Program, names: Sequence[str], given: object) -> list[tuple[Statement, LoopId]]:
+    """One (statement, loop) for each distinct loop of this name among the statements.
+
+    Raises `CommandError` where no statement has such a loop, listing the loops there are.
+    """
+    wanted = loop_name(given)
+    found: dict[LoopId, Statement] = {}
+    selected = statements(program, names)
+    for statement in selected:
+        loop = find(program, statement, wanted)
+        if loop is not None:
+            found.setdefault(loop, statement)
+    if not found:
+        raise CommandError(f"no loop {wanted} here: " + "; ".join(nest(program, s) for s in selected))
+    return [(statement, loop) for loop, statement in found.items()]
+
+
+def nest(program: Program, statement: Statement) -> str:
+    """A statement's loops in words."""
+    loops = ", ".join(program.loop_names(statement))
+    return f"{statement.name} has the loops {loops}" if loops else f"{statement.name} has no loop"
+
+
+def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], apart: Iterable[LoopId] = ()) -> None:
+    """Refuse new loop names that an enclosing or enclosed loop (other than those `apart`) has already."""
+    if len(set(names)) < len(names):
+        raise CommandError(f"the new loops need different names, not {', '.join(names)}")
+    replaced = set(apart)
+    for statement in inside:
+        for loop in statement.loops:
+            if loop not in replaced and program.loops[loop].name in names:
+                raise CommandError(
+                    f"{statement.name} has a loop {program.loops[loop].name} already: choose another name "
+                    f"({nest(program, statement)})"
+                )
