@@ -37,17 +37,17 @@ dy = f.computation(
     + 2 * (smooth[r + 2, c + 1] - smooth[r, c + 1])
     + (smooth[r + 2, c + 2] - smooth[r, c + 2]),
 )
-edges = f.computation("edges", {r: R, c: C}, tm.sqrt(dx[r, c] * dx[r, c] + dy[r, c] * dy[r, c]))
-f.outputs(edges)
+length = f.computation("length", {r: R, c: C}, tm.sqrt(dx[r, c] * dx[r, c] + dy[r, c] * dy[r, c]))
+f.outputs(length)
 
 dx.inline()
 dy.inline()
-edges.split(r, 32, r0, r1)
-edges.parallelize(r0)
-edges.vectorize(c, 16)
-smooth.compute_at(edges, r0)
+length.split(r, 32, r0, r1)
+length.parallelize(r0)
+length.vectorize(c, 16)
+smooth.compute_at(length, r0)
 smooth.vectorize(c, 16)
-down.compute_at(edges, r0)
+down.compute_at(length, r0)
 down.vectorize(c, 16)
 
 

@@ -10,7 +10,7 @@ R, C = tm.params("R C")
 r, c = tm.iters("r c")
 RED, GREEN, BLUE, BITS = 4899, 9617, 1868, 14  # 0.299, 0.587 and 0.114 of 2 ** 14
 
-f = tm.Function("grey", params=[R, C])
+f = tm.Function("to_grey", params=[R, C])
 rgb = f.input("rgb", tm.uint8, [R, C, 3])
 
 

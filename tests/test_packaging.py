@@ -45,10 +45,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_every_module_of_every_room(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_and_every_c_source_of_every_room(wheel: Path) -> None:
     packed = set(zipfile.ZipFile(wheel).namelist())
     rooms = {str(path.relative_to(ROOT)) for path in (ROOT / "tiramisu_py").rglob("*.py")}
-    targets = {f"tiramisu_py/{path.relative_to(ROOT)}" for path in (ROOT / "backends").rglob("*.py")}
+    sources = [path for path in (ROOT / "backends").rglob("*") if path.suffix in (".py", ".c", ".h")]
+    targets = {f"tiramisu_py/{path.relative_to(ROOT)}" for path in sources}
     assert targets
     assert (rooms | targets | {"tiramisu_py/py.typed"}) - packed == set()
 

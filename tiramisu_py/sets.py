@@ -49,8 +49,8 @@ def out_size(of: isl.Map | isl.MultiAff) -> int:
 
 def tuple_name(of: isl.Set | isl.Space) -> str:
     """The name of a set's tuple, or an empty string."""
-    name = of.get_tuple_name(_SET) if of.has_tuple_name(_SET) else None
-    return name or ""
+    space = of.get_space() if isinstance(of, isl.Set) else of
+    return (space.get_tuple_name(_SET) if space.has_tuple_name(_SET) else None) or ""
 
 
 def in_name(of: isl.Map) -> str:
@@ -511,7 +511,7 @@ def terms(aff: isl.Aff) -> Terms:
     def coefficients(kind: isl.dim_type) -> list[int]:
         return [whole(aff.get_coefficient_val(kind, i)) for i in range(aff.dim(kind))]
 
-    names = (aff.get_dim_name(_PARAM, i) for i in range(aff.dim(_PARAM)))
+    names = (aff.get_dim_name(_PARAM, i) or "" for i in range(aff.dim(_PARAM)))
     kept = tuple((c, name) for c, name in zip(coefficients(_PARAM), names, strict=True) if c)
     divs = tuple((c, aff.get_div(i)) for i, c in enumerate(coefficients(isl.dim_type.div)) if c)
     return Terms(
@@ -574,7 +574,7 @@ def at_least_zero(space: isl.Space, name: str) -> isl.Set:
 
 
 def constraints(of: isl.Set) -> list[tuple[isl.Aff, bool]]:
-    """The constraints of a convex set of parameters: forms that are at least 0, or (True) equal to 0; none redundant."""
+    """The constraints of a convex set of parameters: forms that are at least 0, or (True) equal to 0."""
     found: list[tuple[isl.Aff, bool]] = []
     for basic in of.compute_divs().detect_equalities().remove_redundancies().get_basic_sets():
         found += [(c.get_aff(), bool(c.is_equality())) for c in basic.get_constraints()]
@@ -586,3 +586,36 @@ def at_params(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
     for i in range(of.dim(_PARAM)):
         of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[of.get_dim_name(_PARAM, i)]))
     return of
+
+
+def least_distance(of: isl.Map, position: int) -> int | None:
+    """The least of ``output - input`` in one dimension over all pairs and parameters; None where there is none."""
+    deltas = of.deltas()
+    deltas = deltas.project_out(_PARAM, 0, deltas.dim(_PARAM))
+    least = deltas.dim_min_val(position)
+    return int(least.to_python()) if least.is_int() else None
+
+
+def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
+    """A map whose images are moved by a constant in one dimension."""
+    space = of.get_space().range()
+    moved = [plus(aff, by) if i == position else aff for i, aff in enumerate(variables(space))]
+    return of.apply_range(isl.Map.from_multi_aff(function(space, None, moved)))
+
+
+def no_pair(of: isl.Map) -> isl.Map:
+    """The empty relation between the tuples of another."""
+    return isl.Map.empty(of.get_space())
+
+
+def equalities(of: isl.Set) -> int:
+    """How many independent equations hold on a set: 0 for one of full dimension."""
+    return sum(1 for constraint in of.affine_hull().get_constraints() if constraint.is_equality())
+
+
+def nonnegative(space: isl.Space) -> isl.Set:
+    """The parameter values that are all at least 0."""
+    inside = isl.Set.universe(space.params())
+    for i in range(inside.dim(_PARAM)):
+        inside = inside.lower_bound_val(_PARAM, i, integer(space.get_ctx(), 0))
+    return inside

@@ -59,7 +59,11 @@ def image(of: isl.Set, function: isl.MultiAff, params: dict[str, int]) -> isl.Se
 
 def earliest(of: isl.Set, time: isl.MultiAff, params: dict[str, int]) -> tuple[int, ...]:
     """The element of least time (then the lexicographically first) of a set, at given parameter values."""
-    fixed = at(of, params)
+    return earliest_of(at(of, params), time, params)
+
+
+def earliest_of(fixed: isl.Set, time: isl.MultiAff, params: dict[str, int]) -> tuple[int, ...]:
+    """The element of least time (then the lexicographically first) of a set that has no parameters any more."""
     clock = sets.fixed_map(sets.graph(time), params)
     soonest = lexmin(fixed.apply(clock))
     return first(fixed.intersect(soonest.apply(clock.reverse())))

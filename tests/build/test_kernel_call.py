@@ -5,6 +5,7 @@ from __future__ import annotations
 import array as stdlib_array
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.expressions import Param, binary
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
 from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
@@ -73,7 +75,8 @@ def test_an_in_place_array_is_modified_and_returned(make):
 def test_outputs_are_allocated_for_vectors_and_zero_where_nothing_writes(make, count):
     out = ArrayArgument("z", ty.float64, (N,), is_input=False, is_output=True, covered=False)
     z = make("(void)z; (void)N;", out).compile()(N=count)
-    assert z.shape == (count,) and z.__array_interface__["data"][0] % 64 == 0 and not z.any()
+    assert z.shape == (count,) and not z.any()
+    assert count == 0 or z.__array_interface__["data"][0] % 64 == 0
 
 
 def test_a_parameter_that_no_shape_gives_is_passed_by_name(make):
@@ -92,7 +95,8 @@ def test_every_scalar_type_arrives_as_it_was_passed(make, dtype):
     values += [int(np.iinfo(dtype.numpy).max), int(np.iinfo(dtype.numpy).min)] if dtype.is_integer else [float("nan")]
     for value in values:
         for given in (value, np.asarray(value, dtype.numpy)[()], np.asarray(value, dtype.numpy)):
-            np.testing.assert_array_equal(kernel(given, N=0), np.asarray(value, dtype.numpy))
+            got, wanted = kernel(given, N=0).item(), np.asarray(value, dtype.numpy).item()
+            assert got == wanted or (got != got and wanted != wanted)
 
 
 def test_a_bool_scalar_arrives_as_it_was_passed(make):
@@ -125,10 +129,6 @@ def test_the_same_array_may_be_two_inputs_and_neighbours_are_no_overlap(saxpy):
 
 
 def test_an_input_that_the_function_does_not_use_still_gives_sizes(make):
-    from dataclasses import replace
-
-    from tiramisu_py.algorithm.declarations import Input
-
     plain = make("*z = N;", ArrayArgument("z", ty.int64, (), is_input=False, is_output=True))
     unused = plain.algorithm.with_input(Input("ghost", ty.int8, (binary("+", N, 1),)))
     kernel = replace(plain, algorithm=unused).compile()
@@ -138,8 +138,6 @@ def test_an_input_that_the_function_does_not_use_still_gives_sizes(make):
 
 
 def test_an_output_stored_in_an_input_is_that_array(make):
-    from dataclasses import replace
-
     plain = make("for (int64_t i = 0; i < N; i++) x[i] *= 2;", ArrayArgument("x", ty.float32, (N,), True, True))
     kernel = replace(plain, algorithm=plain.algorithm.with_outputs(("doubled",))).compile()
     x = np.ones(3, np.float32)
@@ -148,7 +146,7 @@ def test_an_output_stored_in_an_input_is_that_array(make):
 
 def test_an_error_code_raises_with_the_words_of_the_function(mix):
     kernel = mix.compile()
-    with pytest.raises(KernelError, match="mix.*7.*a is unlucky"):
+    with pytest.raises(KernelError, match=r"mix.*7.*a is unlucky"):
         kernel(**{**arguments(), "a": 13})
     kernel(**arguments())
 
@@ -230,8 +228,6 @@ def test_a_kernel_says_what_it_is(mix, cache_folder):
 
 
 def test_sources_without_the_function_are_refused(saxpy):
-    from dataclasses import replace
-
     with pytest.raises(ToolchainError, match="saxpy"):
         replace(saxpy, sources={"a.c": "int other(void);\nint other(void) { return 0; }\n"}).compile()
 

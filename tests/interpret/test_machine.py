@@ -14,9 +14,12 @@ from tiramisu_py.interpret import InterpretError, run
 from tiramisu_py.lower.ir import (
     Allocate,
     ArrayArgument,
+    Assign,
     Block,
+    Declare,
     For,
     If,
+    Lane,
     Let,
     Load,
     LoopFunction,
@@ -176,13 +179,37 @@ def test_ramps_load_and_store_one_element_a_lane() -> None:
     np.testing.assert_array_equal(y, 2 * x[::2])
 
 
-def test_a_select_of_lanes_loads_only_where_its_branch_is_taken() -> None:
-    lanes = Ramp(number(0), 4)
-    guarded = Select(op("<", lanes, N), load("x", lanes), Const(-1.0, ty.float64), ty.float64)
-    body = Store("y", (lanes,), guarded, "y")
-    y = np.zeros(4)
-    run(function(body, x=(0, "in"), y=(1, "out")), {"x": np.arange(3.0), "y": y}, {"N": 3})
-    np.testing.assert_array_equal(y, [0, 1, 2, -1])
+def test_a_select_is_lazy_unless_lanes_differ() -> None:
+    for index, lazy in ((at("i"), True), (Ramp(number(0), 4), False)):
+        guarded = Select(op("<", index, N), load("x", index), Const(-1.0, ty.float64), ty.float64)
+        store = Store("y", (index,), guarded, "y")
+        body = For("i", number(0), number(4), store) if lazy else store
+        y = np.zeros(4)
+        written = function(body, x=(0, "in"), y=(1, "out"))
+        if lazy:
+            run(written, {"x": np.arange(3.0), "y": y}, {"N": 3})
+            np.testing.assert_array_equal(y, [0, 1, 2, -1])
+        else:
+            with pytest.raises(InterpretError, match=r"y touches x\[\[0 1 2 3\]\], outside"):
+                run(written, {"x": np.arange(3.0), "y": y}, {"N": 3})
+
+
+def test_declared_variables_are_assigned_to_and_their_lanes_read() -> None:
+    total = Iter("t", ty.float64)
+    body = Block(
+        (
+            Declare("t", Const(0.0, ty.float64), lanes=4),
+            For("i", number(0), N, Assign("t", op("+", total, load("x", Ramp(at("i"), 4))), "t"), step=4),
+            For("k", number(0), number(4), Store("y", (at("k"),), Lane(total, at("k"), ty.float64), "y")),
+        )
+    )
+    y = np.zeros(8)
+    declared = (
+        ArrayArgument("x", ty.float64, (N,), True, False),
+        ArrayArgument("y", ty.float64, (N,), False, True, covered=False),
+    )
+    run(LoopFunction("f", ("N",), declared, (), body), {"x": np.arange(8.0), "y": y}, {"N": 8})
+    np.testing.assert_array_equal(y, [4, 6, 8, 10, 0, 0, 0, 0])
 
 
 def test_two_lanes_may_not_store_to_one_element() -> None:

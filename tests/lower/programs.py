@@ -60,9 +60,8 @@ class Author:
         dtype: DType = ty.float32, guards: tuple[Expr, ...] = (),
     ) -> _Handle:  # fmt: skip
         names, inner = tuple(dims.split()), tuple(over.split())
-        declared = Computation(
-            name, dtype, names, self.set(name, names, where), self.set(name, names + inner, points), expr, guards, inner, op
-        )
+        domain, terms = self.set(name, names, where), self.set(name, names + inner, points)
+        declared = Computation(name, dtype, names, domain, terms, expr, guards, inner, op)
         self.algorithm = self.algorithm.with_computation(declared)
         return _Handle(name, dtype)
 

@@ -9,7 +9,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Operator
 from tiramisu_py.algorithm.domain import Domain, conjuncts, parse_domain, parse_over
-from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr, as_typed
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.references import SelfReference, check_references
 from tiramisu_py.algorithm.traversal import walk
@@ -172,7 +172,7 @@ def _body(
     result: Callable[[DType], DType] = lambda found: found,
 ) -> Expr:
     """The expression of a computation, in the type asked for or in its own."""
-    if isinstance(expr, Expr) or not callable(expr):
+    if isinstance(expr, Expr) or hasattr(expr, "__tiramisu_expr__") or not callable(expr):
         body = _expression(name, expr)
         return _converted(name, body, asked or result(ty.strong(body.dtype)))
     if asked is not None:
@@ -302,6 +302,8 @@ def _of_params(algorithm: Algorithm, subject: str, given: Any, owner: object) ->
     if not extent.dtype.is_integer:
         raise DeclarationError(f"{subject} is {extent} ({extent.dtype}), not an integer")
     check_references(algorithm, subject, extent, (), owner)
+    if isinstance(extent, Const) and subject.startswith("extent") and extent.value < 0:
+        raise DeclarationError(f"{subject} is {extent}; extents are at least 0")
     try:
         Affine(algorithm.frame(None, ()), {}).value(extent)
     except NotAffine as error:

@@ -263,6 +263,7 @@ def parse_context(context: isl.Context, params: Sequence[str], assume: Any = Non
 
     `assume` is isl text such as ``"R >= 1 and C >= 1"``, or an affine condition. Raises `DeclarationError`.
     """
+    _check_params(params)
     space = sets.frame(context, params, None, ())
     found = sets.universe(space).params()
     for name in params:
@@ -272,6 +273,13 @@ def parse_context(context: isl.Context, params: Sequence[str], assume: Any = Non
     if found.is_empty():
         raise DeclarationError(f"no size at all satisfies the assumption {str(assume)!r}")
     return found
+
+
+def _check_params(params: Sequence[str]) -> None:
+    for position, name in enumerate(params):
+        check_name(name, "a parameter")
+        if name in params[:position]:
+            raise DeclarationError(f"there are two parameters called {name}")
 
 
 def _assumed(context: isl.Context, params: Sequence[str], space: isl.Space, assume: Any) -> isl.Set:

@@ -272,7 +272,7 @@ class Select(Expr):
         return (self.condition, self.yes, self.no)
 
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Select(*children, self.dtype)
+        return Select(children[0], children[1], children[2], self.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

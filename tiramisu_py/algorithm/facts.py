@@ -15,6 +15,8 @@ from tiramisu_py.errors import ArgumentError
 
 def verify_facts(declared: Input, array: npt.NDArray[Any], params: Mapping[str, int]) -> None:
     """Raise `ArgumentError`, naming the element, where a declared fact is false of an array (or of a scalar)."""
+    if array.size == 0:
+        return
     if declared.values is not None:
         _verify_range(declared, array, params)
     if declared.monotone:
@@ -26,6 +28,8 @@ def verify_facts(declared: Input, array: npt.NDArray[Any], params: Mapping[str, 
 def _verify_range(declared: Input, array: npt.NDArray[Any], params: Mapping[str, int]) -> None:
     assert declared.values is not None
     low, high = (extent_value(bound, params) for bound in declared.values)
+    if low <= array.min().item() and array.max().item() < high:  # without a temporary array
+        return
     _refuse(
         declared, array, (array < low) | (array >= high),
         f"but its values are declared to be at least {low} and less than {high}",
@@ -42,6 +46,10 @@ def _verify_permutation(declared: Input, array: npt.NDArray[Any]) -> None:
     flat = array.reshape(-1)
     outside = (array < 0) | (array >= flat.size)
     _refuse(declared, array, outside, f"but it is declared to be a permutation of 0 to {flat.size - 1}")
+    seen = np.zeros(flat.size, dtype=np.bool_)
+    seen[flat] = True
+    if seen.all():
+        return
     repeated = np.ones(flat.size, dtype=np.bool_)
     repeated[np.unique(flat, return_index=True)[1]] = False
     _refuse(

@@ -41,9 +41,9 @@ class Lattice:
         self, columns: Sequence[Column], count: int, depth: int, clip: Clip | None = None
     ) -> tuple[list[Column], Column]:
         """All continuations of `count` prefixes to `depth` dimensions, and the prefix that each continues."""
-        current, origin = list(columns), np.arange(0 if self.is_empty else count)
         if self.is_empty:
-            current = [column[:0] for column in current]
+            return [np.arange(0)] * depth, np.arange(0)
+        current, origin = list(columns), np.arange(count)
         for axis in range(len(current), depth):
             grown, parent = self._grown(axis, current, len(origin), clip)
             inside = self.contains(grown)

@@ -5,6 +5,8 @@ This is checked before any schedule: otherwise an error of the algorithm would b
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import islpy as isl
 
 from tiramisu_py import sets, smallest
@@ -44,6 +46,12 @@ class Values:
             self._readings[key] = (expression, readings(self.algorithm, expression, space))
         return self._readings[key][1]
 
+    def of(self, c: Computation) -> list[Reading]:
+        """What the expression and the guards of a computation read, on its points."""
+        points = sets.named(c.points, c.name).intersect_params(self.algorithm.context.params())
+        listed = [r for e in (c.expr, *c.guards) for r in self.readings(e, c, len(c.point_iterators))]
+        return [replace(r, relation=r.relation.intersect_domain(points)) for r in listed]
+
 
 def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:
     """The elements of an array: from 0 to each extent."""
@@ -64,22 +72,12 @@ def violations(values: Values) -> list[Violation]:
     return found
 
 
-def _all_readings(values: Values, c: Computation) -> list[Reading]:
-    """The accesses of a computation's expression and guards, on its points."""
-    count = len(c.point_iterators)
-    points = sets.named(c.points, c.name).intersect_params(values.algorithm.context.params())
-    listed = [r for e in (c.expr, *c.guards) for r in values.readings(e, c, count)]
-    return [
-        Reading(r.access, r.relation.intersect_domain(points), r.unbounded, r.facts, r.narrow) for r in listed
-    ]  # fmt: skip
-
-
 # -- bounds
 
 
 def _outside(values: Values, c: Computation) -> list[Violation]:
     found = []
-    for reading in _all_readings(values, c):
+    for reading in values.of(c):
         source = reading.access.source
         bad = reading.relation.subtract_range(values.domain(source))
         if not bad.is_empty():
@@ -145,7 +143,7 @@ def _endless(values: Values, c: Computation) -> list[Violation]:
 def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
     """``value -> value of the same computation that it reads``."""
     found: isl.Map | None = None
-    for reading in _all_readings(values, c):
+    for reading in values.of(c):
         if reading.access.source == c.name:
             own = sets.project_domain_prefix(reading.relation, len(c.iterators), c.name)
             found = own if found is None else found.union(own)

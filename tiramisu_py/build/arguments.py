@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.facts import verify_facts
 from tiramisu_py.algorithm.sizes import extent_value, infer_params, shape_value
-from tiramisu_py.build.arrays import allocated, check_overlap, viewed
-from tiramisu_py.build.facts import verify_facts
+from tiramisu_py.build.arrays import allocated, check_bools, check_overlap, viewed
 from tiramisu_py.build.scalars import number
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
@@ -140,6 +140,8 @@ class Arguments:
 
     def _verify(self, values: Mapping[str, Array], params: Mapping[str, int]) -> None:
         for name, declared in self.algorithm.inputs.items() if self.verify_values else ():
+            if declared.dtype.is_bool:
+                check_bools(name, values[name])
             verify_facts(declared, values[name], params)
 
 

@@ -110,6 +110,16 @@ def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array]]) -> None:
                 )
 
 
+def check_bools(name: str, array: Array) -> None:
+    """Raises `ArgumentError` where a bool is a byte other than 0 or 1, as a view of other memory may be."""
+    bytes_ = array.view(np.uint8)
+    if array.size == 0 or bytes_.max() <= 1:
+        return
+    first = np.unravel_index(int((bytes_ > 1).argmax()), array.shape)
+    element = f"{name}[{', '.join(str(int(i)) for i in first)}]"
+    raise ArgumentError(f"{element} holds the byte {bytes_[first]}, which is neither False nor True")
+
+
 def allocated(declared: ArrayArgument, shape: tuple[int, ...]) -> Array:
     """A new array, aligned for vectors; zero where the function does not write every element."""
     size = math.prod(shape) * declared.dtype.bytes

@@ -65,24 +65,27 @@ class Cache:
         try:
             outside = build(work)
             _write_manifest(work, outside)
-            self._publish(work, final)
+            published = self._publish(work, final)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         self.evict()
-        return final
+        return published
 
-    def _publish(self, work: Path, final: Path) -> None:
+    def _publish(self, work: Path, final: Path) -> Path:
+        """Renames a finished folder into place; where others keep damaging the place, to one of its own beside it."""
         for _ in range(_ATTEMPTS):
             try:
                 os.rename(work, final)
-                return
+                return final
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                     raise
             if _is_intact(final):  # another process was first
-                return
+                return final
             self._discard(final)
-        raise ToolchainError(f"the cache entry {final} cannot be replaced; remove it, or set TIRAMISU_CACHE_DIR")
+        beside = final.with_name(f"{final.name}-{work.name}")
+        os.rename(work, beside)
+        return beside
 
     def _discard(self, entry: Path) -> None:
         """Removes an entry in one step, as others see it."""

@@ -37,7 +37,8 @@ def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
 
     Raises `ArgumentError`, naming the argument, for what is not a number of that kind, or outside its range.
     """
-    value = given.item() if isinstance(given, np.generic) or _is_single(given) else given
+    single = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
+    value = given.item() if single else given
     dtype = declared.dtype
     if dtype.is_bool:
         _require(declared, isinstance(value, bool), given, "pass True or False")
@@ -56,10 +57,6 @@ def as_c(dtype: DType, value: np.ndarray[Any, Any]) -> Number:
     bits = value.view(np.uint16) if dtype.is_float and dtype.bits == 16 else value
     found: Number = bits.item()
     return found
-
-
-def _is_single(given: object) -> bool:
-    return isinstance(given, np.ndarray) and given.ndim == 0 and given.dtype.kind in "biuf"
 
 
 def _fits(dtype: DType, value: Any) -> bool:

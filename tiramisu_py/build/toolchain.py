@@ -148,7 +148,8 @@ def _links(command: tuple[str, ...], flags: list[str], source: str) -> str:
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
         Path(folder, "probe.c").write_text(source, encoding="utf-8")
         answer = run([*command, *flags, "-shared", "-o", "probe.so", "probe.c"], Path(folder))
-    return "" if answer.returncode == 0 else (answer.stderr.strip() or "it cannot make a shared library")
+        made = answer.returncode == 0 and Path(folder, "probe.so").exists()
+    return "" if made else (answer.stderr.strip() or "it cannot make a shared library")
 
 
 def run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:

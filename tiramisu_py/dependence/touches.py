@@ -119,7 +119,7 @@ class Touches:
             for statement in self.program.statements.values():
                 if statement.target in mine:
                     writes.append(self.write(statement))
-                stores = {self._storage(statement, source).name: source for source in self._sources(statement)}
+                stores = {self._storage(statement, source).name: source for source in self.sources(statement)}
                 reads += [self.read(statement, source) for name, source in stores.items() if name in mine]
             reads += [self._exit(name) for name in mine]
             self._of_buffer[buffer] = ([w for w in writes if w], [r for r in reads if r])
@@ -180,7 +180,8 @@ class Touches:
         assert isinstance(computation, Computation)
         return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)))
 
-    def _sources(self, statement: Statement) -> list[str]:
+    def sources(self, statement: Statement) -> list[str]:
+        """The sources that a statement reads, scalar inputs left out."""
         if statement.role is Role.COPY:
             return [statement.source]
         read: list[Access] = [a for e in (statement.body, *statement.guards) for a in accesses(e)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.declare import access
+from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.lower.ir import Load, Ramp, Scalar
+from tiramisu_py.lower.ir import Lane, Load, Ramp, Scalar
 
 
 @dataclass
@@ -39,14 +39,17 @@ class Frame:
 
 
 @dataclass
-class Evaluator:
-    """A visitor over expressions: `visit_<class name>` for each node class.
+class Cell:
+    """A variable that is assigned to."""
 
-    Under a select of lanes, `active` marks the lanes whose value is wanted: the others load nothing.
-    """
+    value: Value
+
+
+@dataclass
+class Evaluator:
+    """A visitor over expressions: `visit_<class name>` for each node class."""
 
     frame: Frame
-    active: np.ndarray | None = field(default=None)
 
     def __call__(self, expression: Expr) -> Value:
         """The value: a NumPy scalar, or an array with one element for each lane."""
@@ -75,11 +78,15 @@ class Evaluator:
     def _variable(self, name: str) -> Value:
         if name not in self.frame.variables:
             raise InterpretError(f"{self.frame.where} uses the variable {name}, which is not bound there")
-        return self.frame.variables[name]
+        found = self.frame.variables[name]
+        return found.value if isinstance(found, Cell) else found
 
     def visit_load(self, e: Load) -> Value:
         indices = tuple(self(index) for index in e.indices)
-        return self.frame.array(e.buffer).read(indices, self.frame.where, self.active)
+        return self.frame.array(e.buffer).read(indices, self.frame.where)
+
+    def visit_lane(self, e: Lane) -> Value:
+        return self(e.vector)[self(e.lane)]
 
     def visit_ramp(self, e: Ramp) -> Value:
         return self(e.base) + np.arange(e.lanes, dtype=e.dtype.numpy)
@@ -91,17 +98,14 @@ class Evaluator:
         return arithmetic.binary(e.op, self(e.left), self(e.right), e.dtype)
 
     def visit_select(self, e: Select) -> Value:
+        """Lazy for one condition; where lanes differ, both branches are computed in all lanes, as vector code does."""
         condition = self(e.condition)
         if np.ndim(condition) == 0:
             return arithmetic.convert(self(e.yes if condition else e.no), e.dtype)
-        yes, no = self._under(condition)(e.yes), self._under(~condition)(e.no)
-        return arithmetic.convert(np.where(condition, yes, no), e.dtype)
-
-    def _under(self, condition: np.ndarray) -> Evaluator:
-        return Evaluator(self.frame, condition if self.active is None else condition & self.active)
+        return arithmetic.convert(np.where(condition, self(e.yes), self(e.no)), e.dtype)
 
     def visit_cast(self, e: Cast) -> Value:
-        return arithmetic.convert(np.asarray(self(e.operand))[()], e.dtype)
+        return arithmetic.convert(self(e.operand), e.dtype)
 
     def visit_call(self, e: Call) -> Value:
         return arithmetic.call(e.function, [self(argument) for argument in e.arguments], e.dtype, e.extern)

@@ -14,13 +14,14 @@ import numpy as np
 
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.entry import entered, left
-from tiramisu_py.interpret.evaluator import Evaluator, Frame
+from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.reductions import combined, privatised
 from tiramisu_py.interpret.strands import deal, interleaved
-from tiramisu_py.lower.ir import Allocate, Block, Comment, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, LoopFunction, Node, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
 Steps = Iterator[None]
@@ -54,8 +55,9 @@ class Machine:
         return step(node, frame)
 
     def run_block(self, node: Block, frame: Frame) -> Steps:
+        inner = frame.branch() if any(isinstance(child, Declare) for child in node.body) else frame
         for child in node.body:
-            yield from self.run(child, frame)
+            yield from self.run(child, inner)
 
     def run_comment(self, node: Comment, frame: Frame) -> Steps:
         return iter(())
@@ -72,6 +74,21 @@ class Machine:
         inner = frame.branch()
         inner.variables[node.variable] = Evaluator(frame)(node.value)
         yield from self.run(node.body, inner)
+
+    def run_declare(self, node: Declare, frame: Frame) -> Steps:
+        frame.where = f"the declaration of {node.variable}"
+        frame.variables[node.variable] = Cell(_of_lanes(Evaluator(frame)(node.value), node.lanes))
+        return iter(())
+
+    def run_assign(self, node: Assign, frame: Frame) -> Steps:
+        frame.where = node.statement
+        variable = frame.variables.get(node.variable)
+        if not isinstance(variable, Cell):
+            raise InterpretError(f"{node.statement} assigns to {node.variable}, which is not declared there")
+        value = _of_lanes(Evaluator(frame)(node.value), np.size(variable.value))
+        yield
+        variable.value = value
+        yield
 
     def run_store(self, node: Store, frame: Frame) -> Steps:
         frame.where = node.statement
@@ -111,3 +128,8 @@ class Machine:
         yield from interleaved(threads, lockstep, self.choice)
         for own in frames:
             combined(node.reductions, own, frame)
+
+
+def _of_lanes(value: Value, lanes: int) -> Value:
+    """A scalar in all lanes of a vector."""
+    return np.full(lanes, value) if lanes > 1 and np.ndim(value) == 0 else value

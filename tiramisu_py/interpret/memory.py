@@ -17,8 +17,9 @@ Element = tuple[Any, ...]
 class Array:
     """A buffer of the running function.
 
-    `written` marks the elements that hold something; the others are poisoned. `rank` is the number of indices:
-    `data` has one dimension more where an element is a whole vector. A `constant` array may not be written.
+    `written` marks the elements that hold something; the others are poisoned. `rank` is the number of indices: `data`
+    has one dimension more where an element is a whole vector, and one more index then names a lane of it. A
+    `constant` array may not be written.
     """
 
     name: str
@@ -27,38 +28,32 @@ class Array:
     rank: int
     constant: bool = False
 
-    def read(self, indices: Element, where: str, active: np.ndarray | None = None) -> Value:
-        """The element, or one for each lane; inactive lanes (`active` False) read nothing and hold zero."""
-        at = self._checked(indices, where, active)
+    def read(self, indices: Element, where: str) -> Value:
+        """The element, or one for each lane; a whole vector where elements are vectors."""
+        at = self._checked(indices, where)
         if not np.all(self.written[at]):
-            raise InterpretError(f"{where} reads {self._first(at, self.written)}, which nothing has written")
-        found = self.data[at]
-        if active is None or np.ndim(found) == 0:
-            return found
-        lanes = np.zeros(len(active), dtype=self.data.dtype)
-        lanes[active] = found
-        return lanes
+            raise InterpretError(f"{where} reads {self._first(at)}, which nothing has written")
+        return self.data[at]
 
     def write(self, indices: Element, value: Value, where: str) -> None:
         """Store a value, or one for each lane to as many elements."""
         if self.constant:
             raise InterpretError(f"{where} writes {self.name}{_shown(indices)}, an input that must stay as it is")
-        at = self._checked(indices, where, None)
+        at = self._checked(indices, where)
         self._distinct(at, where)
         self.data[at] = value
         self.written[at] = True
 
-    def _checked(self, indices: Element, where: str, active: np.ndarray | None) -> Element:
-        if len(indices) != self.rank:
+    def _checked(self, indices: Element, where: str) -> Element:
+        if len(indices) not in (self.rank, self.data.ndim):
             raise InterpretError(f"{where} indexes {self.name} with {len(indices)} indices; it has {self.rank}")
-        at = tuple(_active(index, active) for index in indices)
-        for position, (index, extent) in enumerate(zip(at, self.data.shape, strict=False)):
+        for position, (index, extent) in enumerate(zip(indices, self.data.shape, strict=False)):
             if np.any(index < 0) or np.any(index >= extent):
                 raise InterpretError(
                     f"{where} touches {self.name}{_shown(indices)}, outside: index {position} must be at least 0 "
                     f"and below {extent}"
                 )
-        return at
+        return indices
 
     def _distinct(self, at: Element, where: str) -> None:
         if all(np.ndim(index) == 0 for index in at):
@@ -67,15 +62,11 @@ class Array:
         if len(set(lanes)) < len(lanes):
             raise InterpretError(f"{where} writes one element of {self.name} in two lanes of one store: {lanes}")
 
-    def _first(self, at: Element, holds: np.ndarray) -> str:
+    def _first(self, at: Element) -> str:
         columns = np.broadcast_arrays(*at) if at else ()
         lanes = list(zip(*(np.atleast_1d(column).tolist() for column in columns), strict=True)) or [()]
-        missing = next(lane for lane in lanes if not np.all(holds[lane]))
+        missing = next(lane for lane in lanes if not np.all(self.written[lane]))
         return f"{self.name}{_shown(missing)}"
-
-
-def _active(index: Value, active: np.ndarray | None) -> Value:
-    return index if active is None or np.ndim(index) == 0 else index[active]
 
 
 def _shown(indices: Element) -> str:
@@ -107,6 +98,6 @@ def private(shared: Array, identity: Value) -> Array:
 class PrivateArray(Array):
     """A thread's own copy of an array: `written` says which elements the thread has updated."""
 
-    def read(self, indices: Element, where: str, active: np.ndarray | None = None) -> Value:
+    def read(self, indices: Element, where: str) -> Value:
         """The partial result, or the identity."""
-        return self.data[self._checked(indices, where, active)]
+        return self.data[self._checked(indices, where)]

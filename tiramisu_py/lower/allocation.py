@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower.ir import Allocate, Block, Node
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory

@@ -20,14 +20,12 @@ def plus(e: Expr, value: int) -> Expr:
     match e:
         case Const():
             return number(int(e.value) + value)
-        case Binary(op="+" | "-", right=Const()):
-            own = int(e.right.value)
-            return _offset(e.left, value + (own if e.op == "+" else -own))
+        case Binary(op="+" | "-", right=Const(value=own)):
+            return _offset(e.left, value + (int(own) if e.op == "+" else -int(own)))
         case Binary(op="min" | "max"):
             return Binary(e.op, plus(e.left, value), plus(e.right, value), int64)
-        case Binary(op="//", right=Const()):
-            divisor = int(e.right.value)
-            return Binary("//", plus(e.left, value * divisor), e.right, int64)
+        case Binary(op="//", right=Const(value=divisor)):
+            return Binary("//", plus(e.left, value * int(divisor)), e.right, int64)
     return _offset(e, value)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import islpy as isl
 
@@ -138,21 +139,18 @@ def generated(
     return _tree(node)
 
 
-_KIND = isl.ast_node_type
-
-
 def _tree(node: isl.AstNode) -> Tree:
-    kind = node.get_type()
-    if kind == _KIND.for_:
+    kind = cast(isl.ast_node_type, node.get_type()).name
+    if kind == "for_":
         return _loop(node)
-    if kind == _KIND.if_:
+    if kind == "if_":
         otherwise = _tree(node.if_get_else_node()) if node.if_has_else_node() else None
         return GuardNode(node.if_get_cond(), _tree(node.if_get_then_node()), otherwise)
-    if kind == _KIND.block:
+    if kind == "block":
         children = node.block_get_children()
         trees = (_tree(children.get_at(i)) for i in range(children.n_ast_node()))
         return SequenceNode(tuple(trees))
-    if kind == _KIND.user:
+    if kind == "user":
         return LeafNode(int(node.get_annotation().get_name()))
     raise UnsupportedError(f"isl built a node that this version does not know: {kind}")
 
@@ -174,8 +172,11 @@ def _loop(node: isl.AstNode) -> LoopNode:
 
 
 def scheduled(times: Sequence[tuple[isl.Set, isl.MultiAff]]) -> isl.UnionMap:
-    """The union of time maps, each on its instances."""
-    maps = [sets.graph(time, instances) for instances, time in times]
+    """The union of time maps, each on its instances.
+
+    Equations are made explicit: isl cuts a loop only at conditions that name its iterator.
+    """
+    maps = [sets.graph(time, instances).detect_equalities() for instances, time in times]
     result = maps[0].to_union_map()
     for each in maps[1:]:
         result = result.union(each.to_union_map())

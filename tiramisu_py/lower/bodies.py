@@ -8,6 +8,7 @@ from typing import cast
 
 import islpy as isl
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
 from tiramisu_py.algorithm.traversal import walk
@@ -67,7 +68,7 @@ def body_of(program: Program, piece: Piece) -> Body:
     value, update = _value(program, piece, places, Load(buffer, indices, program.buffers[buffer].dtype))
     guards = tuple(places.template(typed(guard)) for guard in statement.guards)
     comment = algorithm_line(program, statement, piece.body)
-    return Body(piece, forms.function(), comment, guards, buffer, indices, value, update)
+    return Body(piece, sets.from_frame(forms.function(), piece.frame), comment, guards, buffer, indices, value, update)
 
 
 def _value(program: Program, piece: Piece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:

@@ -89,9 +89,9 @@ def _offset(e: Expr, variable: str) -> int | None:
     match e:
         case Iter():
             return 0 if e.name == variable else None
-        case Binary(op="+" | "-", right=Const()) if e.dtype == int64:
+        case Binary(op="+" | "-", right=Const(value=own)) if e.dtype == int64:
             inner = _offset(e.left, variable)
-            return None if inner is None else inner + int(e.right.value) * (1 if e.op == "+" else -1)
+            return None if inner is None else inner + int(own) * (1 if e.op == "+" else -1)
     return None
 
 

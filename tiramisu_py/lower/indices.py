@@ -19,7 +19,7 @@ from tiramisu_py.lower import arithmetic
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wanted(Expr):
-    """In a template: the form at `position` of `Forms`, plus `offset`. No such node is left once a leaf is filled in."""
+    """In a template: the form at `position` of `Forms`, plus `offset`. None is left once a leaf is filled in."""
 
     position: int
     offset: int

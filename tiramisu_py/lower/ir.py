@@ -145,12 +145,15 @@ class Let:
 
 @dataclass(frozen=True, eq=False)
 class Declare:
-    """``dtype variable = value``, visible in `body`, where `Assign` changes it. With `lanes` > 1 it is a vector."""
+    """``dtype variable = value``, visible in the rest of the block. With `lanes` > 1 it is a vector.
+
+    `Assign` changes it, unless it is `constant`. Declared names are unique in a function.
+    """
 
     variable: str
     value: Expr
-    body: Node
     lanes: int = 1
+    constant: bool = False
 
 
 @dataclass(frozen=True, eq=False)

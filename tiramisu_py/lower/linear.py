@@ -6,11 +6,11 @@ load. `LANE` is the atom that stands for the lane of a `Ramp` where lanes are as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Unary
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 from tiramisu_py.lower.ir import Ramp
@@ -141,3 +141,24 @@ def operands(op: str, e: Expr) -> list[Expr]:
             parts = operands(op, atom.left) + operands(op, atom.right)
             return [linear(part).plus(Linear({}, form.constant)).expression() for part in parts]
     return [e]
+
+
+def nonnegative(e: Expr, known: Collection[str] = ()) -> bool:
+    """Whether an int64 expression is at least 0 as its parts show; `known` are variables that are."""
+    form = linear(e, lanes=True)
+    return form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
+
+
+def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:
+    match e:
+        case Param():
+            return True
+        case Iter():
+            return e is LANE or e.name in known
+        case Binary(op="max"):
+            return nonnegative(e.left, known) or nonnegative(e.right, known)
+        case Binary(op="min" | "*"):
+            return nonnegative(e.left, known) and nonnegative(e.right, known)
+        case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
+            return e.op == "%" or nonnegative(e.left, known)
+    return False

@@ -10,15 +10,16 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 
 #: What C, its standard headers and the generated source itself use.
-RESERVED = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
+_WORDS = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long
     register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
     _Bool _Complex _Imaginary _Alignas _Alignof _Atomic _Generic _Noreturn _Static_assert _Thread_local
     asm typeof bool true false NULL INFINITY NAN main errno stdin stdout stderr
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t intptr_t uintptr_t
     malloc calloc free abort memcpy memset snprintf abs min max pow exp log sqrt sin cos tan floor ceil rint trunc
-    linux unix I""".split()
-)
+    linux unix I
+"""
+RESERVED = frozenset(_WORDS.split())
 
 
 def unique(name: str, taken: Iterable[str]) -> str:

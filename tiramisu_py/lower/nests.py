@@ -107,15 +107,14 @@ class Nest:
         times = []
         for body in self.bodies.values():
             piece = body.piece
-            instances = sets.named(piece.instances, piece.name)
             time = sets.outputs(self.program.times[piece.statement.name])
             kept = [time[dimension.position] for dimension in dimensions]
             function = sets.function(piece.statement.frame, None, kept)
-            times.append((instances, sets.from_frame(function, instances.get_space())))
+            times.append((piece.instances, sets.from_frame(function, piece.frame)))
         return scheduled(times), sets.sized_frame(self.program.context.get_space(), None, len(dimensions))
 
     def _options(self, dimensions: Sequence[Dimension], space: isl.Space) -> isl.UnionMap | None:
-        """Inner loops are cut into ranges that execute the same pieces; outer ones stay whole, so that code stays small."""
+        """Inner loops are cut into ranges that execute the same pieces; outer ones stay whole, to keep code small."""
         if len(self.bodies) == 1 and next(iter(self.bodies.values())).piece.instances.n_basic_set() <= 1:
             return None
         return loop_options(space, [self._choice(dimension) for dimension in dimensions])
@@ -143,7 +142,7 @@ class Nest:
     def _verify(self) -> None:
         """Condition 5: what the loops execute is what was asked for."""
         for name, body in self.bodies.items():
-            wanted = sets.named(body.piece.instances, name)
+            wanted = body.piece.instances
             executed = self.executed.get(name, sets.empty(wanted.get_space()))
             if not executed.is_equal(wanted):
                 raise UnsupportedError(

@@ -35,6 +35,11 @@ class Piece:
     instances: isl.Set
     body: Expr
 
+    @property
+    def frame(self) -> isl.Space:
+        """The space of the instances."""
+        return self.instances.get_space()
+
 
 def iterator_names(program: Program, statement: Statement) -> tuple[str, ...]:
     """The names under which a statement's body knows the components of its point."""
@@ -59,10 +64,10 @@ def pieces_of(program: Program, statement: Statement) -> list[Piece]:
     parts = _Splitter(reader).split(instances, statement.body)
     if len(parts) > 1:
         parts = _convex(parts)
-    return [
-        Piece(f"{statement.name}#{number}" if len(parts) > 1 else statement.name, statement, part, body)
-        for number, (part, body) in enumerate(parts)
-    ]
+    if len(parts) == 1:
+        return [Piece(statement.name, statement, *parts[0])]
+    named = ((f"{statement.name}#{number}", part, body) for number, (part, body) in enumerate(parts))
+    return [Piece(name, statement, sets.named(part, name), body) for name, part, body in named]
 
 
 Part = tuple[isl.Set, Expr]
@@ -76,25 +81,38 @@ def _convex(parts: list[Part]) -> list[Part]:
 class _Splitter:
     def __init__(self, reader: Affine) -> None:
         self.reader = reader
-        self.bodies = 1
 
     def split(self, instances: isl.Set, body: Expr) -> list[Part]:
-        """Parts of `instances`, each with a body from which every select that is decided there is gone."""
+        """Parts of `instances`, each with a body from which the selects that are decided there are gone.
+
+        Parts of full dimension are cut first: where there are too many, it is edges that keep a select.
+        """
+        done: list[Part] = []
+        waiting: list[tuple[int, int, Part]] = [(0, 0, (instances, body))]
+        number = 0
+        while waiting and len(done) + len(waiting) < MOST_BODIES:
+            part = waiting.pop(waiting.index(min(waiting, key=lambda entry: entry[:2])))[2]
+            cut = self._cut(*part)
+            if len(cut) == 1:
+                done += cut
+            for each in cut if len(cut) > 1 else ():
+                number += 1
+                waiting.append((sets.equalities(each[0]), number, each))
+        return done + [part for _, _, part in waiting]
+
+    def _cut(self, instances: isl.Set, body: Expr) -> list[Part]:
+        """The parts on which the outermost affine select of a body is decided; the part alone if it has none."""
         for select in _selects(body):
             try:
                 holds = self.reader.condition(select.condition)
             except NotAffine:
                 continue
-            inside, outside = instances.intersect(holds), instances.subtract(holds)
+            inside, outside = instances.intersect(holds).coalesce(), instances.subtract(holds).coalesce()
             if outside.is_empty():
-                return self.split(instances, _decided(body, select, True))
+                return self._cut(instances, _decided(body, select, True))
             if inside.is_empty():
-                return self.split(instances, _decided(body, select, False))
-            if self.bodies == MOST_BODIES:
-                continue
-            self.bodies += 1
-            yes = self.split(inside.coalesce(), _decided(body, select, True))
-            return yes + self.split(outside.coalesce(), _decided(body, select, False))
+                return self._cut(instances, _decided(body, select, False))
+            return [(inside, _decided(body, select, True)), (outside, _decided(body, select, False))]
         return [(instances, body)]
 
 

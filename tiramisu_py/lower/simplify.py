@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import Allocate, Block, Declare, For, If, Let, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Block, For, If, Let, Node, Ramp, Store
 from tiramisu_py.lower.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -141,8 +141,6 @@ def simplify(node: Node) -> Node:
             return _guard(node)
         case Let():
             return _let(node)
-        case Declare() if is_empty(node.body):
-            return EMPTY
         case Allocate():
             return _allocation(node)
     return node

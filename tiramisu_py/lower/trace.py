@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tiramisu_py import sets
@@ -57,7 +57,7 @@ def _traced(piece: Piece) -> Body:
     statement = piece.statement
     forms = Forms(statement.frame)
     instance = tuple(forms.wanted(dim) for dim in sets.variables(statement.frame))
-    return Body(piece, forms.function(), "", (), "", instance, arithmetic.number(0), None)
+    return Body(piece, sets.from_frame(forms.function(), piece.frame), "", (), "", instance, arithmetic.number(0), None)
 
 
 def _run(node: Node | None, values: Mapping[str, int]) -> Iterator[Execution]:
@@ -93,7 +93,7 @@ def _value(e: Expr, values: Mapping[str, int]) -> int:
     raise ValueError(f"{e} has no value here")
 
 
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
     "%": lambda a, b: a % b, "min": min, "max": max, "<": lambda a, b: int(a < b), "<=": lambda a, b: int(a <= b),
     ">": lambda a, b: int(a > b), ">=": lambda a, b: int(a >= b), "==": lambda a, b: int(a == b),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tiramisu_py.algorithm import traversal
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Store
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Scalar, Store
 
 Change = Callable[[Expr], Expr]
 
@@ -33,7 +34,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Block():
             return node.body
-        case For() | Let() | Declare() | Allocate():
+        case For() | Let() | Allocate():
             return (node.body,)
         case If():
             return (node.then,) if node.otherwise is None else (node.then, node.otherwise)
@@ -45,7 +46,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Block():
             return block(map(change, node.body))
-        case For() | Let() | Declare() | Allocate():
+        case For() | Let() | Allocate():
             return replace(node, body=change(node.body))
         case If():
             otherwise = None if node.otherwise is None else change(node.otherwise)
@@ -106,7 +107,7 @@ def loads(node: Node) -> Iterator[Load]:
 
 def defined(node: Node) -> str | None:
     """The variable that a statement defines for its body."""
-    return node.variable if isinstance(node, For | Let | Declare) else None
+    return node.variable if isinstance(node, For | Let) else None
 
 
 def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
@@ -132,20 +133,33 @@ def variables(e: Expr) -> set[str]:
 
 def names(node: Node) -> set[str]:
     """Every name of a variable or buffer in a statement."""
-    found = {name for statement in walk(node) if (name := defined(statement)) is not None}
-    found |= {statement.buffer for statement in walk(node) if isinstance(statement, Allocate | Store)}
+    found: set[str] = set()
+    for statement in walk(node):
+        match statement:
+            case For() | Let() | Declare() | Assign():
+                found.add(statement.variable)
+            case Allocate() | Store():
+                found.add(statement.buffer)
     for e in all_expressions(node):
-        if isinstance(e, Iter):
+        if isinstance(e, Iter | Param | Scalar):
             found.add(e.name)
         elif isinstance(e, Load):
             found.add(e.buffer)
     return found
 
 
-def fresh(name: str, taken: Iterable[str]) -> str:
-    """`name`, numbered where it is taken."""
-    used = set(taken)
-    return name if name not in used else next(f"{name}_{i}" for i in range(2, 10**9) if f"{name}_{i}" not in used)
+class Names:
+    """The names that a function uses; `fresh` makes new ones."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+
+    def fresh(self, name: str) -> str:
+        """`name`, numbered where it is taken; taken from now on."""
+        numbered = (f"{name}_{i}" for i in itertools.count(2))
+        free = name if name not in self.taken else next(n for n in numbered if n not in self.taken)
+        self.taken.add(free)
+        return free
 
 
 def constant(e: Expr) -> int | None:

@@ -12,21 +12,21 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Assign, Comment, For, Let, Node, Store
-from tiramisu_py.lower.linear import difference, linear, number
+from tiramisu_py.lower.linear import difference, linear, nonnegative, number
 from tiramisu_py.lower.simplify import simplified, simplify
-from tiramisu_py.lower.transform import EMPTY, block, fresh, names, substitute, walk, with_children
+from tiramisu_py.lower.transform import EMPTY, Names, block, substitute, walk, with_children
 from tiramisu_py.program.loops import Unroll
 
 #: A loop that repeats more statements than this is refused.
 MOST_COPIES = 4096
 
 
-def unroll(node: Node) -> Node:
+def unroll(node: Node, taken: Names) -> Node:
     """The statement with loops tagged Unroll repeated; where the number of iterations is no constant, a plain loop.
 
     Raises `UnsupportedError` naming the loop where that would repeat more than `MOST_COPIES` statements.
     """
-    node = with_children(node, unroll)
+    node = with_children(node, lambda child: unroll(child, taken))
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
         return node
     loop = replace(node, tag=None)
@@ -34,7 +34,7 @@ def unroll(node: Node) -> Node:
     factor = node.tag.factor
     if trip is not None and (factor is None or trip <= factor):
         return repeated(loop, trip, loop.lower)
-    return loop if factor is None else _by_factor(loop, factor)
+    return loop if factor is None else _by_factor(loop, factor, taken)
 
 
 def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
@@ -59,19 +59,21 @@ def without_comments(node: Node) -> Node:
 
 
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
-    """Where the last whole strip of `width` iterations from `lower` ends (`lower`, or less, where there is none)."""
+    """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
     extent = simplified(Binary("-", upper, lower, int64))
+    if not nonnegative(extent):
+        extent = simplified(Binary("max", extent, number(0), int64))
     strips = Binary("//", extent, number(width), int64)
     return simplified(Binary("+", lower, Binary("*", strips, number(width), int64), int64))
 
 
-def _by_factor(loop: For, factor: int) -> Node:
+def _by_factor(loop: For, factor: int, taken: Names) -> Node:
     """A loop of step `factor` whose body is repeated, then the iterations left over."""
     extent = simplified(Binary("-", loop.upper, loop.lower, int64))
     if linear(extent).is_constant:
         end: Expr = strip_end(loop.lower, loop.upper, factor)
         return block([_strips(loop, factor, end), simplify(replace(loop, lower=end))])
-    name = fresh(f"{loop.variable}_end", names(loop))
+    name = taken.fresh(f"{loop.variable}_end")
     end = Iter(name, int64)
     both = block([_strips(loop, factor, end), replace(loop, lower=end)])
     return Let(name, strip_end(loop.lower, loop.upper, factor), both)

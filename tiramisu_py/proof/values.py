@@ -11,6 +11,7 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.findings import Finding, Named, Spot, alike, words
 from tiramisu_py.proof.repairs import order_repair, storage_repair
 
@@ -48,12 +49,12 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
     here = [w for w in writers if not flow.one_chain(only, w).is_empty()]
-    if any(not flow.precedence.happens(only, w, flow.one_chain(only, w)) for w in here):
+    if any(w.role is not Role.UPDATE and _precedes(flow, w, only) for w in here):
         return _overwritten(flow, only, spot, where)
     if here:
         witness = Witness(spot.params, value, reader, element)
         message = f"{where} before it is computed, {witness}"
-        return Violation("order", message, witness, repair=order_repair(flow, read, here[0]))
+        return Violation("order", message, witness, repair=order_repair(flow, read, here))
     if writers:
         witness = Witness(spot.params, value, reader, element)
         kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
@@ -61,6 +62,10 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
     witness = Witness(spot.params, None, reader, element)
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
+
+
+def _precedes(flow: Flow, write: Touch, read: Touch) -> bool:
+    return flow.precedence.happens(write, read, flow.one_chain(write, read))
 
 
 def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:

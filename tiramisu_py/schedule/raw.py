@@ -52,6 +52,8 @@ def _as_function(statement: Statement, relation: isl.Map, text: str) -> isl.Mult
     inside = relation.intersect_domain(statement.instances)
     if not inside.is_single_valued():
         raise CommandError(f"the time map {text!r} gives an instance of {statement.name} several times")
+    if not inside.is_injective():
+        raise CommandError(f"the time map {text!r} puts several instances of {statement.name} at one time")
     found = sets.as_single_function(inside)
     if found is None:
         raise CommandError(f"the time map {text!r} has several pieces: cut {statement.name} with separate_at first")

@@ -18,6 +18,7 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
 from tiramisu_py.schedule.selection import loop_name, loops_named, statements
+from tiramisu_py.schedule.tags import check_nesting
 
 
 def compute_at(
@@ -31,6 +32,8 @@ def compute_at(
     needed = needed_by(program, source, readers, len(scope))
     for statement in own:
         program = program.with_statement(_moved(program, statement, scope, needed))
+        for loop in statement.loops:
+            check_nesting(program, loop)
         for reader in readers:
             order = Order(statement.name, reader.name, scope[-1], command)
             program = program.with_(orders=(*program.orders, order))

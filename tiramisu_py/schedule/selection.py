@@ -40,8 +40,8 @@ def statements(program: Program, names: Iterable[str]) -> list[Statement]:
 
 
 def find(program: Program, statement: Statement, name: str) -> LoopId | None:
-    """A statement's loop of this name, or None."""
-    for loop in statement.loops:
+    """A statement's loop of this name, or None; the innermost, where `compute_at` brought in another of that name."""
+    for loop in reversed(statement.loops):
         if program.loops[loop].name == name:
             return loop
     return None

@@ -1,0 +1,65 @@
+"""Programs for the tests of the rooms below `function`: algorithms with commands, and nothing that makes code of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import islpy as isl
+
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction, declare_scalar
+from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.program.program import Command, Program
+from tiramisu_py.proof import Report, check
+from tiramisu_py.schedule.initial import initial_program, with_computation, with_input, with_outputs
+
+
+class Draft:
+    """What `Function` is, as far as declarations, commands and the proof go."""
+
+    def __init__(self, name: str, params: str = "", assume: Any = None) -> None:
+        self.name = name
+        self.owner = object()
+        context, names = isl.Context(), tuple(params.split())
+        self.program = initial_program(Algorithm(name, context, names, parse_context(context, names, assume)))
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.program.algorithm
+
+    def input(self, name: str, dtype: Any, shape: Any, **facts: Any) -> Input:
+        declared = declare_input(self.algorithm, name, dtype, shape, owner=self.owner, **facts)
+        self.program = with_input(self.program, declared)
+        return Input(self, name)  # type: ignore[arg-type]
+
+    def scalar(self, name: str, dtype: Any, **facts: Any) -> Expr:
+        declared = declare_scalar(self.algorithm, name, dtype, owner=self.owner, **facts)
+        self.program = with_input(self.program, declared)
+        return Access(name, (), declared.dtype, self.owner)
+
+    def computation(self, name: str, domain: Any, expr: Any, **options: Any) -> Computation:
+        declared = declare_computation(self.algorithm, name, domain, expr, owner=self.owner, **options)
+        self.program = with_computation(self.program, declared)
+        return Computation(self, name)  # type: ignore[arg-type]
+
+    def reduction(self, name: str, domain: Any, over: Any, op: Any, expr: Any, **options: Any) -> Reduction:
+        declared = declare_reduction(self.algorithm, name, domain, over, op, expr, owner=self.owner, **options)
+        self.program = with_computation(self.program, declared)
+        return Reduction(self, name)  # type: ignore[arg-type]
+
+    def outputs(self, *handles: Computation) -> None:
+        self.program = with_outputs(self.program, tuple(handle.name for handle in handles))
+
+    def apply(self, command: str, change: Callable[[Program, str], Program]) -> None:
+        """What a command's handle calls."""
+        self.program = change(self.program, command).after(self.program, Command(command))
+
+    def change(self, text: str, change: Callable[[Program], Program]) -> None:
+        """A step of the history that no command makes: the program is changed by hand."""
+        self.apply(text, lambda program, _: change(program))
+
+    def check(self) -> Report:
+        return check(self.program)

@@ -1,0 +1,92 @@
+"""What operators and functions compute: NumPy's own, element by element, each in the type of its node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.algorithm.types import DType, bfloat16
+
+Array = npt.NDArray[Any]
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "**": np.power,
+    "min": np.minimum,
+    "max": np.maximum,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+}
+_UNARY: dict[str, Callable[..., Any]] = {"-": np.negative, "~": np.invert}
+
+
+def literal(value: bool | int | float, dtype: DType) -> Array:
+    """A literal, as an array without dimensions."""
+    return np.asarray(value, dtype=dtype.numpy)
+
+
+def converted(values: Array, dtype: DType) -> Array:
+    """Values in another type, as ``astype`` converts them."""
+    return np.asarray(values).astype(dtype.numpy, copy=False)
+
+
+def unary(op: str, operand: Array, dtype: DType) -> Array:
+    """Negation or complement."""
+    return converted(_UNARY[op](operand), dtype)
+
+
+def binary(op: str, left: Array, right: Array, dtype: DType) -> Array:
+    """An operator on two operands of one type; the result is of `dtype`."""
+    return converted(_BINARY[op](left, right), dtype)
+
+
+def called(function: str, arguments: Sequence[Array], dtype: DType) -> Array:
+    """A mathematical function, by its NumPy name."""
+    if function == "erf":
+        return converted(_elementwise(math.erf, arguments, np.dtype(np.float64)), dtype)
+    ufunc = getattr(np, function)
+    if dtype == bfloat16:
+        return converted(_in_bfloat16(ufunc, arguments), dtype)
+    return converted(ufunc(*arguments), dtype)
+
+
+def _in_bfloat16(ufunc: Callable[..., Any], arguments: Sequence[Array]) -> Any:
+    try:
+        return ufunc(*arguments)
+    except TypeError:  # where ml_dtypes has no such function, float32 is rounded
+        return ufunc(*(argument.astype(np.float32) for argument in arguments))
+
+
+def called_extern(function: ExternFunction, arguments: Sequence[Array], count: int) -> Array:
+    """An external function through its Python equivalent, for `count` elements."""
+    operands = [np.broadcast_to(argument, (count,)) for argument in arguments]
+    if isinstance(function.python, np.ufunc):
+        return converted(function.python(*operands), function.result)
+    if not operands:
+        return np.full(count, function.python(), dtype=function.result.numpy)
+    return _elementwise(function.python, operands, function.result.numpy)
+
+
+def _elementwise(function: Callable[..., Any], arguments: Sequence[Array], dtype: np.dtype[Any]) -> Array:
+    operands = np.broadcast_arrays(*arguments)
+    flat = [function(*each) for each in zip(*(operand.reshape(-1) for operand in operands), strict=True)]
+    return np.array(flat, dtype=dtype).reshape(operands[0].shape)

@@ -1,0 +1,160 @@
+"""Buffers whose indices are all constant once loops are unrolled: named variables, which the C compiler keeps in registers.
+
+Before: ``allocate bx[10]; bx[0] = e; ... bx[0] + bx[1]``. After: ``bx_0 = e; ... bx_0 + bx_1``. An element that is
+stored once is a constant. A buffer that is only accessed in whole vectors becomes a variable for each vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, typed_const
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, Lane, Load, Node, Ramp, Store
+from tiramisu_py.lower.transform import (
+    Names,
+    all_expressions,
+    block,
+    constant,
+    expressions,
+    loads,
+    walk,
+    with_children,
+    with_expressions,
+)
+
+#: A buffer of more elements than this stays an array.
+MOST_VARIABLES = 256
+
+Cell = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """The element that constant indices name: its position, and its lanes."""
+
+    cell: Cell
+    lanes: int
+
+
+def registers(node: Node, taken: Names) -> Node:
+    """The statement with such buffers turned into variables."""
+    node = with_children(node, lambda child: registers(child, taken))
+    if not isinstance(node, Allocate):
+        return node
+    accesses = list(_accesses(node))
+    known = {access for access in accesses if access is not None}
+    if None in accesses or len({access.lanes for access in known}) > 1 or len(known) > MOST_VARIABLES:
+        return node
+    lanes = next((access.lanes for access in known), 1)
+    cells = sorted({access.cell for access in known})
+    return Promotion(node, lanes, {cell: taken.fresh(_name(node.buffer, cell)) for cell in cells}).body()
+
+
+def _name(buffer: str, cell: Cell) -> str:
+    return "_".join([buffer, *map(str, cell)])
+
+
+def _accesses(node: Allocate) -> Iterator[Access | None]:
+    """Every access to a buffer: what it names, or None where that is not constant."""
+    for statement in walk(node.body):
+        if isinstance(statement, Store) and statement.buffer == node.buffer:
+            yield _access(node, statement.indices) if len(statement.indices) == len(node.extents) else None
+    for load in loads(node.body):
+        if load.buffer == node.buffer:
+            yield _access(node, load.indices[: len(node.extents)])
+
+
+def _access(node: Allocate, indices: tuple[Expr, ...]) -> Access | None:
+    lanes, last = node.lanes, indices[-1:]
+    positions = [constant(index) for index in indices]
+    if node.lanes == 1 and last and isinstance(last[0], Ramp):
+        lanes, start = last[0].lanes, constant(last[0].base)
+        positions[-1] = start // lanes if start is not None and start % lanes == 0 else None
+    if any(position is None for position in positions):
+        return None
+    return Access(tuple(p for p in positions if p is not None), lanes)
+
+
+@dataclass(frozen=True, eq=False)
+class Promotion:
+    """One buffer and the variables that replace its elements, each of `lanes` lanes."""
+
+    node: Allocate
+    lanes: int
+    variables: dict[Cell, str]
+
+    def body(self) -> Node:
+        """The buffer's scope over variables, each declared where it is first stored, if that is straight-line code."""
+        promoted = self._promoted(self.node.body)
+        read = {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}
+        live = {name for name in self.variables.values() if name in read}
+        statements = _flat(_without_assigns(promoted, set(self.variables.values()) - live))
+        assigned = [a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign)]
+        once = {name for name in live if assigned.count(name) == 1}
+        return block(self._declared(statements, live, once))
+
+    def _promoted(self, node: Node) -> Node:
+        node = with_expressions(node, lambda e: rewrite(e, self._variable))
+        if isinstance(node, Store) and node.buffer == self.node.buffer:
+            return Assign(self.variables[self._cell(node.indices)], node.value, node.statement)
+        return with_children(node, self._promoted)
+
+    def _variable(self, e: Expr) -> Expr | None:
+        if not isinstance(e, Load) or e.buffer != self.node.buffer:
+            return None
+        rank = len(self.node.extents)
+        variable = Iter(self.variables[self._cell(e.indices[:rank])], e.dtype)
+        return Lane(variable, rewrite(e.indices[rank], self._variable), e.dtype) if len(e.indices) > rank else variable
+
+    def _cell(self, indices: tuple[Expr, ...]) -> Cell:
+        access = _access(self.node, indices)
+        assert access is not None
+        return access.cell
+
+    def _declared(self, statements: list[Node], live: set[str], once: set[str]) -> list[Node]:
+        """The statements with the first, straight-line assignment of each variable as its declaration."""
+        pending = set(live)
+        zeros: list[Node] = []
+        found: list[Node] = []
+        for statement in statements:
+            first = isinstance(statement, Assign) and statement.variable in pending
+            if first and isinstance(statement, Assign) and statement.variable not in _mentioned(statement.value):
+                name = statement.variable
+                pending.discard(name)
+                found.append(Declare(name, statement.value, self.lanes, name in once))
+                continue
+            for name in sorted(pending & _mentioned_in(statement)):
+                pending.discard(name)
+                zeros.append(Declare(name, self._zero(), self.lanes))
+            found.append(statement)
+        return zeros + found
+
+    def _zero(self) -> Const:
+        return typed_const(0, self.node.dtype)
+
+
+def _flat(node: Node) -> list[Node]:
+    return list(node.body) if isinstance(node, Block) else [node]
+
+
+def _mentioned(e: Expr) -> set[str]:
+    return {part.name for part in parts(e) if isinstance(part, Iter)}
+
+
+def _mentioned_in(node: Node) -> set[str]:
+    found: set[str] = set()
+    for statement in walk(node):
+        if isinstance(statement, Assign):
+            found.add(statement.variable)
+        for e in expressions(statement):
+            found |= _mentioned(e)
+    return found
+
+
+def _without_assigns(node: Node, dead: set[str]) -> Node:
+    if isinstance(node, Assign) and node.variable in dead:
+        return Block(())
+    return block([with_children(node, lambda child: _without_assigns(child, dead))]) if dead else node

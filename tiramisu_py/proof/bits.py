@@ -1,0 +1,74 @@
+"""Whether the terms of floating-point reductions are combined in lexicographic order, so that every bit is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.loops import Parallel, Vector
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role
+from tiramisu_py.proof.findings import Finding, words
+from tiramisu_py.proof.races import pair_spots, race_at
+
+
+def reordered(flow: Flow) -> Iterator[str]:
+    """The reductions of floating-point numbers whose terms are combined in another order than the algorithm's."""
+    for name, computation in flow.touches.program.algorithm.computations.items():
+        if computation.is_reduction and computation.dtype.is_float and is_reordered(flow, name):
+            yield name
+
+
+def is_reordered(flow: Flow, name: str) -> bool:
+    """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
+    return any(True for _ in _out_of_order(flow, name))
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """The reductions declared `ordered` whose order is not kept."""
+    for name, computation in flow.touches.program.algorithm.computations.items():
+        if computation.is_reduction and computation.ordered:
+            for a, b, bad in _out_of_order(flow, name):
+                yield Finding(_unlocked(flow, computation, a, b, bad), lambda f, n=name: is_reordered(f, n))  # type: ignore[misc]
+                break
+
+
+def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map]]:
+    statements = [s for s in flow.touches.program.statements_of(name) if s.role is Role.UPDATE]
+    updates = [w for w in map(flow.touches.write, statements) if w is not None]
+    for a in updates:
+        for b in updates:
+            bad = _late(flow, a, b)
+            if not bad.is_empty():
+                yield a, b, bad
+
+
+def _late(flow: Flow, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
+    first, second = a.actor.statement, b.actor.statement
+    assert first is not None and second is not None
+    terms, others = sets.graph(first.point, a.domain), sets.graph(second.point, b.domain)
+    rising = isl.Map.lex_lt(terms.get_space().range())
+    chain = flow.one_chain(a, b)
+    if a.buffer is not b.buffer or chain.is_empty():
+        return sets.no_pair(chain)
+    ascending = chain.intersect(terms.apply_range(rising).apply_range(others.reverse()))
+    earlier = flow.precedence.before(a, b, ascending)
+    late = ascending if earlier is None else ascending.subtract(earlier)
+    for depth in range(shared(first, second)):
+        loop = flow.touches.program.loops[first.loops[depth]]
+        if isinstance(loop.tag, Parallel | Vector) and loop.tag.combine is not None:
+            late = late.union(race_at(a, b, ascending, depth, None))
+    return late
+
+
+def _unlocked(flow: Flow, c: Computation, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(flow, a, b, bad)
+    message = f"{c.name} is declared ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
+    return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")

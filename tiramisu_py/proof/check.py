@@ -1,0 +1,141 @@
+"""The proof of a program: every condition of the theorem, with the command to blame where one fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py.algorithm import soundness
+from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.proof import bits, places, races, reductions, values
+from tiramisu_py.proof.findings import Finding
+from tiramisu_py.proof.report import PRESERVED, Report
+from tiramisu_py.proof.trust import proven, trusted
+
+#: isl does about 2.8 million operations a second; a check that needs more than half a minute is given up.
+OPERATIONS = 80_000_000
+
+#: The conditions in the order in which they are tried, by the names under which they can be asserted.
+CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
+    ("places", places.findings),
+    ("values", values.findings),
+    ("reductions", reductions.findings),
+    ("order", bits.findings),
+    ("races", races.findings),
+)
+
+
+def check(program: Program) -> Report:
+    """Prove that a program computes the values that its algorithm names, or say why not.
+
+    Errors of the algorithm come first, and alone: no schedule is blamed for them. A condition that isl cannot decide
+    within its budget is a violation of kind "unknown", unless the program asserts it by name.
+    """
+    start = time.perf_counter()
+    with _budget(program.algorithm.isl_context):
+        report = _Check(program).report()
+    return replace(report, seconds=time.perf_counter() - start)
+
+
+@contextmanager
+def _budget(context: isl.Context) -> Iterator[None]:
+    before = context.get_max_operations()
+    context.reset_operations()
+    context.set_max_operations(OPERATIONS)
+    try:
+        yield
+    finally:
+        context.set_max_operations(before)
+        context.reset_operations()
+
+
+class _Check:
+    """One check of one program; the states of its history are looked at only to find the command to blame."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.values = Values(program.algorithm)
+        self.flows: dict[int, Flow] = {}
+
+    def report(self) -> Report:
+        name = self.program.algorithm.name
+        violations = self._unsound() or self._unproven()
+        if violations:
+            return Report(name, tuple(violations))
+        return Report(
+            name, (), proven(self.program), trusted(self.program, self.values), self._bits(),
+        )  # fmt: skip
+
+    def _unsound(self) -> list[Violation]:
+        try:
+            return soundness.violations(self.values)
+        except isl.Error as error:
+            return self._given_up("algorithm", error)
+
+    def _unproven(self) -> list[Violation]:
+        violations: list[Violation] = []
+        for name, condition in CONDITIONS:
+            try:
+                found = [self._blamed(finding) for finding in condition(self._flow(self.program))]
+            except isl.Error as error:
+                found = self._given_up(name, error)
+            violations += found
+            if any(violation.kind == "reach" for violation in found):
+                break
+        return _distinct(violations)
+
+    def _given_up(self, condition: str, error: isl.Error) -> list[Violation]:
+        self.program.algorithm.isl_context.reset_operations()
+        if condition in self.program.asserted:
+            return []
+        message = f"the condition {condition!r} could not be decided ({_reason(error)})"
+        return [Violation("unknown", message, Witness({}), repair="use constant sizes where you can, or fewer loops")]
+
+    # -- blame
+
+    def _flow(self, state: Program) -> Flow:
+        if id(state) not in self.flows:
+            same = state.algorithm is self.program.algorithm
+            self.flows[id(state)] = Flow(Touches(state, self.values if same else None))
+        return self.flows[id(state)]
+
+    def _blamed(self, finding: Finding) -> Violation:
+        """The violation with the command after the last state of the program that does not have it."""
+        states = self.program.history
+        for earlier, later in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
+            if not finding.persists(self._flow(earlier)):
+                command = later.command.text if later.command is not None else ""
+                return replace(finding.violation, command=command)
+        return finding.violation
+
+    # -- bits
+
+    def _bits(self) -> str:
+        lost = list(bits.reordered(self._flow(self.program)))
+        sentences = [self._who_reordered(name) for name in lost]
+        return "; ".join(sentences) if sentences else PRESERVED
+
+    def _who_reordered(self, name: str) -> str:
+        states = self.program.history
+        for earlier, later in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
+            if not bits.is_reordered(self._flow(earlier), name):
+                by = later.command.text if later.command is not None else "the declaration"
+                return f"bits given up by {by}: it changes the order in which the terms of {name} are combined"
+        return f"bits given up: the terms of {name} are not combined in lexicographic order"
+
+
+def _reason(error: isl.Error) -> str:
+    text = str(error)
+    return "isl's budget of operations is used up" if "maximal number of operations" in text else text.splitlines()[0]
+
+
+def _distinct(violations: list[Violation]) -> list[Violation]:
+    return list({(v.kind, v.message): v for v in violations}.values())

@@ -1,0 +1,149 @@
+"""Places exist: a statement is inside the scope of the buffers it touches, elements are inside their extents, and
+their type is that of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conditions import missing_condition
+from tiramisu_py.algorithm.soundness import box
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.proof.findings import Finding, handle, same_work, words
+from tiramisu_py.proof.values import first_spot, reads_alike
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every access that touches no place."""
+    yield from _unreachable(flow)
+    for storage in flow.touches.program.storages.values():
+        yield from _mistyped(flow, storage)
+    for buffer in flow.touches.program.buffers.values():
+        yield from _outside(flow, buffer)
+
+
+# -- scope
+
+
+def _unreachable(flow: Flow) -> Iterator[Finding]:
+    program = flow.touches.program
+    for statement, storage in _used(flow):
+        buffer = program.buffers[storage.buffer]
+        if not program.in_scope(statement, buffer):
+            violation = _out_of_scope(program, statement, storage, buffer)
+            yield Finding(violation, lambda f, s=statement, n=storage.source: _still_unreachable(f, s, n))  # type: ignore[misc]
+    for name in (*program.algorithm.outputs, *program.algorithm.inputs):
+        if name in program.storages and program.buffers[program.storages[name].buffer].scope:
+            yield Finding(_not_the_callers(program, name), lambda f, n=name: _hidden(f.touches.program, n))  # type: ignore[misc]
+
+
+def _used(flow: Flow) -> Iterator[tuple[Statement, Storage]]:
+    program = flow.touches.program
+    for statement in program.statements.values():
+        yield statement, program.storages[statement.target]
+        for source in flow.touches.sources(statement):
+            yield statement, program.storage_for(statement, source)
+
+
+def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
+    program = flow.touches.program
+    return any(
+        same_work(s, statement) and storage.source == source and not program.in_scope(s, program.buffers[storage.buffer])
+        for s, storage in _used(flow)
+    )
+
+
+def _out_of_scope(program: Program, statement: Statement, storage: Storage, buffer: Buffer) -> Violation:
+    loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
+    does = "stores to" if storage.name == statement.target else "reads"
+    message = (
+        f"{handle(statement)} {does} {storage.source} outside of the loops ({loops}), of whose iterations each has its own "
+        f"copy of {buffer.name}"
+    )
+    repair = f"keep {storage.source} in a buffer of the whole call, or compute {handle(statement)} inside these loops"
+    return Violation("reach", message, Witness({}, reader=(statement.source, ()), element=(buffer.name, ())), repair=repair)
+
+
+def _hidden(program: Program, name: str) -> bool:
+    return name in program.storages and bool(program.buffers[program.storages[name].buffer].scope)
+
+
+def _not_the_callers(program: Program, name: str) -> Violation:
+    buffer = program.storages[name].buffer
+    loops = ", ".join(program.loops[loop].name for loop in program.buffers[buffer].scope)
+    message = f"the caller cannot reach {name}: {buffer} exists once for each iteration of ({loops})"
+    return Violation("reach", message, Witness({}, reader=(name, ()), element=(buffer, ())))
+
+
+# -- type
+
+
+def _mistyped(flow: Flow, storage: Storage) -> Iterator[Finding]:
+    program = flow.touches.program
+    buffer, dtype = program.buffers[storage.buffer], program.algorithm.source(storage.source).dtype
+    if buffer.dtype != dtype:
+        message = f"{storage.source} is {dtype}, but {buffer.name}, where it is kept, holds {buffer.dtype}"
+        violation = Violation("bounds", message, Witness({}, element=(buffer.name, ())), repair=f"make {buffer.name} {dtype}")
+        yield Finding(violation, lambda f: _still_mistyped(f, storage.name))
+
+
+def _still_mistyped(flow: Flow, name: str) -> bool:
+    storage = flow.touches.program.storages.get(name)
+    return storage is not None and any(True for _ in _mistyped(flow, storage))
+
+
+# -- extents
+
+
+def _outside(flow: Flow, buffer: Buffer) -> Iterator[Finding]:
+    touches = [*flow.touches.writers(buffer.name), *flow.touches.readers(buffer.name)]
+    inside = extent_box(flow.touches.program, buffer)
+    for touch in touches:
+        bad = outside(touch, inside)
+        if not bad.is_empty():
+            yield Finding(_beyond(flow, touch, bad), lambda f, t=touch: _still_outside(f, t))  # type: ignore[misc]
+
+
+def extent_box(program: Program, buffer: Buffer) -> isl.Set:
+    """The elements of a buffer."""
+    return box(sets.sized_frame(program.algorithm.param_space, buffer.name, len(buffer.extents)), buffer.extents)
+
+
+def outside(touch: Touch, inside: isl.Set) -> isl.Set:
+    """The part of a touch's domain that touches no element of its buffer."""
+    return touch.domain.subtract(sets.preimage(inside, touch.element))
+
+
+def _still_outside(flow: Flow, touch: Touch) -> bool:
+    program = flow.touches.program
+    if not touch.is_write:
+        alike = reads_alike(flow, touch)
+    else:
+        mine = touch.actor.statement
+        same = [s for s in program.statements.values() if mine is not None and same_work(s, mine)]
+        alike = [w for w in map(flow.touches.write, same) if w is not None]
+    return any(not outside(t, extent_box(program, t.buffer)).is_empty() for t in alike)
+
+
+def _beyond(flow: Flow, touch: Touch, bad: isl.Set) -> Violation:
+    program = flow.touches.program
+    spot = first_spot(touch, bad)
+    who = spot.computed(program)
+    witness = Witness(spot.params, spot.named if touch.is_write else None, who, spot.element)
+    shape = f"[{', '.join(map(str, touch.buffer.extents))}]"
+    does = f"{words(spot.named)} is stored" if touch.is_write else f"{words(who)} reads {words(spot.named)}"
+    to = "to" if touch.is_write else "from"
+    needed = missing_condition(bad, program.context)
+    advice = f"make {touch.buffer.name} larger" + (f", or assume {needed}" if needed else "")
+    message = f"{does} {to} {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
+    if touch.actor.statement is None:
+        message = f"the caller finds {words(spot.named)} in {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
+    return Violation("bounds", message, witness, repair=advice)

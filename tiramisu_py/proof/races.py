@@ -1,0 +1,182 @@
+"""Condition (a): conflicting accesses are ordered by happens-before.
+
+Time orders instances except along parallel and vector loops. Two accesses of one place, one of them a write, whose
+first difference in time is such a loop, or that have the same time, are a race. Updates of one reduction are excepted
+on a loop that says how partial results are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from tiramisu_py import sets, smallest
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.loops import Loop, Parallel, Vector
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.findings import Finding, Spot, handle, same_work, words
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every pair of accesses that conflict and have no order."""
+    for buffer in flow.touches.program.buffers:
+        for a, b in _pairs(flow, buffer):
+            yield from _between(flow, a, b)
+
+
+def _pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
+    """Pairs of statements' touches of a buffer, the first of them a write."""
+    writes = [t for t in flow.touches.writers(buffer) if t.actor.statement is not None]
+    reads = [t for t in flow.touches.readers(buffer) if t.actor.statement is not None]
+    for k, write in enumerate(writes):
+        for other in (*reads, *writes[k:]):
+            yield write, other
+
+
+def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    first, second = _statements(a, b)
+    depths = _unordered(flow, a, b)
+    ties = a is b
+    if not depths and not ties or a is b and _injective(a):
+        return
+    conflict = flow.same_place(a, b)
+    if conflict.is_empty():
+        return
+    for depth in depths:
+        bad = race_at(a, b, conflict, depth, flow.touches.program.loops[first.loops[depth]])
+        if not bad.is_empty():
+            yield Finding(_race(flow, a, b, bad, depth), lambda f: _persists(f, a, b))
+            return
+    if ties:
+        bad = _same_time(flow, a, conflict)
+        if not bad.is_empty():
+            yield Finding(_tie(flow, a, bad), lambda f: _persists_tie(f, second))
+
+
+def _statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
+    assert a.actor.statement is not None and b.actor.statement is not None
+    return a.actor.statement, b.actor.statement
+
+
+def _injective(write: Touch) -> bool:
+    """Whether no two instances store to one place."""
+    return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
+
+
+def _unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
+    """The depths of shared loops whose iterations have no order and share the buffer."""
+    first, second = _statements(a, b)
+    loops = flow.touches.program.loops
+    inside = len(a.buffer.scope)
+    return [k for k in range(inside, shared(first, second)) if loops[first.loops[k]].is_concurrent]
+
+
+def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:
+    """The conflicts ``a -> b`` in different iterations of a loop, but the same of all loops around it.
+
+    With a `loop` given, updates that its `combine` lets run together are left out.
+    """
+    if loop is not None and commuting(a, b, loop):
+        conflict = conflict.subtract(a.values.apply_range(b.values.reverse()))
+    before, after = a.prefix(depth + 1), b.prefix(depth + 1)
+    times = sets.equal_prefix(conflict.apply_domain(before).apply_range(after), depth)
+    apart = sets.less_at(times, depth)
+    if a is not b or loop is None:
+        apart = apart.union(sets.greater_at(times, depth))
+    if apart.is_empty():
+        return sets.no_pair(conflict)
+    return conflict.intersect(before.apply_range(apart).apply_range(after.reverse()))
+
+
+def commuting(a: Touch, b: Touch, loop: Loop) -> bool:
+    """Whether both are updates of one reduction, and the loop says how they are combined."""
+    combined = isinstance(loop.tag, Parallel | Vector) and loop.tag.combine is not None
+    return combined and a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
+
+
+def _same_time(flow: Flow, a: Touch, conflict: isl.Map) -> isl.Map:
+    """Different instances of a statement that store to one place at the same time."""
+    statement, _ = _statements(a, a)
+    clock = a.prefix(len(statement.loops))
+    same = conflict.intersect(clock.apply_range(clock.reverse()))
+    return same.subtract(isl.Map.identity(same.get_space()))
+
+
+# -- in words
+
+
+def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation:
+    program = flow.touches.program
+    witness, write, other = pair_spots(flow, a, b, bad)
+    statement, _ = _statements(a, b)
+    loop = program.loops[statement.loops[depth]]
+    tag = loop.tag.name if loop.tag is not None else ""
+    if b.is_write:
+        both = f"store to {words(write.element)}" if a.role is not Role.UPDATE else f"add to {words(write.element)}"
+        what = f"{words(write.named)} and {words(other.named)}" if write.named != other.named else f"two executions of {words(write.named)}"
+        message = f"{what} both {both} in different iterations of the {tag} loop {loop.name}, {witness}"
+    else:
+        reads = f"{words(other.computed(program))} reads {words(other.named)}"
+        same = "it is stored" if other.named == write.named else f"{words(write.named)} is stored"
+        message = f"{reads} from {words(write.element)}, where {same} in another iteration of the {tag} loop {loop.name}, {witness}"
+    return Violation("race", message, witness, repair=_advice(a, b, loop))
+
+
+def _advice(a: Touch, b: Touch, loop: Loop) -> str:
+    first, _ = _statements(a, b)
+    command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
+    if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
+        width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
+        return f"{handle(first)}.{command}({loop.name}{width}, combine=tm.PRIVATE) keeps partial results apart and combines them"
+    if a.is_write and b.is_write and a.source == b.source:
+        return f"leave loop {loop.name} sequential, or give each of its iterations its own copy: store_at({loop.name})"
+    return f"leave loop {loop.name} sequential: it carries a dependence"
+
+
+def _tie(flow: Flow, a: Touch, bad: isl.Map) -> Violation:
+    witness, one, two = pair_spots(flow, a, a, bad)
+    message = f"{words(one.named)} and {words(two.named)} are stored to {words(one.element)} at the same time, {witness}: they have no order"
+    return Violation("race", message, witness, repair="give the executions different times")
+
+
+def pair_spots(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> tuple[Witness, Spot, Spot]:
+    """The smallest pair of a relation ``a -> b``, as a witness and as what each side stands for."""
+    params, x, y = _smallest(a, b, bad)
+    one, other = Spot(a, params, x), Spot(b, params, y)
+    return Witness(params, one.named, other.computed(flow.touches.program), one.element), one, other
+
+
+def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+    """Least sum of the parameters; then the second access that is earliest in time, then the first one."""
+    params = smallest.smallest_params(bad)
+    fixed = sets.fixed_map(bad, params)
+    assert a.coords is not None and b.coords is not None
+    y = smallest.earliest_of(fixed.range(), b.coords, params)
+    there = smallest.at(smallest.singleton(b.domain.get_space(), y), params)
+    x = smallest.earliest_of(fixed.intersect_range(there).domain(), a.coords, params)
+    return params, x, y
+
+
+# -- in another state of the program
+
+
+def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    storage = flow.touches.program.storages.get(a.storage.name)
+    pairs = _pairs(flow, storage.buffer) if storage is not None else iter(())
+    return any(_like(x, a) and _like(y, b) and any(_between(flow, x, y)) for x, y in pairs)
+
+
+def _like(x: Touch, a: Touch) -> bool:
+    one, two = _statements(x, a)
+    return same_work(one, two) and x.is_write == a.is_write and x.source == a.source
+
+
+def _persists_tie(flow: Flow, statement: Statement) -> bool:
+    write = next((flow.touches.write(s) for s in flow.touches.program.statements.values() if same_work(s, statement)), None)
+    if write is None or _injective(write):
+        return False
+    return not _same_time(flow, write, flow.same_place(write, write)).is_empty()

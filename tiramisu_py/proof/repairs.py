@@ -1,0 +1,83 @@
+"""What would make a refused program right: the shift that makes a fusion legal, an order, a larger buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.findings import handle
+
+
+def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
+    """How a read can come after the writes of what it names; "" where no simple change is known."""
+    reader = read.actor.statement
+    if reader is None:
+        return ""
+    program = flow.touches.program
+    steps: dict[int, int] = {}
+    for write in writes:
+        writer = write.actor.statement
+        if writer is None or writer is reader:
+            continue
+        if shared(writer, reader) == 0:
+            return f"{handle(reader)}.after({handle(writer)}, tm.root)"
+        found = minimal_shift(flow, read, write)
+        if found is None:
+            return f"let {handle(reader)} share fewer loops with {handle(writer)}: {handle(reader)}.after({handle(writer)}, tm.root)"
+        depth, distance = found
+        steps[depth] = max(steps.get(depth, 0), distance)
+    moves = [f"{handle(reader)}.shift({program.loops[reader.loops[depth]].name}, {by})" for depth, by in steps.items() if by]
+    return " and ".join(moves)
+
+
+def minimal_shift(flow: Flow, read: Touch, write: Touch) -> tuple[int, int] | None:
+    """The loop (by depth) that two statements share, and the least distance to shift the reader there.
+
+    The distances are those of the value flow, ``write -> read`` of one value, whatever the places are. None where no
+    constant distance will do.
+    """
+    writer, reader = write.actor.statement, read.actor.statement
+    assert writer is not None and reader is not None
+    count = shared(writer, reader)
+    pairs = flow.same_value(write, read)
+    times = pairs.apply_domain(write.prefix(count)).apply_range(read.prefix(count))
+    for depth in range(count):
+        if times.is_empty():
+            return depth, 0
+        least = sets.least_distance(times, depth)
+        if least is None:
+            return None
+        if least < 0:
+            return depth, -least + (0 if _in_order(flow, times, depth, -least, writer, reader) else 1)
+        times = sets.equal_at(times, depth)
+    wrong_way = not times.is_empty() and not _first(flow, writer, reader)
+    return count - 1, 1 if wrong_way else 0
+
+
+def _in_order(flow: Flow, times: isl.Map, depth: int, by: int, writer: Statement, reader: Statement) -> bool:
+    """Whether pairs that a shift brings into one iteration of the loop are in order further inside."""
+    level = sets.equal_at(sets.shifted_out(times, depth, by), depth)
+    space = level.get_space().domain()
+    late = isl.Map.lex_gt(space) if _first(flow, writer, reader) else isl.Map.lex_ge(space)
+    return bool(level.is_disjoint(late))
+
+
+def _first(flow: Flow, a: Statement, b: Statement) -> bool:
+    """Whether a stands before b in the body of the loops they share."""
+    depth = shared(a, b)
+    return flow.precedence.positions[a.name][depth] < flow.precedence.positions[b.name][depth]
+
+
+def storage_repair(flow: Flow, read: Touch) -> str:
+    """What keeps a value from being overwritten."""
+    program = flow.touches.program
+    others = [s.source for s in program.storages_in(read.storage.buffer) if s.name != read.storage.name]
+    if others:
+        return f"keep {read.source} in a buffer of its own, or order the last read of it before {', '.join(others)}"
+    return f"keep more values of {read.source} at a time: store_in with a larger modulo, or with a buffer of full size"

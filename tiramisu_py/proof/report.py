@@ -1,0 +1,62 @@
+"""What a check says: violations, what was proven, and on which facts taken on trust."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tiramisu_py.errors import Violation
+
+PRESERVED = "bits preserved"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a check of one program.
+
+    `violations` are empty exactly where the program is `ok`; `proven` says in words what was proven, `trusted` what
+    was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took.
+    """
+
+    name: str
+    violations: tuple[Violation, ...] = ()
+    proven: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
+    bits: str = PRESERVED
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program computes what the algorithm says."""
+        return not self.violations
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data: dictionaries, lists, strings and numbers."""
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "violations": [{**asdict(v), "witness": _plain(asdict(v.witness))} for v in self.violations],
+            "proven": list(self.proven),
+            "trusted": list(self.trusted),
+            "bits": self.bits,
+            "seconds": self.seconds,
+        }
+
+    def __str__(self) -> str:
+        took = f"{1000 * self.seconds:.0f} ms"
+        if not self.ok:
+            count = "1 reason" if len(self.violations) == 1 else f"{len(self.violations)} reasons"
+            return "\n".join([f"{self.name}: refused, {count} ({took})", *(_indented(str(v)) for v in self.violations)])
+        lines = [f"{self.name}: proven ({took})", *(f"  {fact}" for fact in self.proven), f"  {self.bits}"]
+        return "\n".join([*lines, *(f"  on trust: {fact}" for fact in self.trusted)])
+
+
+def _plain(given: Any) -> Any:
+    if isinstance(given, dict):
+        return {key: _plain(value) for key, value in given.items()}
+    return [_plain(value) for value in given] if isinstance(given, tuple | list) else given
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text, "  ")

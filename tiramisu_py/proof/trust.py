@@ -1,0 +1,73 @@
+"""The facts that a proof takes on trust: assumptions, declared values, properties of the user's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.conditions import in_words
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.expressions import Call
+from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.program.program import Program
+
+_KNOWN = (
+    declarations.sum_, declarations.product, declarations.min_, declarations.max_,
+    declarations.logical_and, declarations.logical_or,
+)  # fmt: skip
+
+
+def trusted(program: Program, values: Values) -> tuple[str, ...]:
+    """What the proof of a program relies on without proving it, in words."""
+    facts = [*_assumed(program.algorithm), *_declared(program.algorithm, values)]
+    for computation in program.algorithm.computations.values():
+        facts += _functions(computation)
+    return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in program.asserted)]))
+
+
+def _assumed(algorithm: Algorithm) -> Iterator[str]:
+    context = algorithm.context.params()
+    at_least_zero = sets.nonnegative(algorithm.param_space)
+    if not at_least_zero.is_subset(context):
+        yield f"assumed: {in_words(context.gist(at_least_zero).coalesce())}"
+
+
+def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:
+    for computation in algorithm.computations.values():
+        for reading in values.of(computation):
+            for name in reading.facts:
+                low, high = algorithm.inputs[name].values or ("", "")
+                yield f"declared: {low} <= {name} < {high}"
+            if reading.narrow:
+                yield f"the 32-bit index arithmetic of {reading.access} in {computation.name} does not overflow"
+
+
+def _functions(computation: Computation) -> Iterator[str]:
+    for expression in (computation.expr, *computation.guards):
+        for node in walk(expression):
+            if isinstance(node, Call) and node.extern is not None:
+                yield f"the C function {node.function} depends on its arguments alone, and returns what its Python form does"
+    if computation.op is not None and not any(computation.op is known for known in _KNOWN):
+        yield f"the operator {computation.op.name} is associative and commutative"
+
+
+def proven(program: Program) -> tuple[str, ...]:
+    """What a check without violations has shown, in words."""
+    facts = ["every read is inside its array, and every recurrence ends", "every read sees the value it names"]
+    if program.algorithm.outputs:
+        facts.append(f"the caller finds every value of {', '.join(program.algorithm.outputs)}, and its other arrays unchanged")
+    reductions = [name for name, c in program.algorithm.computations.items() if c.is_reduction]
+    if reductions:
+        facts.append(f"every term is in {', '.join(reductions)} once, and only complete results are read")
+    loops = list(dict.fromkeys(loop.name for loop in program.loops.values() if loop.is_concurrent and _used(program, loop.id)))
+    if loops:
+        facts.append(f"no two iterations of the concurrent loops {', '.join(loops)} conflict")
+    return tuple(facts)
+
+
+def _used(program: Program, loop: int) -> bool:
+    return bool(program.with_this_loop(loop))
+
+
