@@ -1,4 +1,4 @@
-"""Programs for the tests of the rooms below `function`: algorithms with commands, and nothing that makes code of them."""
+"""Programs for the tests of the rooms below `function`: algorithms with commands, of which no code is made."""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 
+#: A time before all others.
+BEFORE_ALL: tuple[int, ...] = (-1,)
+
 
 def smallest_params(of: isl.Set | isl.Map) -> dict[str, int]:
     """The parameters of least sum for which a set or a relation is not empty; it must not be empty for all."""

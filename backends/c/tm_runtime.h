@@ -189,7 +189,7 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
  * The mask of a comparison has lanes of 0 and -1. Vectors are arguments of macros only: no calling convention is needed. */
 
 #define TM_VECTOR(T, name, n)                                                                                     \
-  typedef T name __attribute__((vector_size(n * sizeof(T))));                                                     \
+  typedef T name __attribute__((vector_size(n * sizeof(T)), aligned(n * sizeof(T) < 64 ? n * sizeof(T) : 64)));                                                     \
   typedef T name##_memory __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));             \
   TM_INLINE name load_##name(const void *place) { return *(const name##_memory *)place; }
 
@@ -197,14 +197,6 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 
 /* One scalar in every lane (x - 0 is x for every float, -0.0 and NaN included). */
 #define TM_ALL(V, x) ((x) - (V){0})
-
-/* The value of `expression` for each `lane`, evaluated lane by lane. */
-#define TM_LANES(V, n, expression)                                \
-  __extension__({                                                 \
-    V tm_result;                                                  \
-    for (int lane = 0; lane < (n); lane++) tm_result[lane] = (expression); \
-    tm_result;                                                    \
-  })
 
 /* Every `stride`-th element from `place`; the elements of `place` at the indices in vector `index`. */
 #define TM_STRIDED(V, n, place, stride)                           \
@@ -272,6 +264,14 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
     TM_SELECT(V, M, (tm_a > tm_b) | (tm_a != tm_a), tm_a, tm_b);  \
   })
 
+#define TM_ABS(V, M, a)                                           \
+  __extension__({                                                 \
+    const V tm_a = (a);                                           \
+    const M tm_negative = tm_a < 0;                               \
+    (tm_a ^ tm_negative) - tm_negative;                           \
+  })
+#define TM_ABS_FLOAT(V, M, a) ((V)((M)(a) & ~(M)TM_ALL(V, -0.0f)))
+
 #define TM_RAMP_2 0, 1
 #define TM_RAMP_4 TM_RAMP_2, 2, 3
 #define TM_RAMP_8 TM_RAMP_4, 4, 5, 6, 7
@@ -282,6 +282,12 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
   58, 59, 60, 61, 62, 63
 
 /* -- sizes, temporaries and arguments */
+
+/* What a generated function returns when it cannot run; <function>_last_error() says it in words. */
+enum { TM_PRECONDITION = 1, TM_SIZE = 2, TM_NULL = 3, TM_OVERLAP = 4, TM_MEMORY = 5 };
+
+/* Sizes below this leave room for the arithmetic of indices. */
+#define TM_LARGEST (INT64_C(1) << 46)
 
 /* The number of bytes of an array; 0 where an extent is not positive, -1 where the number does not fit. */
 TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {
@@ -316,6 +322,13 @@ static inline __attribute__((unused)) void tm_release(void *pointer) {
 TM_INLINE int tm_threads(void) {
 #ifdef _OPENMP
   return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+TM_INLINE int tm_team(void) {
+#ifdef _OPENMP
+  return omp_get_num_threads();
 #else
   return 1;
 #endif

@@ -1,0 +1,1 @@
+"""Parallel loops on CPU cores, in OpenMP."""

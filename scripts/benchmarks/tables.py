@@ -13,15 +13,16 @@ Row = Sequence[str]
 
 
 def table(header: Row, rows: Sequence[Row]) -> str:
-    """A Markdown table with aligned columns: the first to the left, the others to the right."""
+    """A Markdown table with aligned columns: numbers to the right, words to the left."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    numeric = [all(not row[i] or row[i][0].isdigit() for row in rows) and i > 0 for i in range(len(header))]
 
     def line(row: Row) -> str:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        return f"| {' | '.join(cells)} |"
+        cells = zip(row, widths, numeric, strict=True)
+        return f"| {' | '.join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells)} |"
 
-    rule = [f":{'-' * (widths[0] - 1)}", *(f"{'-' * (width - 1)}:" for width in widths[1:])]
-    return "\n".join([line(header), f"| {' | '.join(rule)} |", *map(line, rows)])
+    rule = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, numeric, strict=True)]
+    return "\n".join([line(header), line(rule), *map(line, rows)])
 
 
 def machine() -> str:

@@ -15,7 +15,7 @@ from tiramisu_py.errors import DTypeError
 WITHOUT_BFLOAT16 = [dtype for dtype in ty.STRONG if dtype is not ty.bfloat16]
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(WITHOUT_BFLOAT16, repeat=2), ids=str)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(WITHOUT_BFLOAT16, repeat=2)), ids=str)
 def test_two_types_promote_as_in_numpy(a: ty.DType, b: ty.DType) -> None:
     assert ty.promote(a, b).numpy == np.promote_types(a.numpy, b.numpy)
 

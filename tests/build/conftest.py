@@ -87,20 +87,19 @@ def algorithm_of(name: str, params: tuple[str, ...], inputs: Iterable[Input], ou
     return Algorithm(name, context, params, isl.Set.universe(space), {i.name: i for i in inputs}, {}, outputs)
 
 
-def written(
-    function: LoopFunction, sources: dict[str, str], outputs: tuple[str, ...], facts: dict[str, dict[str, Any]]
-) -> Written:
+def written(function: LoopFunction, sources: dict[str, str], facts: dict[str, dict[str, Any]]) -> Written:
     inputs = [
         Input(a.name, a.dtype, getattr(a, "extents", ()), scalar=isinstance(a, ScalarArgument), **facts.get(a.name, {}))
         for a in function.arguments
         if isinstance(a, ScalarArgument) or a.is_input
     ]
-    return Written(function, sources, algorithm_of(function.name, function.params, inputs, outputs))
+    return Written(function, sources, algorithm_of(function.name, function.params, inputs, function.outputs))
 
 
 def plain(body: str, *arguments: ArrayArgument | ScalarArgument, name: str = "f", facts: Any = None) -> Written:
     """A function of N from its C body alone; its outputs are the arrays that it writes."""
-    function = LoopFunction(name, ("N",), arguments, (), Block(()))
+    outputs = tuple(a.name for a in arguments if isinstance(a, ArrayArgument) and a.is_output)
+    function = LoopFunction(name, ("N",), arguments, (), Block(()), outputs=outputs)
     declared = [
         f"{a.dtype.c_name} {a.name}"
         if isinstance(a, ScalarArgument)
@@ -113,8 +112,7 @@ def plain(body: str, *arguments: ArrayArgument | ScalarArgument, name: str = "f"
         f"int {name}({', '.join(['int64_t N', *declared])});\n"
         f"int {name}({', '.join(['int64_t N', *declared])}) {{\n{body}\nreturn 0;\n}}\n"
     )
-    outputs = tuple(a.name for a in arguments if isinstance(a, ArrayArgument) and a.is_output)
-    return written(function, {f"{name}.c": text}, outputs, facts or {})
+    return written(function, {f"{name}.c": text}, facts or {})
 
 
 @pytest.fixture(scope="session")
@@ -149,13 +147,14 @@ def mix() -> Written:
         array("total", ty.float64, R, out=True, covered=False),
     )
     needs = (binary(">=", R, 1), "R >= 1")
-    function = LoopFunction("mix", ("R", "C"), arguments, (needs,), Block(()))
+    outputs = ("by", "total", "state")
+    function = LoopFunction("mix", ("R", "C"), arguments, (needs,), Block(()), outputs=outputs)
     facts = {"column": {"values": (Const(0, ty.int64), C)}}
-    return written(function, {"mix.c": MIX_C, "mix.h": MIX_H}, ("by", "total", "state"), facts)
+    return written(function, {"mix.c": MIX_C, "mix.h": MIX_H}, facts)
 
 
 @pytest.fixture
 def saxpy() -> Written:
     x, y, z = array("x", ty.float32, N), array("y", ty.float32, N), array("z", ty.float32, N, out=True)
-    function = LoopFunction("saxpy", ("N",), (ScalarArgument("a", ty.float32), x, y, z), (), Block(()))
-    return written(function, {"saxpy.c": SAXPY_C, "saxpy.h": SAXPY_H}, ("z",), {})
+    function = LoopFunction("saxpy", ("N",), (ScalarArgument("a", ty.float32), x, y, z), (), Block(()), outputs=("z",))
+    return written(function, {"saxpy.c": SAXPY_C, "saxpy.h": SAXPY_H}, {})

@@ -142,6 +142,24 @@ def test_an_output_stored_in_an_input_is_that_array(make):
     kernel = replace(plain, algorithm=plain.algorithm.with_outputs(("doubled",))).compile()
     x = np.ones(3, np.float32)
     assert kernel(x) is x and x.tolist() == [2, 2, 2]
+    with pytest.raises(ArgumentError, match=r"doubled was given twice \(it is kept in x\)"):
+        kernel(x, doubled=x)
+
+
+def test_an_output_kept_in_a_buffer_of_the_user_is_passed_by_its_own_name(make):
+    plain = make("for (int64_t i = 0; i < N; i++) two[i] = 2;", ArrayArgument("two", ty.float32, (N,), False, True))
+    kernel = replace(plain, algorithm=plain.algorithm.with_outputs(("by",))).compile()
+    by = np.zeros(3, np.float32)
+    assert kernel(by=by) is by and by.tolist() == [2, 2, 2]
+    with pytest.raises(ArgumentError, match=r"^by has dtype"):
+        kernel(by=np.zeros(3))
+
+
+def test_two_outputs_in_one_array_are_that_array_twice(make):
+    plain = make("for (int64_t i = 0; i < N; i++) z[i] = 1;", ArrayArgument("z", ty.float32, (N,), False, True))
+    both = replace(plain.function, outputs=("z", "z"))
+    first, second = replace(plain, function=both, algorithm=plain.algorithm.with_outputs(("a", "b"))).compile()(N=2)
+    assert first is second
 
 
 def test_an_error_code_raises_with_the_words_of_the_function(mix):

@@ -13,9 +13,10 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param, as_expr
 from tiramisu_py.algorithm.sizes import shape_value
+from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.interpret import run
-from tiramisu_py.lower.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.lower.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, Load, LoopFunction, Node, Store
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.initial import initial_program
 
@@ -94,7 +95,7 @@ def text(node: Node | None, indent: int = 0) -> str:
         case Comment():
             return f"{pad}# {node.text}\n"
         case For():
-            tag = f"  [{node.tag}]" if node.tag else ""
+            tag = f"  [{node.tag.name}]" if node.tag else ""
             private = f"  private {', '.join(p.buffer for p in node.reductions)}" if node.reductions else ""
             step = "" if node.step == 1 else f" by {node.step}"
             head = f"{pad}for {node.variable} = {node.lower} .. {node.upper}{step}{tag}{private}\n"
@@ -113,7 +114,31 @@ def text(node: Node | None, indent: int = 0) -> str:
 
 
 def _shown(value: Expr) -> str:
-    return str(value)
+    """The expression with its loads as ``buffer[indices]``."""
+
+    def access(e: Expr) -> Expr | None:
+        if not isinstance(e, Load):
+            return None
+        return Access(e.buffer, tuple(rewrite(index, access) for index in e.indices), e.dtype)
+
+    return str(rewrite(value, access))
+
+
+def every(node: Node | None, kind: type) -> list[Any]:
+    """The nodes of one class, in order."""
+    found = [node] if isinstance(node, kind) else []
+    match node:
+        case Block():
+            children: tuple[Node | None, ...] = node.body
+        case If():
+            children = (node.then, node.otherwise)
+        case For() | Let() | Allocate():
+            children = (node.body,)
+        case _:
+            children = ()
+    for child in children:
+        found += every(child, kind)
+    return found
 
 
 def computed(
@@ -128,4 +153,4 @@ def computed(
     return {name: arrays[name] for name in function.outputs}
 
 
-__all__ = ["Author", "computed", "iters", "sets", "text"]
+__all__ = ["Author", "computed", "every", "iters", "sets", "text"]

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oracle.events import Event, Execution, Misplaced, Place, linear, parted
-from oracle.plain import Point, points
-from oracle.values import Named, Values
+from tests.oracle.events import Event, Execution, Misplaced, Place, linear, parted
+from tests.oracle.plain import Point, points
+from tests.oracle.values import Named, Values
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 

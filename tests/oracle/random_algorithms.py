@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracle.script import Script
+from tests.oracle.script import Script
 
 PARAMS = ("N", "M")
 ITERATORS = ("i", "j")
@@ -113,7 +113,7 @@ class Algorithms:
         """The points at which all reads are inside, from 0 at least; now and then one too many."""
         low = [max(0, *(read.low[d] for read in reads), 0) for d in range(rank)]
         more = [min(2, *(read.more[d] for read in reads), 2) for d in range(rank)]
-        if self.choice.random() < 0.04:
+        if self.choice.random() < 0.01:
             more[0] += 1
         return tuple(low), tuple(more)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from oracle.random_algorithms import NEW_COPY, NEW_LOOPS, Algorithms
-from oracle.script import Script
+from tests.oracle.random_algorithms import NEW_COPY, NEW_LOOPS, Algorithms
+from tests.oracle.script import Script
 from tiramisu_py import sets
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.statement import Role, Statement
@@ -96,7 +96,7 @@ class Commands:
 
     def _tile(self, statement: Statement, handle: str) -> str:
         loops = self.script.program.loop_names(statement)
-        at = self.choice.randrange(len(loops) - 1) if len(loops) > 1 else loops.index("")
+        at = loops.index(self.choice.choice(loops[:-1]))
         sizes = self.choice.choice(("2, 2", "2, 3", "3, 2"))
         new = ", ".join(next(self.fresh) for _ in range(4))
         return f"{handle}.tile({loops[at]}, {loops[at + 1]}, {sizes}, {new})"

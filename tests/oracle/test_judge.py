@@ -8,8 +8,8 @@ from dataclasses import replace
 import islpy as isl
 import pytest
 
-from oracle.judge import judge, kinds, sizes
-from oracle.plain import function, integer
+from tests.oracle.judge import judge, kinds, sizes
+from tests.oracle.plain import function, integer
 from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator, sum_

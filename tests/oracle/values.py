@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from oracle.plain import NotInteger, Point, integer, integers, points
+from tests.oracle.plain import NotInteger, Point, integer, integers, points
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.expressions import Access, Expr, Select
 

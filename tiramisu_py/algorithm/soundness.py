@@ -95,14 +95,18 @@ def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Ma
     params, point, element = first_pair(bad)
     reader = (c.name, point[: len(c.iterators)])
     witness = Witness(params, writer=None, reader=reader, element=(source, element))
-    message = f"{indexed(*reader)} reads {indexed(source, element)}, which is outside {extent_in_words(values, source)}, {witness}"
+    where = f"outside {extent_in_words(values, source)}, {witness}"
+    message = f"{indexed(*reader)} reads {indexed(source, element)}, which is {where}"
     if reading.unbounded:
         repair = "; ".join(dict.fromkeys(_declare(values, part) for part in reading.unbounded))
-        return Violation("bounds", f"{message}: the index {reading.unbounded[0]} is a value of which nothing is known",
-                         witness, repair=repair)  # fmt: skip
+        message += f": the index {reading.unbounded[0]} is a value of which nothing is known"
+        return Violation("bounds", message, witness, repair=repair)
     needed = missing_condition(bad, values.algorithm.context)
-    advice = f"assume {needed}, or make the domain of {c.name} smaller" if needed else f"make the domain of {c.name} smaller"
-    return Violation("bounds", f"{message}; it is right only where {needed}" if needed else message, witness, repair=advice)
+    smaller = f"make the domain of {c.name} smaller"
+    if not needed:
+        return Violation("bounds", message, witness, repair=smaller)
+    message += f"; it is right only where {needed}"
+    return Violation("bounds", message, witness, repair=f"assume {needed}, or {smaller}")
 
 
 def _declare(values: Values, part: Expr) -> str:
@@ -132,7 +136,7 @@ def _endless(values: Values, c: Computation) -> list[Violation]:
     cycle = _cycle(depends)
     if cycle is None:
         params, value, needed = first_pair(depends)
-        message = f"it is not known that {c.name} ends: no order of its values was found in which each comes after those it reads"
+        message = f"{c.name} may not end: no order of its values was found in which each comes after those it reads"
         return [Violation("unknown", message, Witness(params, reader=(c.name, value), writer=(c.name, needed)))]
     params, value, needed = first_pair(cycle)
     witness = Witness(params, writer=(c.name, needed), reader=(c.name, value))

@@ -30,7 +30,8 @@ class DType:
         """The NumPy type that holds such values."""
         if self.name == "bfloat16":
             return np.dtype(ml_dtypes.bfloat16)
-        return np.dtype(self.name if not self.weak else strong(self).name)
+        named: np.dtype[Any] = np.dtype(self.name if not self.weak else strong(self).name)
+        return named
 
     @property
     def bytes(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 Argument = ArrayArgument | ScalarArgument
 
 _LARGEST = 2**63 - 1
+_REMEMBERED = 64
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ class Arguments:
 
     @cached_property
     def passed(self) -> dict[str, Argument]:
-        """What the C function takes, in its order."""
-        return {argument.name: argument for argument in self.function.arguments}
+        """What the C function takes, in its order and by its names; errors name an output as the user does."""
+        labels = {buffer: output for output, buffer in self.aliases.items() if buffer not in self.algorithm.inputs}
+        return {a.name: replace(a, name=labels.get(a.name, a.name)) for a in self.function.arguments}
 
     @cached_property
     def inputs(self) -> dict[str, Argument]:
@@ -53,12 +55,10 @@ class Arguments:
         return {name: self.passed.get(name) or _unused(declared) for name, declared in self.algorithm.inputs.items()}
 
     @cached_property
-    def outputs(self) -> dict[str, ArrayArgument]:
-        """The arrays that are returned, in order."""
-        written = {name: a for name, a in self.passed.items() if isinstance(a, ArrayArgument) and a.is_output}
-        elsewhere = iter([a for name, a in written.items() if name not in self.algorithm.outputs])
-        found = [written.get(name) or next(elsewhere, None) for name in self.algorithm.outputs]
-        return {argument.name: argument for argument in found if argument is not None}
+    def aliases(self) -> dict[str, str]:
+        """The arrays of outputs that are kept in an array of another name."""
+        pairs = zip(self.algorithm.outputs, self.function.outputs, strict=True)
+        return {output: buffer for output, buffer in pairs if output != buffer}
 
     @cached_property
     def everything(self) -> dict[str, Argument]:
@@ -81,22 +81,26 @@ class Arguments:
         params = self._params(given, arrays)
         self._complete(arrays, params)
         self._verify({**arrays, **scalars}, params)
-        return Call(params, {**arrays, **scalars}, tuple(arrays[name] for name in self.outputs))
+        return Call(params, {**arrays, **scalars}, tuple(arrays[name] for name in self.function.outputs))
 
     # -- names
 
     def _matched(self, positional: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         if len(positional) > len(self.inputs):
-            extra = "; outputs and parameters are passed by name" if self.outputs or self.function.params else ""
+            extra = (
+                "; outputs and parameters are passed by name" if self.function.outputs or self.function.params else ""
+            )
             raise ArgumentError(
                 f"{self.function.name} takes {len(self.inputs)} arguments by position ({_listed(self.inputs)}), "
                 f"{len(positional)} were given{extra}"
             )
         given: dict[str, object] = dict(zip(self.inputs, positional, strict=False))
-        for name, value in named.items():
-            self._require_known(name)
+        for label, value in named.items():
+            self._require_known(label)
+            name = self.aliases.get(label, label)
             if name in given:
-                raise ArgumentError(f"{name} was given twice, by position and by name; leave one out")
+                held = f" (it is kept in {name})" if name != label else ""
+                raise ArgumentError(f"{label} was given twice{held}; leave one out")
             if value is not None or name in self.inputs:
                 given[name] = value
         for name in self.inputs:
@@ -105,7 +109,7 @@ class Arguments:
         return given
 
     def _require_known(self, name: str) -> None:
-        known = [*self.everything, *self.function.params]
+        known = [*self.everything, *self.aliases, *self.function.params]
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
@@ -114,12 +118,22 @@ class Arguments:
     # -- sizes
 
     def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array]) -> dict[str, int]:
-        sizes = {name: _size(name, given[name]) for name in self.function.params if name in given}
-        equations = [(name, self._array(name).extents, array.shape) for name, array in arrays.items()]
-        params = infer_params(self.function.params, equations, sizes)
-        for name, value in params.items():
-            if value > _LARGEST:
-                raise ArgumentError(f"{name} = {value} is beyond 64 bits")
+        sizes = tuple((name, _size(name, given[name])) for name in self.function.params if name in given)
+        return self._sized(tuple((name, array.shape) for name, array in arrays.items()), sizes)
+
+    @cached_property
+    def _sized(
+        self,
+    ) -> Callable[[tuple[tuple[str, tuple[int, ...]], ...], tuple[tuple[str, int], ...]], dict[str, int]]:
+        """`_inferred`, remembering the last shapes: kernels are mostly called with the same ones."""
+        return lru_cache(maxsize=_REMEMBERED)(self._inferred)
+
+    def _inferred(
+        self, shapes: tuple[tuple[str, tuple[int, ...]], ...], sizes: tuple[tuple[str, int], ...]
+    ) -> dict[str, int]:
+        declared = [self._array(name) for name, _ in shapes]
+        equations = [(a.name, a.extents, shape) for a, (_, shape) in zip(declared, shapes, strict=True)]
+        params = infer_params(self.function.params, equations, dict(sizes))
         for condition, words in self.function.preconditions:
             if not extent_value(condition, params):
                 values = ", ".join(f"{name} = {value}" for name, value in params.items())

@@ -89,6 +89,8 @@ def prepare(
         if not _FILE_NAME.fullmatch(file):
             raise ToolchainError(f"{file!r} cannot be the name of a source file")
     toolchain = find_toolchain(cache, compiler)
+    if sanitize and toolchain.family != "gcc":  # clang links its run time into programs, not into shared libraries
+        raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
     recipe = Recipe(
         name, dict(sources), toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
         tuple(sorted(set(sanitize))),

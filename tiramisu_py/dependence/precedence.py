@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import islpy as isl
 
-from tiramisu_py import sets
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
@@ -51,7 +50,7 @@ class Precedence:
         return not times.is_disjoint(less)
 
     def _in_time(self, a: Touch, b: Touch, pairs: isl.Map) -> tuple[isl.Map, isl.Map, isl.Map, isl.Map]:
-        """The pairs in the coordinates of the shared loops, what order means there, and the way there from each side."""
+        """The pairs in the coordinates of the shared loops, what order means there, and how each side gets there."""
         assert a.actor.statement is not None and b.actor.statement is not None
         count = shared(a.actor.statement, b.actor.statement)
         first, second = a.prefix(count), b.prefix(count)

@@ -15,6 +15,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.algorithm.reads import Reading
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.program import Program
@@ -155,9 +156,9 @@ class Touches:
     def read_relation(self, statement: Statement, source: str) -> isl.Map | None:
         """``instance -> value of source that it reads``, or None where it reads none."""
         instances = statement.instances.intersect_params(self.program.context.params())
-        point = sets.graph(statement.point, instances)
+        point = sets.graph(sets.renamed(statement.point, statement.source), instances)
         if statement.role is Role.COPY:
-            return point.set_tuple_name(isl.dim_type.out, source) if source == statement.source else None
+            return point if source == statement.source else None
         found: isl.Map | None = None
         for expression in (statement.body, *statement.guards):
             for reading in self._readings(statement, expression):
@@ -175,7 +176,7 @@ class Touches:
             write.coords, accumulates=True,
         )  # fmt: skip
 
-    def _readings(self, statement: Statement, expression: Expr) -> list:
+    def _readings(self, statement: Statement, expression: Expr) -> list[Reading]:
         computation = self.program.algorithm.source(statement.source)
         assert isinstance(computation, Computation)
         return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)))

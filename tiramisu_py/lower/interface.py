@@ -6,7 +6,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
-from tiramisu_py.algorithm.expressions import Binary, Expr, Param
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower import arithmetic
@@ -70,36 +70,49 @@ def _box(program: Program, buffer: Buffer, space: isl.Space) -> isl.Set:
 
 # -- preconditions
 
+#: A condition, and what it says.
+Precondition = tuple[Expr, str]
 
-def preconditions(program: Program) -> tuple[tuple[Expr, str], ...]:
+
+def preconditions(program: Program) -> tuple[Precondition, ...]:
     """The context, as conditions on the parameters, each with its words: ``N >= 1``."""
     pieces = sets.basic_sets(program.context.coalesce())
     if not pieces:
-        return ((typed(arithmetic.number(0) > arithmetic.number(0)), "no sizes at all satisfy what is assumed"),)
-    listed = [_conditions(piece) for piece in pieces]
+        return ((Const(False, bool_), "no sizes satisfy what is assumed"),)
+    listed = [[_comparison(form, equal) for form, equal in sets.constraints(piece)] for piece in pieces]
     if len(listed) == 1:
-        return tuple((condition, str(condition)) for condition in listed[0])
-    either: Expr | None = None
-    for conditions in listed:
-        every = arithmetic.conjunction(conditions)
-        if every is not None:
-            either = every if either is None else Binary("|", either, every, bool_)
-    return () if either is None else ((either, str(either)),)
+        return tuple(listed[0])
+    every = sorted((_all(conditions) for conditions in listed), key=lambda precondition: precondition[1])
+    either = every[0][0]
+    for condition, _ in every[1:]:
+        either = Binary("|", either, condition, bool_)
+    return ((either, " or ".join(f"({words})" for _, words in every)),)
 
 
-def _conditions(piece: isl.Set) -> list[Expr]:
-    return [_comparison(form, equal) for form, equal in sets.constraints(piece)]
+def _all(conditions: list[Precondition]) -> Precondition:
+    joined = arithmetic.conjunction(condition for condition, _ in conditions)
+    words = " and ".join(words for _, words in conditions)
+    return (Const(True, bool_), "any size") if joined is None else (joined, words)
 
 
-def _comparison(form: isl.Aff, equal: bool) -> Expr:
+def _comparison(form: isl.Aff, equal: bool) -> Precondition:
     """``form == 0`` or ``form >= 0``, with positive terms on the left: ``R >= 32``, ``2*C >= R + 1``."""
     taken = sets.terms(form)
     parts: list[tuple[int, Expr]] = [(c, Param(name, int64)) for c, name in taken.params]
     parts += [(c, of_operands(div, ())) for c, div in taken.divs]
     left = [(c, e) for c, e in parts if c > 0]
     right = [(-c, e) for c, e in parts if c < 0]
+    operator = "==" if equal else ">="
+    constants = (0, -taken.constant)
     if not left:  # N <= 8
-        return Binary("==" if equal else "<=", arithmetic.total(0, right), arithmetic.number(taken.constant), bool_)
-    return Binary(
-        "==" if equal else ">=", arithmetic.total(0, left), arithmetic.total(-taken.constant, right), bool_
-    )
+        left, right, constants, operator = right, [], (0, taken.constant), "==" if equal else "<="
+    sides = arithmetic.total(constants[0], left), arithmetic.total(constants[1], right)
+    words = f"{_sum(left, constants[0])} {operator} {_sum(right, constants[1])}"
+    return Binary(operator, *sides, bool_), words
+
+
+def _sum(terms: list[tuple[int, Expr]], constant: int) -> str:
+    words = " + ".join(str(e) if factor == 1 else f"{factor}*{e}" for factor, e in terms)
+    if not words:
+        return str(constant)
+    return f"{words} {'+' if constant > 0 else '-'} {abs(constant)}" if constant else words

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, typed_const
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, Lane, Load, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, For, Lane, Load, Node, Ramp, Store
 from tiramisu_py.lower.transform import (
     Names,
     all_expressions,
@@ -20,10 +20,12 @@ from tiramisu_py.lower.transform import (
     constant,
     expressions,
     loads,
+    names,
     walk,
     with_children,
     with_expressions,
 )
+from tiramisu_py.program.loops import Parallel
 
 #: A buffer of more elements than this stays an array.
 MOST_VARIABLES = 256
@@ -42,7 +44,7 @@ class Access:
 def registers(node: Node, taken: Names) -> Node:
     """The statement with such buffers turned into variables."""
     node = with_children(node, lambda child: registers(child, taken))
-    if not isinstance(node, Allocate):
+    if not isinstance(node, Allocate) or _is_shared(node):
         return node
     accesses = list(_accesses(node))
     known = {access for access in accesses if access is not None}
@@ -51,6 +53,12 @@ def registers(node: Node, taken: Names) -> Node:
     lanes = next((access.lanes for access in known), 1)
     cells = sorted({access.cell for access in known})
     return Promotion(node, lanes, {cell: taken.fresh(_name(node.buffer, cell)) for cell in cells}).body()
+
+
+def _is_shared(node: Allocate) -> bool:
+    """Whether threads share the buffer: a parallel loop inside its scope uses it."""
+    loops = (loop for loop in walk(node.body) if isinstance(loop, For) and isinstance(loop.tag, Parallel))
+    return any(node.buffer in names(loop) for loop in loops)
 
 
 def _name(buffer: str, cell: Cell) -> str:

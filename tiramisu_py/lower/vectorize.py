@@ -20,7 +20,6 @@ from tiramisu_py.lower.ir import (
     Block,
     Comment,
     For,
-    If,
     Lane,
     Let,
     Load,
@@ -34,16 +33,15 @@ from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import (
     Names,
     block,
-    children,
+    expressions,
     names,
     rewrite_expressions,
     substitute,
     walk,
     with_children,
-    with_expressions,
 )
 from tiramisu_py.lower.unroll import repeated, strip_end, without_comments
-from tiramisu_py.program.loops import Vector
+from tiramisu_py.program.loops import Combine, Vector
 
 #: Constant loops of at most so many strips become straight-line code.
 MOST_STRIPS = 8
@@ -51,11 +49,17 @@ MOST_STRIPS = 8
 MOST_STATEMENTS = 128
 
 
-def vectorize(node: Node, taken: Names) -> Node:
-    """The statement with loops tagged Vector turned into vector strips and a scalar remainder."""
+def vectorize(node: Node, taken: Names, atomic: frozenset[str] = frozenset()) -> Node:
+    """The statement with loops tagged Vector turned into vector strips and a scalar remainder.
+
+    Updates of the buffers in `atomic` are atomic, one element at a time.
+    """
     if isinstance(node, For) and isinstance(node.tag, Vector):
-        return simplify(_vector_loop(replace(node, body=_serial(node.body)), node.tag.width, taken))
-    return with_children(node, lambda child: vectorize(child, taken))
+        loop = replace(node, body=_serial(node.body))
+        return simplify(VectorLoop(loop, node.tag.width, taken, atomic).strips_and_rest())
+    if isinstance(node, For):
+        atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
+    return with_children(node, lambda child: vectorize(child, taken, atomic))
 
 
 def _serial(node: Node) -> Node:
@@ -65,32 +69,39 @@ def _serial(node: Node) -> Node:
     return with_children(node, _serial)
 
 
-def _vector_loop(loop: For, width: int, taken: Names) -> Node:
-    trip = difference(loop.upper, loop.lower)
-    if trip is not None and trip < width:
-        return replace(loop, tag=None, reductions=())
-    scalar = replace(loop, tag=None, reductions=(), body=without_comments(loop.body))
-    end: Expr = strip_end(loop.lower, loop.upper, width)
-    if trip is not None:
-        return block([_strips(loop, width, end, taken), replace(scalar, lower=end)])
-    name = taken.fresh(f"{loop.variable}_end")
-    both = block([_strips(loop, width, Iter(name, int64), taken), replace(scalar, lower=Iter(name, int64))])
-    return Let(name, end, both)
+@dataclass(frozen=True, eq=False)
+class VectorLoop:
+    """A loop to be cut into strips of `width` lanes."""
 
+    loop: For
+    width: int
+    taken: Names
+    atomic: frozenset[str]
 
-def _strips(loop: For, width: int, end: Expr, taken: Names) -> Node:
-    """The whole strips, with the partial results of a reduction in vectors of their own."""
-    lane = "lane" if "lane" not in names(loop) else taken.fresh("lane")
-    accumulation = accumulated(loop, width, lane, taken)
-    lanes = Lanes().with_variable(loop.variable, 1)
-    for name in accumulation.variables:
-        lanes = lanes.with_variable(name, width)
-    ramp = Ramp(Iter(loop.variable, int64), width)
-    body = substitute(accumulation.body, {loop.variable: ramp})
-    reduced = frozenset(private.buffer for private in loop.reductions)
-    strips = Strips(width, lane, reduced)
-    main = replace(loop, upper=end, step=width, tag=None, reductions=(), body=strips.vectors(body, lanes))
-    return accumulation.around(_straight(main))
+    def strips_and_rest(self) -> Node:
+        """The whole strips, then the iterations that are left."""
+        loop = self.loop
+        trip = difference(loop.upper, loop.lower)
+        if trip is not None and trip < self.width:
+            return replace(loop, tag=None, reductions=())
+        scalar = replace(loop, tag=None, reductions=(), body=without_comments(loop.body))
+        end = strip_end(loop.lower, loop.upper, self.width)
+        if trip is not None:
+            return block([self._strips(end), replace(scalar, lower=end)])
+        name = self.taken.fresh(f"{loop.variable}_end")
+        last = Iter(name, int64)
+        return Let(name, end, block([self._strips(last), replace(scalar, lower=last)]))
+
+    def _strips(self, end: Expr) -> Node:
+        """The whole strips, with the partial results of a reduction in vectors of their own."""
+        loop = self.loop
+        lane = "lane" if "lane" not in names(loop) else self.taken.fresh("lane")
+        accumulation = accumulated(loop, self.width, lane, self.taken)
+        lanes = Lanes({name: self.width for name in accumulation.variables})
+        body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
+        reduced = frozenset(private.buffer for private in loop.reductions)
+        vectors = Strips(self.width, lane, reduced, self.atomic).vectors(body, lanes)
+        return accumulation.around(_straight(replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)))
 
 
 def _straight(loop: For) -> Node:
@@ -110,6 +121,7 @@ class Strips:
     width: int
     lane: str
     reduced: frozenset[str]
+    atomic: frozenset[str]
 
     def vectors(self, node: Node, lanes: Lanes) -> Node:
         """The statement for all lanes."""
@@ -139,11 +151,17 @@ class Strips:
         uniform = all(lanes.of(index) == 1 for index in node.indices)
         private = lanes.of_element(node.buffer, len(node.indices)) > 1
         whole = lanes.vectorisable(node.value) and all(map(lanes.vectorisable, node.indices))
-        if node.buffer in self.reduced and not any(map(_apart, node.indices)):
+        if node.update is not None and not self._independent(node):
             return self.by_lanes(node, lanes)
         if whole and uniform == private and not (node.value.dtype.is_float and node.value.dtype.bits == 16):
             return node
         return self.by_lanes(node, lanes)
+
+    def _independent(self, node: Store) -> bool:
+        """Whether the lanes of an update can do without each other's results."""
+        if node.buffer in self.atomic:
+            return False
+        return node.buffer not in self.reduced or any(map(_apart, node.indices))
 
     def _allocate(self, node: Allocate, lanes: Lanes) -> Node:
         """A buffer of the strip: each element is a vector, with an element for each lane's own buffer."""
@@ -180,17 +198,10 @@ def _apart(index: Expr) -> bool:
 
 def _controls(node: Node) -> Iterable[Expr]:
     """The expressions that say what of a statement's inside is executed."""
-    found: list[Expr] = []
-    with_expressions(node, lambda e: found.append(e) or e)
-    return found
+    return () if isinstance(node, Block) else expressions(node)
 
 
 def _stores_of_lane(node: Node, lane: Expr, lanes: Lanes) -> Node:
     if isinstance(node, Store) and lanes.of_element(node.buffer, len(node.indices)) > 1:
         return replace(node, indices=(*node.indices, lane))
     return with_children(node, lambda child: _stores_of_lane(child, lane, lanes))
-
-
-def has_vector_loops(node: Node) -> bool:
-    """Whether a loop is still tagged Vector."""
-    return isinstance(node, For) and isinstance(node.tag, Vector) or any(map(has_vector_loops, children(node)))

@@ -58,10 +58,12 @@ class Storage:
     """A place for the values of one source (a computation or an input).
 
     `index` maps ``[scope coordinates..., value indices...]`` to the element of `buffer`; the place of a value is
-    the scope coordinates, the buffer and that element.
+    the scope coordinates, the buffer and that element. `chosen` says that the user placed the values (with `store_in`
+    or `store_at`), so that `compute_at` leaves them there.
     """
 
     name: str
     source: str
     buffer: str
     index: isl.MultiAff
+    chosen: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import islpy as isl
 
@@ -35,7 +36,7 @@ def findings(flow: Flow) -> Iterator[Finding]:
     for name, computation in flow.touches.program.algorithm.computations.items():
         if computation.is_reduction and computation.ordered:
             for a, b, bad in _out_of_order(flow, name):
-                yield Finding(_unlocked(flow, computation, a, b, bad), lambda f, n=name: is_reordered(f, n))  # type: ignore[misc]
+                yield Finding(_unlocked(flow, computation, a, b, bad), partial(is_reordered, name=name))
                 break
 
 
@@ -69,6 +70,6 @@ def _late(flow: Flow, a: Touch, b: Touch) -> isl.Map:
 
 
 def _unlocked(flow: Flow, c: Computation, a: Touch, b: Touch, bad: isl.Map) -> Violation:
-    witness, one, other = pair_spots(flow, a, b, bad)
-    message = f"{c.name} is declared ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
+    witness, one, _ = pair_spots(flow, a, b, bad)
+    message = f"{c.name} is ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
     return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")

@@ -5,6 +5,7 @@ their type is that of the values.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import islpy as isl
 
@@ -39,10 +40,10 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
         buffer = program.buffers[storage.buffer]
         if not program.in_scope(statement, buffer):
             violation = _out_of_scope(program, statement, storage, buffer)
-            yield Finding(violation, lambda f, s=statement, n=storage.source: _still_unreachable(f, s, n))  # type: ignore[misc]
+            yield Finding(violation, partial(_still_unreachable, statement=statement, source=storage.source))
     for name in (*program.algorithm.outputs, *program.algorithm.inputs):
         if name in program.storages and program.buffers[program.storages[name].buffer].scope:
-            yield Finding(_not_the_callers(program, name), lambda f, n=name: _hidden(f.touches.program, n))  # type: ignore[misc]
+            yield Finding(_not_the_callers(program, name), partial(_still_hidden, name=name))
 
 
 def _used(flow: Flow) -> Iterator[tuple[Statement, Storage]]:
@@ -55,24 +56,25 @@ def _used(flow: Flow) -> Iterator[tuple[Statement, Storage]]:
 
 def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
     program = flow.touches.program
-    return any(
-        same_work(s, statement) and storage.source == source and not program.in_scope(s, program.buffers[storage.buffer])
-        for s, storage in _used(flow)
-    )
+    alike = [storage for s, storage in _used(flow) if same_work(s, statement) and storage.source == source]
+    mine = [s for s in program.statements.values() if same_work(s, statement)]
+    return any(not program.in_scope(s, program.buffers[storage.buffer]) for s in mine for storage in alike)
 
 
 def _out_of_scope(program: Program, statement: Statement, storage: Storage, buffer: Buffer) -> Violation:
     loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
     does = "stores to" if storage.name == statement.target else "reads"
     message = (
-        f"{handle(statement)} {does} {storage.source} outside of the loops ({loops}), of whose iterations each has its own "
-        f"copy of {buffer.name}"
+        f"{handle(statement)} {does} {storage.source} outside of the loops ({loops}), each iteration of which has "
+        f"its own copy of {buffer.name}"
     )
     repair = f"keep {storage.source} in a buffer of the whole call, or compute {handle(statement)} inside these loops"
-    return Violation("reach", message, Witness({}, reader=(statement.source, ()), element=(buffer.name, ())), repair=repair)
+    witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
+    return Violation("reach", message, witness, repair=repair)
 
 
-def _hidden(program: Program, name: str) -> bool:
+def _still_hidden(flow: Flow, name: str) -> bool:
+    program = flow.touches.program
     return name in program.storages and bool(program.buffers[program.storages[name].buffer].scope)
 
 
@@ -91,8 +93,9 @@ def _mistyped(flow: Flow, storage: Storage) -> Iterator[Finding]:
     buffer, dtype = program.buffers[storage.buffer], program.algorithm.source(storage.source).dtype
     if buffer.dtype != dtype:
         message = f"{storage.source} is {dtype}, but {buffer.name}, where it is kept, holds {buffer.dtype}"
-        violation = Violation("bounds", message, Witness({}, element=(buffer.name, ())), repair=f"make {buffer.name} {dtype}")
-        yield Finding(violation, lambda f: _still_mistyped(f, storage.name))
+        witness = Witness({}, element=(buffer.name, ()))
+        violation = Violation("bounds", message, witness, repair=f"make {buffer.name} {dtype}")
+        yield Finding(violation, partial(_still_mistyped, name=storage.name))
 
 
 def _still_mistyped(flow: Flow, name: str) -> bool:
@@ -109,7 +112,7 @@ def _outside(flow: Flow, buffer: Buffer) -> Iterator[Finding]:
     for touch in touches:
         bad = outside(touch, inside)
         if not bad.is_empty():
-            yield Finding(_beyond(flow, touch, bad), lambda f, t=touch: _still_outside(f, t))  # type: ignore[misc]
+            yield Finding(_beyond(flow, touch, bad), partial(_still_outside, touch=touch))
 
 
 def extent_box(program: Program, buffer: Buffer) -> isl.Set:
@@ -139,11 +142,10 @@ def _beyond(flow: Flow, touch: Touch, bad: isl.Set) -> Violation:
     who = spot.computed(program)
     witness = Witness(spot.params, spot.named if touch.is_write else None, who, spot.element)
     shape = f"[{', '.join(map(str, touch.buffer.extents))}]"
-    does = f"{words(spot.named)} is stored" if touch.is_write else f"{words(who)} reads {words(spot.named)}"
-    to = "to" if touch.is_write else "from"
+    does = f"{words(spot.named)} is stored to" if touch.is_write else f"{words(who)} reads {words(spot.named)} from"
+    if touch.actor.statement is None:
+        does = f"the caller finds {words(spot.named)} in"
     needed = missing_condition(bad, program.context)
     advice = f"make {touch.buffer.name} larger" + (f", or assume {needed}" if needed else "")
-    message = f"{does} {to} {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
-    if touch.actor.statement is None:
-        message = f"the caller finds {words(spot.named)} in {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
+    message = f"{does} {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
     return Violation("bounds", message, witness, repair=advice)

@@ -8,6 +8,7 @@ on a loop that says how partial results are combined.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import islpy as isl
 
@@ -41,7 +42,7 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
     first, second = _statements(a, b)
     depths = _unordered(flow, a, b)
     ties = a is b
-    if not depths and not ties or a is b and _injective(a):
+    if not (depths or ties) or (ties and _injective(a)):
         return
     conflict = flow.same_place(a, b)
     if conflict.is_empty():
@@ -49,12 +50,12 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
     for depth in depths:
         bad = race_at(a, b, conflict, depth, flow.touches.program.loops[first.loops[depth]])
         if not bad.is_empty():
-            yield Finding(_race(flow, a, b, bad, depth), lambda f: _persists(f, a, b))
+            yield Finding(_race(flow, a, b, bad, depth), partial(_persists, a=a, b=b))
             return
     if ties:
         bad = _same_time(flow, a, conflict)
         if not bad.is_empty():
-            yield Finding(_tie(flow, a, bad), lambda f: _persists_tie(f, second))
+            yield Finding(_tie(flow, a, bad), partial(_persists_tie, statement=second))
 
 
 def _statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
@@ -116,13 +117,16 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
     loop = program.loops[statement.loops[depth]]
     tag = loop.tag.name if loop.tag is not None else ""
     if b.is_write:
-        both = f"store to {words(write.element)}" if a.role is not Role.UPDATE else f"add to {words(write.element)}"
-        what = f"{words(write.named)} and {words(other.named)}" if write.named != other.named else f"two executions of {words(write.named)}"
-        message = f"{what} both {both} in different iterations of the {tag} loop {loop.name}, {witness}"
+        does = "update" if a.role is Role.UPDATE else "store to"
+        twice = write.named == other.named
+        what = f"two executions for {words(write.named)}" if twice else f"{words(write.named)} and {words(other.named)}"
+        where = f"in different iterations of the {tag} loop {loop.name}"
+        message = f"{what} both {does} {words(write.element)} {where}, {witness}"
     else:
         reads = f"{words(other.computed(program))} reads {words(other.named)}"
         same = "it is stored" if other.named == write.named else f"{words(write.named)} is stored"
-        message = f"{reads} from {words(write.element)}, where {same} in another iteration of the {tag} loop {loop.name}, {witness}"
+        where = f"in another iteration of the {tag} loop {loop.name}"
+        message = f"{reads} from {words(write.element)}, where {same} {where}, {witness}"
     return Violation("race", message, witness, repair=_advice(a, b, loop))
 
 
@@ -131,7 +135,8 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
     command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
     if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
         width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
-        return f"{handle(first)}.{command}({loop.name}{width}, combine=tm.PRIVATE) keeps partial results apart and combines them"
+        private = f"{handle(first)}.{command}({loop.name}{width}, combine=tm.PRIVATE)"
+        return f"{private} keeps partial results apart and combines them"
     if a.is_write and b.is_write and a.source == b.source:
         return f"leave loop {loop.name} sequential, or give each of its iterations its own copy: store_at({loop.name})"
     return f"leave loop {loop.name} sequential: it carries a dependence"
@@ -139,7 +144,8 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
 
 def _tie(flow: Flow, a: Touch, bad: isl.Map) -> Violation:
     witness, one, two = pair_spots(flow, a, a, bad)
-    message = f"{words(one.named)} and {words(two.named)} are stored to {words(one.element)} at the same time, {witness}: they have no order"
+    both = f"{words(one.named)} and {words(two.named)}"
+    message = f"{both} are stored to {words(one.element)} at the same time, without an order, {witness}"
     return Violation("race", message, witness, repair="give the executions different times")
 
 
@@ -176,7 +182,6 @@ def _like(x: Touch, a: Touch) -> bool:
 
 
 def _persists_tie(flow: Flow, statement: Statement) -> bool:
-    write = next((flow.touches.write(s) for s in flow.touches.program.statements.values() if same_work(s, statement)), None)
-    if write is None or _injective(write):
-        return False
-    return not _same_time(flow, write, flow.same_place(write, write)).is_empty()
+    mine = [s for s in flow.touches.program.statements.values() if same_work(s, statement)]
+    writes = [w for w in map(flow.touches.write, mine) if w is not None and not _injective(w)]
+    return any(not _same_time(flow, w, flow.same_place(w, w)).is_empty() for w in writes)

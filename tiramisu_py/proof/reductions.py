@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import islpy as isl
@@ -21,7 +22,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Role
-from tiramisu_py.proof.findings import Finding, Spot, words
+from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.repairs import order_repair
 from tiramisu_py.proof.values import first_spot, one, reads_alike
 
@@ -55,7 +56,7 @@ def _chains(flow: Flow, name: str, c: Computation) -> Iterator[Finding]:
     for buffer, chains in _by_buffer(flow, name).items():
         for bad, what in _miscounted(flow, chains, c):
             violation = _counted_wrong(flow, chains, c, bad, what)
-            yield Finding(violation, lambda other, b=buffer: _still_miscounted(other, name, c, b))  # type: ignore[misc]
+            yield Finding(violation, partial(_still_miscounted, name=name, c=c, buffer=buffer))
             break
 
 
@@ -84,13 +85,12 @@ def _keys(write: Touch, point: isl.MultiAff) -> isl.Map:
 
 def _miscounted(flow: Flow, chains: Chains, c: Computation) -> Iterator[tuple[isl.Set, str]]:
     """The keys of what is done twice, left out, or done without need, each with its words."""
-    for keys, what in ((chains.starts, "is started twice"), (chains.updates, "gets a term twice")):
-        yield from ((bad, what) for bad in _repeated([m for _, m in keys]) if not bad.is_empty())
     needed = _needed(flow, chains, c)
     added = _union([m.range() for _, m in chains.updates], needed)
-    for bad, what in ((needed.subtract(added), "lacks a term"), (added.subtract(needed), "gets a term without a start")):
-        if not bad.is_empty():
-            yield bad, what
+    counts = [(bad, "is started twice") for bad in _repeated([m for _, m in chains.starts])]
+    counts += [(bad, "gets a term twice") for bad in _repeated([m for _, m in chains.updates])]
+    counts += [(needed.subtract(added), "lacks a term"), (added.subtract(needed), "gets a term without a start")]
+    yield from ((bad, what) for bad, what in counts if not bad.is_empty())
 
 
 def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
@@ -146,7 +146,7 @@ def _unstarted(flow: Flow, name: str) -> Iterator[Finding]:
             continue
         bad = flow.unserved(accumulator)
         if not bad.is_empty():
-            yield Finding(_not_started(flow, accumulator, bad), lambda other: _still_unstarted(other, name))
+            yield Finding(_not_started(flow, accumulator, bad), partial(_still_unstarted, name=name))
 
 
 def _still_unstarted(flow: Flow, name: str) -> bool:
@@ -162,10 +162,11 @@ def _not_started(flow: Flow, accumulator: Touch, bad: isl.Set) -> Violation:
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
     started = any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot))))
     if started:
-        message = f"another value is stored to {words(spot.element)} while {words(spot.named)} is summed up there, {witness}"
+        message = f"another value is stored to {words(spot.element)} while {words(spot.named)} is made there, {witness}"
         return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
     message = f"{term} is added to {words(spot.named)} before that is started, {witness}"
-    starts = [w for w in flow.touches.writers(accumulator.storage.buffer) if w.role is Role.INIT and w.source == spot.named[0]]
+    writers = flow.touches.writers(accumulator.storage.buffer)
+    starts = [w for w in writers if w.role is Role.INIT and w.source == accumulator.source]
     return Violation("reduction", message, witness, repair=order_repair(flow, accumulator, starts))
 
 
@@ -177,7 +178,7 @@ def _early_readers(flow: Flow, name: str) -> Iterator[Finding]:
             late = late_updates(flow, read)
             if late is not None:
                 violation = _incomplete(flow, read, *late)
-                yield Finding(violation, lambda other, read=read: _still_early(other, read))  # type: ignore[misc]
+                yield Finding(violation, partial(_still_early, read=read))
 
 
 def _still_early(flow: Flow, read: Touch) -> bool:

@@ -29,11 +29,11 @@ def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
             return f"{handle(reader)}.after({handle(writer)}, tm.root)"
         found = minimal_shift(flow, read, write)
         if found is None:
-            return f"let {handle(reader)} share fewer loops with {handle(writer)}: {handle(reader)}.after({handle(writer)}, tm.root)"
+            return f"let {handle(reader)} share fewer loops with {handle(writer)}"
         depth, distance = found
         steps[depth] = max(steps.get(depth, 0), distance)
-    moves = [f"{handle(reader)}.shift({program.loops[reader.loops[depth]].name}, {by})" for depth, by in steps.items() if by]
-    return " and ".join(moves)
+    names = program.loop_names(reader)
+    return " and ".join(f"{handle(reader)}.shift({names[depth]}, {by})" for depth, by in steps.items() if by)
 
 
 def minimal_shift(flow: Flow, read: Touch, write: Touch) -> tuple[int, int] | None:

@@ -48,7 +48,7 @@ def _functions(computation: Computation) -> Iterator[str]:
     for expression in (computation.expr, *computation.guards):
         for node in walk(expression):
             if isinstance(node, Call) and node.extern is not None:
-                yield f"the C function {node.function} depends on its arguments alone, and returns what its Python form does"
+                yield f"the C function {node.function} is pure, and returns what its Python form does"
     if computation.op is not None and not any(computation.op is known for known in _KNOWN):
         yield f"the operator {computation.op.name} is associative and commutative"
 
@@ -57,17 +57,15 @@ def proven(program: Program) -> tuple[str, ...]:
     """What a check without violations has shown, in words."""
     facts = ["every read is inside its array, and every recurrence ends", "every read sees the value it names"]
     if program.algorithm.outputs:
-        facts.append(f"the caller finds every value of {', '.join(program.algorithm.outputs)}, and its other arrays unchanged")
+        outputs = ", ".join(program.algorithm.outputs)
+        facts.append(f"the caller finds every value of {outputs}, and its other arrays unchanged")
     reductions = [name for name, c in program.algorithm.computations.items() if c.is_reduction]
     if reductions:
         facts.append(f"every term is in {', '.join(reductions)} once, and only complete results are read")
-    loops = list(dict.fromkeys(loop.name for loop in program.loops.values() if loop.is_concurrent and _used(program, loop.id)))
+    loops = [loop for loop in program.loops.values() if loop.is_concurrent and program.with_this_loop(loop.id)]
     if loops:
-        facts.append(f"no two iterations of the concurrent loops {', '.join(loops)} conflict")
+        names = ", ".join(dict.fromkeys(loop.name for loop in loops))
+        facts.append(f"no two iterations of the concurrent loops {names} conflict")
     return tuple(facts)
-
-
-def _used(program: Program, loop: int) -> bool:
-    return bool(program.with_this_loop(loop))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import islpy as isl
 
@@ -22,7 +23,7 @@ def findings(flow: Flow) -> Iterator[Finding]:
         for read in flow.touches.readers(buffer):
             bad = flow.unserved(read)
             if not bad.is_empty():
-                yield Finding(explained(flow, read, bad), lambda other, read=read: _persists(other, read))  # type: ignore[misc]
+                yield Finding(explained(flow, read, bad), partial(_persists, read=read))
 
 
 def _persists(flow: Flow, read: Touch) -> bool:
@@ -45,10 +46,11 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     only = replace(read, domain=one(read, spot))
     program = flow.touches.program
     reader, value, element = spot.computed(program), spot.named, spot.element
-    asks = f"the caller finds {words(value)}" if read.actor.statement is None else f"{words(reader)} reads {words(value)}"
+    who = "the caller finds" if read.actor.statement is None else f"{words(reader)} reads"
+    asks = f"{who} {words(value)}"
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
-    here = [w for w in writers if not flow.one_chain(only, w).is_empty()]
+    here = [w for w in writers if w.buffer is only.buffer and not flow.one_chain(only, w).is_empty()]
     if any(w.role is not Role.UPDATE and _precedes(flow, w, only) for w in here):
         return _overwritten(flow, only, spot, where)
     if here:
@@ -74,7 +76,7 @@ def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
     witness = Witness(spot.params, other, reader, spot.element)
     by = f"{words(other)} has been" if other else "another value has been"
     if only.actor.statement is None and only.source in flow.touches.program.algorithm.inputs:
-        message = f"{words(spot.element)} of the caller's array {only.source} is overwritten: {by} written there, {witness}"
+        message = f"the caller's array {only.source} is changed: {by} written to {words(spot.element)}, {witness}"
         advice = f"{only.source} is not an output: keep {other[0] if other else 'the value'} in a buffer of its own"
         return Violation("overwritten", message, witness, repair=advice)
     message = f"{where}, where {by} written in the meantime, {witness}"
@@ -98,7 +100,7 @@ def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None
         write = candidate.write
         writes = sets.fixed(candidate.pairs.range(), params)
         if write.actor.statement is None:
-            when, at = (-1,), smallest.first(writes)
+            when, at = smallest.BEFORE_ALL, smallest.first(writes)
         else:
             clock = flow.touches.program.times[write.actor.name]
             when, at = smallest.latest(writes, clock, params)

@@ -122,7 +122,7 @@ def store_in(
     if into is None:
         image = _image(program, source, index)
         fresh = replace(own, extents=extents_of(image, program.context), scope=())
-        return program.with_buffer(fresh).with_storage(replace(storage, index=index))
+        return program.with_buffer(fresh).with_storage(replace(storage, index=index, chosen=True))
     buffer = _target(program, source, into)
     if len(buffer.extents) != sets.out_size(index):
         raise CommandError(
@@ -131,7 +131,9 @@ def store_in(
     scope_rank = len(buffer.scope)
     if scope_rank:
         raise CommandError(f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call")
-    program = program.with_buffer(buffer).with_storage(replace(storage, buffer=buffer.name, index=index))
+    program = program.with_buffer(buffer).with_storage(
+        replace(storage, buffer=buffer.name, index=index, chosen=True)
+    )
     return _unused_dropped(program, own)
 
 
@@ -199,4 +201,4 @@ def store_at(program: Program, source: str, scope: tuple[LoopId, ...]) -> Progra
         raise CommandError(f"{source} is in the caller's array {buffer.name}: it exists once a call")
     if len(list(program.storages_in(buffer.name))) > 1:
         raise CommandError(f"buffer {buffer.name} is shared by several computations: store_at needs one of its own")
-    return scoped(program, storage, scope, source)
+    return scoped(program, replace(storage, chosen=True), scope, source)

@@ -39,18 +39,9 @@ def compute_at(
             program = program.with_(orders=(*program.orders, order))
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
-    if buffer.argument or _explicit(program, source):
+    if buffer.argument or storage.chosen:
         return program
     return scoped(program, storage, scope, source)
-
-
-def _explicit(program: Program, source: str) -> bool:
-    """Whether the user has chosen where a computation is kept (its buffer, or a layout, or a scope)."""
-    storage = program.storages[source]
-    buffer = program.buffers[storage.buffer]
-    rank = len(program.algorithm.computations[source].iterators)
-    plain = sets.identity(sets.sized_frame(program.algorithm.param_space, None, rank))
-    return storage.buffer != source or bool(buffer.scope) or not storage.index.plain_is_equal(plain)
 
 
 def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[LoopId, ...]:

@@ -1,0 +1,81 @@
+"""What a generated function checks before it does anything: sizes, pointers, overlap."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import cgen
+
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+
+Lines = list[cgen.Generable]
+
+
+class Checks:
+    """The body of a function's check, which returns 0 or what the function then returns."""
+
+    def __init__(self, function: LoopFunction, name: str, scope: Scope) -> None:
+        self.function = function
+        self.name = name
+        self.scope = scope
+        self.scalars = Scalars(scope)
+        self.arrays = [a for a in function.arguments if isinstance(a, ArrayArgument)]
+
+    def lines(self) -> Lines:
+        """The checks, in the order in which they may rely on each other."""
+        sizes = [line for param in self.function.params for line in self._param(param)]
+        return [
+            cgen.Statement(f"{self.name}_error[0] = 0"),
+            *sizes,
+            *self._preconditions(),
+            *[line for array in self.arrays for line in self._array(array)],
+            *[self._overlap(a, b) for a, b in combinations(self.arrays, 2) if a.is_output or b.is_output],
+            cgen.Statement("return 0"),
+        ]
+
+    def _param(self, param: str) -> Lines:
+        c = self.scope.names[param]
+        shown = f'{_words(param)} is %" PRId64 "'
+        return [
+            self._fail(f"{c} < 0", "TM_PRECONDITION", f"{shown}, but must be at least 0", c),
+            self._fail(f"{c} > TM_LARGEST", "TM_SIZE", f"{shown}, which is too large", c),
+        ]
+
+    def _fail(self, condition: str, code: str, words: str, *values: str) -> cgen.Generable:
+        arguments = "".join(f", {value}" for value in values)
+        return cgen.If(
+            cgen.Line(condition), cgen.Statement(f'return {self.name}_fail({code}, "{self.name}: {words}"{arguments})')
+        )
+
+    def _preconditions(self) -> Lines:
+        shown = ", ".join(f'{_words(param)} = %" PRId64 "' for param in self.function.params)
+        values = [self.scope.names[param] for param in self.function.params]
+        where = f" ({shown})" if shown else ""
+        return [
+            self._fail(f"!({self.scalars.text(condition)})", "TM_PRECONDITION", f"needs {_words(words)}{where}", *values)
+            for condition, words in self.function.preconditions
+        ]
+
+    def _array(self, array: ArrayArgument) -> Lines:
+        c, kind = self.scope.names[array.name], array.dtype.c_name
+        sizes = ", ".join(self.scalars.text(extent) for extent in array.extents)
+        size = f"TM_BYTES({kind}, {sizes})" if sizes else f"sizeof({kind})"
+        name = _words(array.name)
+        return [
+            cgen.Statement(f"const int64_t {c}_bytes = {size}"),
+            self._fail(f"{c}_bytes < 0", "TM_SIZE", f"{name} has more bytes than can be addressed"),
+            self._fail(f"{c} == NULL && {c}_bytes > 0", "TM_NULL", f"{name} is NULL, but has elements"),
+        ]
+
+    def _overlap(self, a: ArrayArgument, b: ArrayArgument) -> cgen.Generable:
+        written, other = (a, b) if a.is_output else (b, a)
+        x, y = self.scope.names[written.name], self.scope.names[other.name]
+        words = f"{_words(written.name)}, which is written, overlaps {_words(other.name)}"
+        return self._fail(f"tm_overlap({x}, {x}_bytes, {y}, {y}_bytes)", "TM_OVERLAP", words)
+
+
+def _words(text: str) -> str:
+    """Text inside a format string in C."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

@@ -1,0 +1,177 @@
+"""From the loop IR to a C source, its header and the runtime that they need."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.backends.c.checks import Checks
+from tiramisu_py.backends.c.layout import text
+from tiramisu_py.backends.c.names import c_names, is_reserved
+from tiramisu_py.backends.c.scope import of_function
+from tiramisu_py.backends.c.statements import Statements
+from tiramisu_py.backends.c.vectors import VectorTypes
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.lower.transform import names
+
+Lines = list[cgen.Generable]
+RUNTIME = "tm_runtime.h"
+
+
+def emit(function: LoopFunction) -> dict[str, str]:
+    """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``.
+
+    Loops must no longer be tagged Vector or Unroll (see `lower.passes.optimise`). Raises `UnsupportedError` for a name
+    that C does not allow, or a node that the emitter does not know.
+    """
+    name = function.name
+    if is_reserved(name) or not name.isidentifier() or not name.isascii():
+        raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
+    runtime = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME).read_text(encoding="utf-8")
+    source = Source(function)
+    return {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime}
+
+
+class Source:
+    """The source and the header of one function."""
+
+    def __init__(self, function: LoopFunction) -> None:
+        self.function = function
+        self.name = function.name
+        arguments = [argument.name for argument in function.arguments]
+        inside = sorted(names(function.body) - {*function.params, *arguments})
+        self.names = c_names([*function.params, *arguments, *inside], self.name)
+        self.types = VectorTypes()
+
+    # -- the header
+
+    def header(self) -> str:
+        """The declarations that a caller includes."""
+        guard = f"{self.name.upper()}_H"
+        lines: Lines = [cgen.Line(f"#ifndef {guard}"), cgen.Line(f"#define {guard}"), cgen.Line()]
+        lines += [cgen.Include("stdbool.h"), cgen.Include("stdint.h"), cgen.Line()]
+        lines += self._half_types()
+        lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line('extern "C" {'), cgen.Line("#endif"), cgen.Line()]
+        lines += [cgen.LineComment(line) for line in self._documentation()]
+        lines += [cgen.Statement(f"int {self.name}({self._parameters(restrict=False)})"), cgen.Line()]
+        lines += [cgen.LineComment("What the last call in this thread that did not return 0 found wrong.")]
+        lines += [cgen.Statement(f"const char *{self.name}_last_error(void)"), cgen.Line()]
+        lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line("}"), cgen.Line("#endif"), cgen.Line("#endif")]
+        return text(cgen.Module(lines))
+
+    def _half_types(self) -> Lines:
+        if not any(argument.dtype.is_float and argument.dtype.bits == 16 for argument in self.function.arguments):
+            return []
+        return [
+            cgen.Line("#ifndef TM_FLOAT16_TYPES"),
+            cgen.Line("#define TM_FLOAT16_TYPES"),
+            cgen.Statement("typedef uint16_t tm_float16"),
+            cgen.Statement("typedef uint16_t tm_bfloat16"),
+            cgen.Line("#endif"),
+            cgen.Line(),
+        ]
+
+    def _documentation(self) -> list[str]:
+        given = [" ".join(line.split()) for line in self.function.documentation]
+        result = "Returns 0, or not: 1 a size or condition, 2 too large, 3 a null pointer, 4 overlap, 5 no memory."
+        return [*given, result]
+
+    def _parameters(self, restrict: bool) -> str:
+        declared = [f"int64_t {self.names[param]}" for param in self.function.params]
+        declared += [self._argument(argument, restrict) for argument in self.function.arguments]
+        return ", ".join(declared) or "void"
+
+    def _argument(self, argument: ArrayArgument | ScalarArgument, restrict: bool) -> str:
+        name, kind = self.names[argument.name], argument.dtype.c_name
+        if isinstance(argument, ScalarArgument):
+            return f"{kind} {name}"
+        const = "" if argument.is_output else "const "
+        return f"{const}{kind} *{'restrict ' if restrict else ''}{name}"
+
+    # -- the source
+
+    def source(self) -> str:
+        """The definitions."""
+        main = self._main()  # first: it says which vector types there are
+        lines: Lines = [cgen.LineComment(line) for line in self._documentation()[:-1]]
+        lines += [cgen.Include(f"{self.name}.h", system=False), cgen.Include(RUNTIME, system=False), cgen.Line()]
+        for extern in self.function.externs:
+            lines += _extern(extern)
+        types = self.types.declarations()
+        lines += [cgen.Line(declaration) for declaration in types] + ([cgen.Line()] if types else [])
+        lines += [*self._errors(), cgen.Line(), *self._check(), cgen.Line(), *main]
+        return text(cgen.Module(lines))
+
+    def _errors(self) -> Lines:
+        """The thread's last error, and what sets it."""
+        fail = [
+            cgen.Statement("va_list values"),
+            cgen.Statement("va_start(values, format)"),
+            cgen.Statement(f"vsnprintf({self.name}_error, sizeof {self.name}_error, format, values)"),
+            cgen.Statement("va_end(values)"),
+            cgen.Statement("return code"),
+        ]
+        last = cgen.Block([cgen.Statement(f"return {self.name}_error")])
+        return [
+            cgen.Statement(f"static _Thread_local char {self.name}_error[256]"),
+            cgen.Line(),
+            _Function(f"const char *{self.name}_last_error(void)", last),
+            cgen.Line(),
+            cgen.Line("__attribute__((format(printf, 2, 3), cold))"),
+            _Function(f"static int {self.name}_fail(int code, const char *format, ...)", cgen.Block(fail)),
+        ]
+
+    def _check(self) -> Lines:
+        checks = Checks(self.function, self.name, of_function(self.function, self.names))
+        arrays = self._declared_for_check()
+        return [_Function(f"static int {self.name}_check({arrays})", cgen.Block(checks.lines()))]
+
+    def _declared_for_check(self) -> str:
+        declared = [f"int64_t {self.names[param]}" for param in self.function.params]
+        arrays = [a for a in self.function.arguments if isinstance(a, ArrayArgument)]
+        return ", ".join([*declared, *(f"const void *{self.names[a.name]}" for a in arrays)]) or "void"
+
+    def _main(self) -> Lines:
+        function = self.function
+        scope = of_function(function, self.names)
+        arrays = [a.name for a in function.arguments if isinstance(a, ArrayArgument)]
+        given = ", ".join(self.names[name] for name in [*function.params, *arrays])
+        statements = Statements(self.name, self.types)
+        used = names(function.body)
+        unused = [self.names[a.name] for a in function.arguments if a.name not in used and a.name not in arrays]
+        body: Lines = [cgen.Statement(f"const int wrong = {self.name}_check({given})")]
+        body += [cgen.If(cgen.Line("wrong"), cgen.Statement("return wrong"))]
+        body += [cgen.Statement(f"(void){name}") for name in unused]
+        body += [*statements.emit(function.body, scope), cgen.Statement("return 0")]
+        return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
+
+
+class _Function(cgen.FunctionBody):
+    """A function from the text of its declaration."""
+
+    def __init__(self, declaration: str, body: cgen.Block) -> None:
+        super().__init__(cgen.Value("", ""), body)
+        self.declaration = declaration
+
+    def generate(self, with_semicolon: bool = False):  # type: ignore[no-untyped-def]
+        yield self.declaration
+        yield from self.body.generate()
+
+
+def _extern(extern: ExternFunction) -> Lines:
+    """What a function of the user needs: its header, its source, or else its declaration."""
+    lines: Lines = []
+    if extern.header:
+        system = extern.header.startswith("<")
+        lines.append(cgen.Include(extern.header.strip('<>"'), system=system))
+    if extern.source:
+        lines += [cgen.Line(line) for line in extern.source.strip("\n").split("\n")]
+    if not lines:
+        arguments = ", ".join(dtype.c_name for dtype in extern.arguments) or "void"
+        lines.append(cgen.Statement(f"{extern.result.c_name} {extern.name}({arguments})"))
+    return [*lines, cgen.Line()]
+
+

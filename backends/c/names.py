@@ -1,0 +1,40 @@
+"""Names in C: the user's, unless C, its library or the runtime has the same one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+_KEYWORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
+bool true false NULL main errno stdin stdout stderr NAN INFINITY linux unix i386 I"""
+_LIBRARY = """abs acos acosf acosh acoshf aligned_alloc asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf cbrt
+cbrtf ceil ceilf copysign copysignf cos cosf cosh coshf erf erff exp exp2 exp2f expf expm1 expm1f fabs fabsf floor floorf
+fmod fmodf free gamma hypot hypotf isfinite isinf isnan j0 j1 jn lane log log10 log10f log1p log1pf log2 log2f logf memcpy
+pow powf rint rintf signgam sin sinf sinh sinhf snprintf sqrt sqrtf tan tanf tanh tanhf trunc truncf vsnprintf y0 y1 yn"""
+RESERVED = frozenset(_KEYWORDS.split()) | (frozenset(_LIBRARY.split()) - {"lane"})
+_TYPE = re.compile(r"(u?int|b?float)\d+(_t|x\d+.*)$")
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a generated function cannot use a name for something of its own."""
+    return name in RESERVED or name.startswith(("tm_", "TM_", "_", "load_", "omp_")) or _TYPE.match(name) is not None
+
+
+def c_names(names: Iterable[str], function: str) -> Mapping[str, str]:
+    """A C identifier for each name, the name itself where that can be."""
+    used: set[str] = {function, f"{function}_last_error", f"{function}_error", f"{function}_fail", f"{function}_check"}
+    found: dict[str, str] = {}
+    ordered = list(dict.fromkeys(names))
+    for name in sorted(ordered, key=lambda n: (_identifier(n) != n or is_reserved(n), ordered.index(n))):
+        candidate = _identifier(name)
+        while is_reserved(candidate) or candidate in used:
+            candidate += "_"
+        used.add(candidate)
+        found[name] = candidate
+    return found
+
+
+def _identifier(name: str) -> str:
+    text = re.sub(r"[^0-9A-Za-z_]", lambda match: f"u{ord(match.group()):x}", name)
+    return f"n{text}" if not text or text[0].isdigit() or text[0] == "_" else text

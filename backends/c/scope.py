@@ -1,0 +1,96 @@
+"""What is in sight at a place of the generated source: variables, buffers and their names in C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.lower.lanes import Lanes
+from tiramisu_py.lower.linear import number
+from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.lower.transform import constant
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order."""
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    lanes: int = 1
+
+    def flat(self, indices: tuple[Expr, ...]) -> Expr:
+        """The position of an element."""
+        position: Expr = number(0)
+        for index, extent in zip(indices, self.extents, strict=True):
+            position = _sum(_product(position, extent), index)
+        folded = all(constant(extent) is not None for extent in self.extents[1:])
+        return simplified(position) if folded else position
+
+    def distance(self, steps: tuple[int, ...]) -> Expr:
+        """How far apart in memory elements are that are `steps` apart in each dimension."""
+        return self.flat(tuple(map(number, steps)))
+
+
+def _product(a: Expr, b: Expr) -> Expr:
+    if constant(a) == 0 or constant(b) == 1:
+        return a
+    return b if constant(a) == 1 else Binary("*", a, b, int64)
+
+
+def _sum(a: Expr, b: Expr) -> Expr:
+    if constant(a) == 0:
+        return b
+    return a if constant(b) == 0 else simplified_sum(a, b)
+
+
+def simplified_sum(a: Expr, b: Expr) -> Expr:
+    """``a + b``, a constant last."""
+    value = constant(b)
+    if value is not None and value < 0:
+        return Binary("-", a, number(-value), int64)
+    return Binary("+", a, b, int64)
+
+
+@dataclass
+class Scope:
+    """Names in sight. Statements of one C block share a scope, to which declarations add; an inner block has its own."""
+
+    names: Mapping[str, str]
+    arrays: dict[str, Array] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
+    nonnegative: frozenset[str] = frozenset()
+    stack: int = 0
+    threaded: bool = False
+    atomic: frozenset[str] = frozenset()
+    declared: set[str] = field(default_factory=set)
+
+    def inner(self) -> Scope:
+        """The scope of a block inside."""
+        return replace(self, arrays=dict(self.arrays), declared=set())
+
+    def declare(self, name: str, lanes: int = 1, nonnegative: bool = False) -> None:
+        """Add a variable."""
+        self.declared.add(name)
+        self.lanes = self.lanes.with_variable(name, lanes)
+        self.nonnegative = self.nonnegative | {name} if nonnegative else self.nonnegative - {name}
+
+    def declare_array(self, name: str, array: Array) -> None:
+        """Add a buffer."""
+        self.declared.add(name)
+        self.arrays[name] = array
+        self.lanes = self.lanes.with_buffer(name, len(array.extents), array.lanes)
+
+
+def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
+    """What is in sight where a function's body begins."""
+    scope = Scope(names)
+    for argument in function.arguments:
+        if isinstance(argument, ArrayArgument):
+            scope.declare_array(argument.name, Array(names[argument.name], argument.dtype, argument.extents))
+    scope.declared = {*function.params, *(argument.name for argument in function.arguments)}
+    return scope

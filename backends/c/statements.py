@@ -1,0 +1,207 @@
+"""Statements in C: one method a node class of the loop IR, each a list of cgen's lines and blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c.precedence import call
+from tiramisu_py.backends.c.scalars import Scalars, operand
+from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.vectors import Vectors, VectorTypes
+from tiramisu_py.backends.openmp import atomics
+from tiramisu_py.backends.openmp.loops import ParallelLoops
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Store
+from tiramisu_py.lower.linear import nonnegative, number
+from tiramisu_py.lower.transform import constant
+from tiramisu_py.program.loops import Parallel
+
+#: Constant temporaries are on the stack while they need no more bytes than this together.
+MOST_STACK = 64 * 1024
+
+Lines = list[cgen.Generable]
+
+
+class Statements:
+    """Emits the statements of one function, called `function` in C."""
+
+    def __init__(self, function: str, types: VectorTypes) -> None:
+        self.function = function
+        self.types = types
+        self.parallel = ParallelLoops(self)
+
+    def emit(self, node: Node, scope: Scope) -> Lines:
+        """The C statements of a node, for a C block whose names are in `scope`."""
+        match node:
+            case Block():
+                return [line for child in node.body for line in self.emit(child, scope)]
+            case Comment():
+                return [cgen.LineComment(_one_line(node.text))]
+            case For():
+                return self._loop(node, scope)
+            case If():
+                return self._guard(node, scope)
+            case Let():
+                return self._named(node.variable, node, scope, self._let)
+            case Declare():
+                return self._declare(node, scope)
+            case Assign():
+                return self._assign(node, scope)
+            case Store():
+                return self._store(node, scope)
+            case Allocate():
+                return self._named(node.buffer, node, scope, self._allocate)
+        raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
+
+    def block(self, node: Node, scope: Scope) -> cgen.Block:
+        """A C block of its own; `scope` becomes its scope."""
+        return cgen.Block(self.emit(node, scope))
+
+    def _named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
+        """A definition, in a C block of its own where its name is taken in this one."""
+        return [cgen.Block(emit(node, scope.inner()))] if name in scope.declared else emit(node, scope)
+
+    # -- control
+
+    def _loop(self, node: For, scope: Scope) -> Lines:
+        if isinstance(node.tag, Parallel) and node.tag.collapse > 0 and not scope.threaded:
+            return self.parallel.emit(node, scope)
+        if node.tag is not None and not isinstance(node.tag, Parallel):
+            raise UnsupportedError(f"loop {node.variable} is still tagged {node.tag.name}: run the passes first")
+        return [self.serial(node, scope)]
+
+    def serial(self, node: For, scope: Scope) -> cgen.For:
+        """A plain loop."""
+        inner = scope.inner()
+        inner.declare(node.variable, nonnegative=nonnegative(node.lower, scope.nonnegative))
+        return self.header(node, scope, self.block(node.body, inner))
+
+    def header(self, node: For, scope: Scope, body: cgen.Generable) -> cgen.For:
+        """The loop's header over a body."""
+        text, name = Scalars(scope).text, scope.names[node.variable]
+        update = f"{name}++" if node.step == 1 else f"{name} += {node.step}"
+        condition = Scalars(scope)(Binary("<", Iter(node.variable, int64), node.upper, int64)).text
+        return cgen.For(_Text(f"int64_t {name} = {text(node.lower)}"), _Text(condition), _Text(update), body)
+
+    def _guard(self, node: If, scope: Scope) -> Lines:
+        then = self.block(node.then, scope.inner())
+        otherwise = None if node.otherwise is None else self.block(node.otherwise, scope.inner())
+        return [cgen.If(_Text(Scalars(scope).text(node.condition)), then, otherwise)]
+
+    # -- variables
+
+    def _value(self, e: Expr, scope: Scope, lanes: int) -> str:
+        return Scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes)(e).text
+
+    def _type(self, dtype: DType, lanes: int) -> str:
+        return strong(dtype).c_name if lanes == 1 else self.types.name(dtype, lanes)
+
+    def _let(self, node: Node, scope: Scope) -> Lines:
+        assert isinstance(node, Let)
+        lanes = scope.lanes.of(node.value)
+        known = node.value.dtype.is_integer and lanes == 1 and nonnegative(node.value, scope.nonnegative)
+        value = self._value(node.value, scope, lanes)
+        scope.declare(node.variable, lanes, known)
+        line = f"const {self._type(node.value.dtype, lanes)} {scope.names[node.variable]} = {value}"
+        return [cgen.Statement(line), *self.emit(node.body, scope)]
+
+    def _declare(self, node: Declare, scope: Scope) -> Lines:
+        value = self._value(node.value, scope, node.lanes)
+        scope.declare(node.variable, node.lanes)
+        kind = "const " if node.constant else ""
+        return [cgen.Statement(f"{kind}{self._type(node.value.dtype, node.lanes)} {scope.names[node.variable]} = {value}")]
+
+    def _assign(self, node: Assign, scope: Scope) -> Lines:
+        lanes = scope.lanes.variables.get(node.variable, 1)
+        target = Iter(node.variable, node.value.dtype)
+        return [self._updated(scope.names[node.variable], target, node.value, scope, lanes)]
+
+    def _updated(self, place: str, target: Expr, value: Expr, scope: Scope, lanes: int) -> cgen.Generable:
+        """``place = value``, or ``place += term`` where that says the same."""
+        if isinstance(value, Binary) and value.op in ("+", "-", "*", "/") and value.dtype.bits >= 32:
+            if value.left.key() == target.key() and value.right.dtype == value.dtype and value.dtype == target.dtype:
+                if value.op != "/" or value.dtype.is_float:
+                    return cgen.Statement(f"{place} {value.op}= {self._term(value.right, scope, lanes)}")
+        return cgen.Assign(place, self._value(operand(value, target.dtype), scope, lanes))
+
+    def _term(self, e: Expr, scope: Scope, lanes: int) -> str:
+        return Scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes).side(e).text
+
+    # -- memory
+
+    def _store(self, node: Store, scope: Scope) -> Lines:
+        array = scope.arrays[node.buffer]
+        rank = len(array.extents)
+        target = Load(node.buffer, node.indices, array.dtype)
+        place = Scalars(scope).element
+        spread = max(map(scope.lanes.of, node.indices), default=1)
+        if spread == 1:
+            lanes = array.lanes if len(node.indices) == rank else 1
+            if node.update is not None and node.buffer in scope.atomic:
+                return atomics.update(place(node.buffer, node.indices), target, node.value, scope)
+            return [self._updated(place(node.buffer, node.indices), target, node.value, scope, lanes)]
+        return [self._vector_store(node, array, Vectors(scope, self.types, spread))]
+
+    def _vector_store(self, node: Store, array: Array, vectors: Vectors) -> cgen.Generable:
+        kind, lanes = vectors.type(array.dtype), str(vectors.lanes)
+        value = vectors(operand(node.value, array.dtype))
+        spaced = vectors.spaced(node.buffer, node.indices)
+        if spaced is None:
+            index = vectors(array.flat(node.indices))
+            return cgen.Statement(call("TM_SCATTER", kind, lanes, array.name, index, value).text)
+        place, step = spaced
+        if constant(step) == 1:
+            return cgen.Statement(call("TM_STORE", kind, f"&{place}", value).text)
+        distance = vectors.scalars(step)
+        return cgen.Statement(call("TM_STORE_STRIDED", kind, lanes, f"&{place}", distance, value).text)
+
+    def _allocate(self, node: Node, scope: Scope) -> Lines:
+        assert isinstance(node, Allocate)
+        extents = [constant(extent) for extent in node.extents]
+        sizes = [extent for extent in extents if extent is not None]
+        elements = max(math.prod(sizes), 1)
+        size = elements * node.lanes * node.dtype.bytes
+        name, kind = scope.names[node.buffer], self._type(node.dtype, node.lanes)
+        if len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
+            scope.stack += size
+            lines: Lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL")]
+        else:
+            lines = self.temporary(name, kind, node.extents, node.buffer, scope)
+        scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
+        return [*lines, *self.emit(node.body, scope)]
+
+    def temporary(self, name: str, kind: str, extents: Sequence[Expr], words: str, scope: Scope) -> Lines:
+        """Memory for an array that is freed at the end of the C block; without it, the function gives up."""
+        sizes = [Scalars(scope).text(extent) for extent in extents] or [Scalars(scope).text(number(1))]
+        memory = call("tm_allocate", call("TM_BYTES", kind, *sizes))
+        if scope.threaded:
+            give_up = cgen.Block([cgen.Pragma("omp atomic write"), cgen.Statement("tm_failed = 1"), cgen.Statement("continue")])
+        else:
+            give_up = cgen.Block([cgen.Statement(f"return {self.out_of_memory(words)}")])
+        return [
+            cgen.Statement(f"TM_TEMPORARY {kind} *restrict const {name} = {memory.text}"),
+            cgen.If(_Text(f"{name} == NULL"), give_up),
+        ]
+
+    def out_of_memory(self, words: str) -> str:
+        """The call that reports that memory for a temporary is missing."""
+        return f'{self.function}_fail(TM_MEMORY, "{self.function}: there is no memory for the temporary array {words}")'
+
+
+class _Text(cgen.Generable):
+    """A fragment of C inside another construct."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def generate(self, with_semicolon: bool = False) -> Sequence[str]:  # type: ignore[override]
+        return iter([self.text])  # type: ignore[return-value]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "/")

@@ -1,0 +1,58 @@
+"""Atomic updates: OpenMP's where it has the operator, else a loop that compares and exchanges."""
+
+from __future__ import annotations
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.backends.c.scalars import Scalars, is_half, operand
+from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.lower.ir import Load
+
+_OPERATORS = ("+", "*", "&", "|", "^")
+
+
+def update(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Generable]:
+    """``target = value`` as one step that no other thread can come between; the value reads the target."""
+    term = _term(target, value)
+    if term is not None:
+        statement = cgen.Statement(f"{place} {term[0]}= {Scalars(scope).text(term[1])}")
+        return [cgen.Pragma("omp atomic"), statement]
+    return [cgen.Block(_exchange(place, target, value, scope))]
+
+
+def _term(target: Load, value: Expr) -> tuple[str, Expr] | None:
+    """The operator and the term of an update that OpenMP knows."""
+    simple = isinstance(value, Binary) and value.op in _OPERATORS and value.dtype == target.dtype
+    if not simple or target.dtype.is_bool or is_half(target.dtype):
+        return None
+    assert isinstance(value, Binary)
+    for side, other in ((value.left, value.right), (value.right, value.left)):
+        if side.key() == target.key() and not _reads(other, target):
+            return value.op, operand(other, target.dtype)
+    return None
+
+
+def _reads(e: Expr, target: Load) -> bool:
+    return e.key() == target.key() or any(_reads(child, target) for child in e.children())
+
+
+def _exchange(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Generable]:
+    key = target.key()
+
+    def read(e: Expr) -> Expr | None:
+        return Iter("tm_old", e.dtype) if isinstance(e, Load) and e.key() == key else None
+
+    kind = target.dtype.c_name
+    new = Scalars(scope).text(operand(rewrite(value, read), target.dtype))
+    return [
+        cgen.Statement(f"{kind} *const tm_place = &{place}"),
+        cgen.Statement(f"{kind} tm_old, tm_new"),
+        cgen.Statement("__atomic_load(tm_place, &tm_old, __ATOMIC_RELAXED)"),
+        cgen.Line("do {"),
+        cgen.Statement(f"  tm_new = {new}"),
+        cgen.Statement(
+            "} while (!__atomic_compare_exchange(tm_place, &tm_old, &tm_new, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))"
+        ),
+    ]

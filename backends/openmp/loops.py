@@ -1,0 +1,145 @@
+"""Parallel loops in OpenMP: the pragma, the nest that it deals out, and private copies of what is reduced.
+
+Private copies lie in one allocation, a slot for each thread, and are combined in the order of the threads: with a static
+schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one thread does
+everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.lower.accumulators import neutral
+from tiramisu_py.lower.ir import Block, Comment, For, Node, Private
+from tiramisu_py.lower.linear import nonnegative
+from tiramisu_py.lower.transform import variables
+from tiramisu_py.program.loops import Combine, Parallel
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.statements import Lines, Statements
+
+
+class ParallelLoops:
+    """Emits the parallel loops of one function; `statements` emits what is inside."""
+
+    def __init__(self, statements: Statements) -> None:
+        self.statements = statements
+
+    def emit(self, node: For, scope: Scope) -> Lines:
+        """A parallel loop with all that it needs around it."""
+        private = [p for p in node.reductions if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
+        inner = scope.inner()
+        inner.threaded = True
+        inner.atomic = scope.atomic | {p.buffer for p in node.reductions if p.combine is Combine.ATOMIC}
+        inner.declared.add("tm_failed")
+        copies = [Copies(p, scope) for p in private]
+        before = [line for own in copies for line in own.allocation(self.statements, scope)]
+        for own in copies:
+            inner.arrays[own.private.buffer] = own.array
+        nest, loops = self._nest(node, inner)
+        fails = "tm_failed" in str(cgen.Collection([nest]))
+        lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
+        pragma = _clauses(node.tag, loops)
+        if not copies:
+            lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
+        else:
+            region = [line for own in copies for line in own.start()]
+            lines += [cgen.Pragma("omp parallel"), cgen.Block([*region, cgen.Pragma(f"omp for{pragma}"), nest])]
+        if fails:
+            failure = f"return {self.statements.out_of_memory('of a thread')}"
+            lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([cgen.Statement(failure)])))
+        after = [line for own in copies for line in own.combination(scope)]
+        return [cgen.Block([*before, *lines, *after])] if before or fails else lines
+
+    def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, int]:
+        """The loops that are dealt out together, and their number."""
+        assert isinstance(node.tag, Parallel)
+        chain = _collapsed(node, node.tag.collapse)
+        scopes = [scope]
+        for loop in chain:
+            inside = scopes[-1].inner()
+            inside.declare(loop.variable, nonnegative=nonnegative(loop.lower, scopes[-1].nonnegative))
+            scopes.append(inside)
+        body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
+        for loop, outside in reversed(list(zip(chain, scopes, strict=False))):
+            body = self.statements.header(loop, outside, body)
+        return body, len(chain)
+
+
+def _collapsed(node: For, count: int) -> list[For]:
+    """The loops of a perfect nest that can be dealt out together: their bounds do not depend on each other."""
+    chain = [node]
+    while len(chain) < count:
+        inner = _only_loop(chain[-1].body)
+        bound = {loop.variable for loop in chain}
+        if inner is None or inner.reductions or (variables(inner.lower) | variables(inner.upper)) & bound:
+            break
+        chain.append(inner)
+    return chain
+
+
+def _only_loop(node: Node) -> For | None:
+    statements = [s for s in (node.body if isinstance(node, Block) else (node,)) if not isinstance(s, Comment)]
+    return statements[0] if len(statements) == 1 and isinstance(statements[0], For) else None
+
+
+def _clauses(tag: object, loops: int) -> str:
+    assert isinstance(tag, Parallel)
+    chunk = "" if tag.chunk is None else f", {tag.chunk}"
+    return f" schedule({tag.schedule}{chunk})" + (f" collapse({loops})" if loops > 1 else "")
+
+
+class Copies:
+    """The private copies of one buffer: a slot of whole cache lines for each thread."""
+
+    def __init__(self, private: Private, scope: Scope) -> None:
+        self.private = private
+        self.shared = scope.arrays[private.buffer]
+        name = self.shared.name
+        self.all, self.own, self.slot, self.elements = (f"{name}_{part}" for part in ("copies", "own", "slot", "elements"))
+        self.team = f"{name}_threads"
+        self.array = replace(self.shared, name=self.own)
+        self.kind = self.shared.dtype.c_name
+
+    def allocation(self, statements: Statements, scope: Scope) -> Lines:
+        """Memory for a copy a thread."""
+        sizes = ", ".join(Scalars(scope).text(extent) for extent in self.shared.extents) or "1"
+        line = 64 // self.shared.dtype.bytes
+        slots: tuple[Expr, ...] = (Iter("tm_threads()"), Iter(self.slot))
+        lines: Lines = [
+            cgen.LineComment(f"a private copy of {self.shared.name} for each thread"),
+            cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes}) / {self.shared.dtype.bytes}"),
+            cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1}) / {line} * {line}"),
+            cgen.Statement(f"int {self.team} = 1"),
+        ]
+        return lines + statements.temporary(self.all, self.kind, slots, f"of private copies of {self.shared.name}", scope)
+
+    def start(self) -> Lines:
+        """What each thread does first: its own copy, with nothing in it."""
+        nothing = neutral(self.private.operator, self.shared.dtype)
+        value = Scalars(Scope({})).text(nothing)
+        return [
+            cgen.Pragma("omp master"),
+            cgen.Statement(f"{self.team} = tm_team()"),
+            cgen.Statement(f"{self.kind} *restrict const {self.own} = &{self.all}[tm_thread()*{self.slot}]"),
+            self._each(cgen.Block([cgen.Assign(f"{self.own}[e]", value)])),
+        ]
+
+    def combination(self, scope: Scope) -> Lines:
+        """The copies combined into the buffer, in the order of the threads."""
+        dtype = self.shared.dtype
+        total, part = f"{self.shared.name}[e]", f"{self.all}[t*{self.slot} + e]"
+        value = as_typed(self.private.operator(Iter(total, dtype), Iter(part, dtype)), dtype)
+        body = self._each(cgen.Block([cgen.Assign(total, Scalars(Scope({})).text(value))]))
+        header = cgen.For(cgen.Line("int t = 0"), cgen.Line(f"t < {self.team}"), cgen.Line("t++"), cgen.Block([body]))
+        return [header]
+
+    def _each(self, body: cgen.Generable) -> cgen.For:
+        return cgen.For(cgen.Line("int64_t e = 0"), cgen.Line(f"e < {self.elements}"), cgen.Line("e++"), body)
+

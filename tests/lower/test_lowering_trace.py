@@ -1,0 +1,133 @@
+"""Condition 5: the loops execute the instances that were asked for, in order, whatever the schedule.
+
+No proof is asked here: an order may be wrong for the algorithm, and still has to be the one that was asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.lower.programs import Author, iters, sets
+from tests.lower.test_lowering_loops import blur, product
+from tests.lower.test_lowering_pieces import heat, padded, stencil
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.lower import nests
+from tiramisu_py.lower.lowering import lower
+from tiramisu_py.lower.trace import asked_for, executions
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule import loops, order, tags
+from tiramisu_py.schedule.recompute import compute_at
+
+
+def triangle() -> Program:
+    author = Author("triangle", "N M")
+    N, _ = author.params()
+    i, j = iters("i j")
+    x = author.input("x", ty.float32, [N])
+    low = author.computation("low", "i j", "0 <= j <= i < N", x[i] * x[j])
+    author.computation("odd", "i j", "0 <= i < N and 0 <= j < M and (exists e : i + j = 2 e + 1)", low[i, 0] + 1)
+    return author.program("low", "odd")
+
+
+BASES: list[Callable[[], Program]] = [blur, product, heat, padded, stencil, triangle]
+
+
+class Scheduler:
+    """Random commands; those that are refused change nothing."""
+
+    def __init__(self, seed: int, program: Program) -> None:
+        self.choice = random.Random(seed)
+        self.program = program
+        self.fresh = (f"n{k}" for k in itertools.count())
+
+    def run(self, count: int) -> Program:
+        for _ in range(count):
+            command = self.choice.choice(
+                [self.split, self.split, self.tile, self.interchange, self.skew, self.shift, self.reverse, self.fuse,
+                 self.fuse, self.compute_at, self.parallel, self.vector]
+            )  # fmt: skip
+            names = list(self.program.statements)
+            first, second = self.choice.choice(names), self.choice.choice(names)
+            try:
+                self.program = command(first, second)
+            except (CommandError, IndexError):
+                continue
+        return self.program
+
+    def loop(self, name: str) -> str:
+        return self.choice.choice(self.program.loop_names(self.program.statements[name]))
+
+    def split(self, name: str, _: str) -> Program:
+        by = self.choice.choice((2, 3, 4))
+        return loops.split(self.program, [name], self.loop(name), by, next(self.fresh), next(self.fresh))
+
+    def tile(self, name: str, _: str) -> Program:
+        names = self.program.loop_names(self.program.statements[name])
+        new = [next(self.fresh) for _ in range(4)]
+        return loops.tile(self.program, [name], names[:2], [2, 3], new)
+
+    def interchange(self, name: str, _: str) -> Program:
+        return loops.interchange(self.program, [name], self.loop(name), self.loop(name))
+
+    def skew(self, name: str, _: str) -> Program:
+        return loops.skew(self.program, [name], self.loop(name), self.loop(name), self.choice.choice((1, 2, -1)))
+
+    def shift(self, name: str, _: str) -> Program:
+        return loops.shift(self.program, [name], self.loop(name), self.choice.choice((-2, 1, 3)))
+
+    def reverse(self, name: str, _: str) -> Program:
+        return loops.reverse(self.program, [name], self.loop(name))
+
+    def fuse(self, name: str, other: str) -> Program:
+        return order.fuse(self.program, [name], [other], self.loop(name), "fuse")
+
+    def compute_at(self, name: str, other: str) -> Program:
+        source = self.program.statements[name].source
+        producers = [s.name for s in self.program.statements_of(source)]
+        return compute_at(self.program, source, producers, [other], self.loop(other), "compute_at")
+
+    def parallel(self, name: str, _: str) -> Program:
+        return tags.parallelize(self.program, [name], [self.loop(name)])
+
+    def vector(self, name: str, _: str) -> Program:
+        return tags.vectorize(self.program, [name], self.loop(name), 4)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("seed", range(8))
+def test_random_schedules_run_as_asked(base, seed):
+    program = Scheduler(seed, base()).run(2 + seed % 5)
+    for values in [(1, 1, 1), (2, 3, 1), (4, 1, 3), (5, 4, 2)]:
+        sizes = dict(zip(program.algorithm.params, values, strict=False))
+        assert executions(program, sizes) == asked_for(program, sizes)
+
+
+def test_a_strided_set_runs_as_asked():
+    program = triangle()
+    for size in (0, 1, 4, 7):
+        assert executions(program, {"N": size, "M": 3}) == asked_for(program, {"N": size, "M": 3})
+
+
+def test_the_trace_notices_a_wrong_order():
+    program, sizes = blur(), {"R": 2, "C": 2}
+    backwards = loops.reverse(program, ["by"], "r")
+    assert sorted(executions(program, sizes)) == sorted(executions(backwards, sizes))
+    assert executions(program, sizes) != asked_for(backwards, sizes)
+
+
+def test_the_instances_are_compared_at_every_lowering(monkeypatch):
+    def forgetful(*arguments):
+        schedule = arguments[1]
+        pieces = [schedule.get_map_list().get_at(k) for k in range(schedule.n_map())]
+        half = pieces[0].intersect_domain(sets.empty(pieces[0].get_space().domain()))
+        return generated(arguments[0], half.to_union_map(), *arguments[2:])
+
+    generated = nests.generated
+    monkeypatch.setattr(nests, "generated", forgetful)
+    with pytest.raises(UnsupportedError, match="would not execute"):
+        lower(blur())

@@ -1,0 +1,128 @@
+"""Whether the proof and the judge agree about a program, and whether its loops compute what the algorithm says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.oracle.events import Execution
+from tests.oracle.judge import judge, kinds, sizes
+from tests.oracle.plain import integers
+from tests.oracle.script import Script
+from tests.oracle.values import Values
+from tiramisu_py.errors import Violation
+from tiramisu_py.interpret import InterpretError, run
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of comparing: `kind` is one of
+
+    - ``accepted``, ``refused``: the two agree;
+    - ``unknown``: the proof gave up, whatever the judge finds;
+    - ``unsound``: accepted, and yet the judge finds a failure;
+    - ``strict``: refused, and the judge finds nothing at the counterexample;
+    - ``not smallest``: refused for a counterexample that is not the smallest.
+    """
+
+    kind: str
+    text: str = ""
+
+
+def compared(script: Script) -> Verdict:
+    """The proof's verdict beside the judge's, at all small sizes and at the proof's counterexamples."""
+    program = script.program
+    small = sizes(program, 5 if len(program.algorithm.params) == 1 else 3)
+    report = script.function.check()
+    if report.ok:
+        for params in small:
+            failures = judge(program, params, tries=1)
+            if failures:
+                return Verdict("unsound", f"accepted, but at {params}: {failures[0]}")
+        return Verdict("accepted")
+    known = [violation for violation in report.violations if violation.kind != "unknown"]
+    if not known:
+        return Verdict("unknown", str(report.violations[0]))
+    for violation in known:
+        params = {**small[0], **violation.witness.params}
+        if not judge(program, params):
+            return Verdict("strict", f"the judge finds nothing at {params}: {violation}")
+    least = min(known, key=lambda violation: sum(violation.witness.params.values()))
+    for params in small:
+        if sum(params.values()) < sum(least.witness.params.values()) and _wrong(script, params, least):
+            return Verdict("not smallest", f"already wrong at {params}, but {least}")
+    return Verdict("refused")
+
+
+def _wrong(script: Script, params: Mapping[str, int], violation: Violation) -> bool:
+    """Whether the program (or its algorithm, where that is at fault) is wrong at these parameters."""
+    if Values(script.program.algorithm, violation.witness.params).faults():
+        return bool(Values(script.program.algorithm, params).faults())
+    return bool(judge(script.program, params))
+
+
+def kind_agrees(script: Script) -> bool:
+    """Whether the judge finds a failure of the kind that the proof reports first, at its counterexample."""
+    first = script.function.check().violations[0]
+    params = {**sizes(script.program, 3)[0], **first.witness.params}
+    return first.kind in kinds(judge(script.program, params))
+
+
+# -- results
+
+
+def inputs(script: Script, params: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Small whole numbers for each input, so that sums are exact in every type and order."""
+    rng = np.random.default_rng(seed)
+    algorithm = script.program.algorithm
+    values = Values(algorithm, params)
+    return {
+        name: rng.integers(-3, 4, size=values.shape(source)).astype(source.dtype.numpy)
+        for name, source in algorithm.inputs.items()
+    }
+
+
+def wrong_results(script: Script, function: LoopFunction, params: Mapping[str, int], seed: int) -> str:
+    """What is wrong with the loops at one size, run by the adversarial machine; empty where nothing is."""
+    given = inputs(script, params, seed)
+    arrays: dict[str, Array] = {}
+    for declared in function.arguments:
+        assert isinstance(declared, ArrayArgument)
+        shape = tuple(max(0, n) for n in integers(declared.extents, params))
+        arrays[declared.name] = given[declared.name].copy() if declared.is_input else _garbage(shape, declared)
+    try:
+        run(function, arrays, params, seed)
+    except InterpretError as error:
+        return f"at {dict(params)}: {error}"
+    return compare(script, params, given, arrays)
+
+
+def _garbage(shape: tuple[int, ...], declared: ArrayArgument) -> Array:
+    return np.full(shape, 77, dtype=declared.dtype.numpy)
+
+
+def compare(script: Script, params: Mapping[str, int], given: Mapping[str, Array], arrays: Mapping[str, Array]) -> str:
+    """The first value of an output that is not what `evaluate()` says, bit for bit; `arrays` are by buffer."""
+    expected = script.function.evaluate(**given, **params)
+    outputs = script.program.algorithm.outputs
+    expected = dict(zip(outputs, expected if len(outputs) > 1 else (expected,), strict=True))
+    for name, index, element, buffer in _outputs(script, params):
+        got, wanted = arrays[buffer][element], expected[name][index]
+        if got.tobytes() != wanted.tobytes() and not (np.isnan(got) and np.isnan(wanted)):
+            return f"at {dict(params)}: {name}{list(index)} is {got}, not {wanted}"
+    return ""
+
+
+def _outputs(script: Script, params: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...], str]]:
+    values = Values(script.program.algorithm, params)
+    execution = Execution(script.program, params, values)
+    for name in script.program.algorithm.outputs:
+        for index in sorted(values.exist[name]):
+            buffer, _, element = execution.outside_any_loop(name, index)
+            yield name, index, element, buffer
