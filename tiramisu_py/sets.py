@@ -63,9 +63,9 @@ def out_name(of: isl.Map) -> str:
     return (of.get_tuple_name(_OUT) if of.has_tuple_name(_OUT) else None) or ""
 
 
-def params(of: isl.Set | isl.Map | isl.Space) -> list[str]:
+def params(of: isl.Set | isl.BasicSet | isl.Map | isl.Space) -> list[str]:
     """The names of the parameters."""
-    return [of.get_dim_name(_PARAM, i) for i in range(of.dim(_PARAM))]
+    return [of.get_dim_name(_PARAM, i) or "" for i in range(of.dim(_PARAM))]
 
 
 def dim_names(of: isl.Set | isl.Space) -> list[str | None]:
@@ -257,15 +257,15 @@ def less_at(of: isl.Map, position: int) -> isl.Map:
 
 def fixed(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
     """A set at given parameter values, without parameters."""
-    for i in range(of.dim(_PARAM)):
-        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[of.get_dim_name(_PARAM, i)]))
+    for i, name in enumerate(params(of)):
+        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
     return of.project_out(_PARAM, 0, of.dim(_PARAM))
 
 
 def fixed_map(of: isl.Map, values: Mapping[str, int]) -> isl.Map:
     """A map at given parameter values, without parameters."""
-    for i in range(of.dim(_PARAM)):
-        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[of.get_dim_name(_PARAM, i)]))
+    for i, name in enumerate(params(of)):
+        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
     return of.project_out(_PARAM, 0, of.dim(_PARAM))
 
 
@@ -394,7 +394,7 @@ def parameter_constraints(of: isl.BasicSet) -> list[tuple[bool, dict[str, int], 
     if of.dim(isl.dim_type.div):
         return None
     found: list[tuple[bool, dict[str, int], int]] = []
-    names = [of.get_dim_name(_PARAM, i) for i in range(of.dim(_PARAM))]
+    names = params(of)
     for constraint in of.get_constraints():
         values = [int(constraint.get_coefficient_val(_PARAM, i).to_python()) for i in range(len(names))]
         factors = {name: value for name, value in zip(names, values, strict=True) if value}
@@ -583,8 +583,8 @@ def constraints(of: isl.Set) -> list[tuple[isl.Aff, bool]]:
 
 def at_params(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
     """A set at given parameter values, which stay parameters."""
-    for i in range(of.dim(_PARAM)):
-        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[of.get_dim_name(_PARAM, i)]))
+    for i, name in enumerate(params(of)):
+        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
     return of
 
 

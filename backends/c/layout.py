@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import cgen
 
+#: Longer lines are broken, at these operators.
+WIDTH = 120
+OPERATORS = ("+", "-", "*", "/", "?", ":", "&&", "||", "&", "|", "^", "<", ">", "==", "!=")
+
 
 def text(module: cgen.Generable) -> str:
     """The text of a module, an opening brace at the end of its line, ``else`` after the closing one."""
@@ -16,7 +20,34 @@ def text(module: cgen.Generable) -> str:
             lines[-1] += " else"
         else:
             lines.append(line.rstrip())
-    return "\n".join(lines) + "\n"
+    return "\n".join(part for line in lines for part in wrapped(line)) + "\n"
+
+
+def wrapped(line: str) -> list[str]:
+    """A long statement on several lines, broken where the fewest parentheses are open."""
+    indent = len(line) - len(line.lstrip())
+    if len(line) <= WIDTH or line.lstrip().startswith(("#", "//")):
+        return [line]
+    place = _break(line, indent)
+    if place is None:
+        return [line]
+    first, rest = line[:place].rstrip(), " " * (indent + 4) + line[place:].lstrip()
+    following = wrapped(rest)
+    return [first, following[0], *(part.replace("    ", "", 1) for part in following[1:])]
+
+
+def _break(line: str, indent: int) -> int | None:
+    """Where to break: after a comma or before an operator, as far right as fits at the least depth."""
+    depth, quoted = 0, False
+    places: list[tuple[int, int]] = []
+    for i, character in enumerate(line[:WIDTH]):
+        quoted ^= character == '"' and line[i - 1] != "\\"
+        depth += (character in "([{") - (character in ")]}")
+        comma = character == " " and line[i - 1] in ",;"
+        operator = character == " " and line[i + 1 : i + 3].strip() in OPERATORS
+        if i > indent + 20 and not quoted and (comma or operator):
+            places.append((depth, -i))
+    return -min(places)[1] if places else None
 
 
 def _opens(line: str) -> bool:

@@ -121,7 +121,8 @@ class Scalars:
         if is_half(dtype):
             return self._rounded(self._arithmetic(e.op, self.as_float(left), self.as_float(right), float32), dtype)
         if self._divides_plainly(e.op, left, right):
-            return self._narrowed(infix("/" if e.op == "//" else "%", self(left), self(right)), dtype)
+            op = "/" if e.op == "//" else "%"
+            return self._narrowed(infix(op, self(left), self(right), tight=is_index(dtype)), dtype)
         return self._arithmetic(e.op, self(left), self(right), dtype)
 
     def _divides_plainly(self, op: str, left: Expr, right: Expr) -> bool:

@@ -43,16 +43,15 @@ def _product(a: Expr, b: Expr) -> Expr:
 
 
 def _sum(a: Expr, b: Expr) -> Expr:
+    """``a + b`` without parentheses around b: ``a + x - 1`` for ``a + (x - 1)``."""
     if constant(a) == 0:
         return b
-    return a if constant(b) == 0 else simplified_sum(a, b)
-
-
-def simplified_sum(a: Expr, b: Expr) -> Expr:
-    """``a + b``, a constant last."""
     value = constant(b)
-    if value is not None and value < 0:
-        return Binary("-", a, number(-value), int64)
+    if value is not None:
+        return a if value == 0 else Binary("+" if value > 0 else "-", a, number(abs(value)), int64)
+    if isinstance(b, Binary) and b.op in ("+", "-"):
+        rest = constant(b.right)
+        return Binary(b.op, _sum(a, b.left), b.right, int64) if rest is None or rest > 0 else Binary("+", a, b, int64)
     return Binary("+", a, b, int64)
 
 

@@ -67,16 +67,12 @@ class Small:
     def elements(self, name: str, **params: int) -> set[tuple[int, ...]]:
         """The points of a computation at some sizes, by isl."""
         points = self.algorithm.computations[name].points
-        for param, value in params.items():
-            points = points.intersect(isl.Set.read_from_str(
-                self.algorithm.isl_context,
-                f"[{', '.join(self.algorithm.params)}] -> {{ {name}[{', '.join(['*'] * points.n_dim())}] : {param} = {value} }}",
-            ))
+        for position, param in enumerate(self.algorithm.params):
+            points = points.fix_val(isl.dim_type.param, position, isl.Val(params.get(param, 0), points.get_ctx()))
         found: set[tuple[int, ...]] = set()
+        axes = range(points.dim(isl.dim_type.set))
         points.project_out(isl.dim_type.param, 0, len(self.algorithm.params)).foreach_point(
-            lambda point: found.add(tuple(
-                point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(points.n_dim())
-            ))
+            lambda point: found.add(tuple(point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in axes))
         )
         return found
 

@@ -353,7 +353,7 @@ def test_shifts_beyond_the_width_are_numpys() -> None:
 
 def test_a_negative_power_of_an_integer_is_refused() -> None:
     assert over("int32", [2, -3, 0], lambda x: x**3).tolist() == [8, -27, 0]
-    with pytest.raises(ArgumentError, match="c computes .*negative"):
+    with pytest.raises(ArgumentError, match=r"c computes .*negative"):
         over("int32", [2, -1], lambda x: 2**x)
 
 
@@ -452,7 +452,8 @@ def folded(op: Callable[[Any, Any], Any], identity: Any, terms: np.ndarray) -> A
 
 
 OPS: list[tuple[decl.Operator, Any, Any]] = [
-    (decl.sum_, np.add, 0), (decl.product, np.multiply, 1), (decl.min_, np.minimum, None), (decl.max_, np.maximum, None),
+    (decl.sum_, np.add, 0), (decl.product, np.multiply, 1),
+    (decl.min_, np.minimum, None), (decl.max_, np.maximum, None),
 ]  # fmt: skip
 
 
@@ -592,7 +593,8 @@ def example() -> Small:
 
 def good(**changed: Any) -> dict[str, Any]:
     arguments = {
-        "image": randoms(5, 8), "gain": 2, "index": np.array([2, 0, 1], np.int32), "start": np.arange(4, dtype=np.int16),
+        "image": randoms(5, 8), "gain": 2,
+        "index": np.array([2, 0, 1], np.int32), "start": np.arange(4, dtype=np.int16),
     }  # fmt: skip
     return {name: value for name, value in {**arguments, **changed}.items() if value is not None}
 
@@ -641,7 +643,7 @@ def test_a_parameter_that_no_shape_gives_is_asked_for() -> None:
     f = Small("T N M")
     x = f.input("x", "float32", [N + M])
     f.computation("c", {t: T, i: N}, x[i])
-    with pytest.raises(ArgumentError, match="the parameters T, N, M do not follow from the shapes .* give T="):
+    with pytest.raises(ArgumentError, match=r"the parameters T, N, M do not follow from the shapes .* give T="):
         f.evaluate(x=randoms(3))
     assert f.evaluate({"T": 2, "M": 1}, x=randoms(3)).shape == (2, 2)
 
@@ -655,7 +657,9 @@ def test_a_size_may_follow_from_one_that_another_array_gives() -> None:
         f.evaluate(x=randoms(7), y=randoms(1, 3))
 
 
-@pytest.mark.parametrize(("dtype", "given"), [("int8", 300), ("uint8", -1), ("int32", 2.5), ("bool", 2), ("int8", None)])
+@pytest.mark.parametrize(
+    ("dtype", "given"), [("int8", 300), ("uint8", -1), ("int32", 2.5), ("bool", 2), ("int8", None)]
+)
 def test_a_scalar_that_does_not_fit_its_type_is_refused(dtype: str, given: Any) -> None:
     f = Small("N")
     s = f.scalar("s", dtype)

@@ -85,7 +85,7 @@ def test_a_numpy_scalar_on_the_left_builds_an_expression() -> None:
 
 
 def test_a_numpy_array_in_an_expression_is_refused_with_advice() -> None:
-    with pytest.raises(DeclarationError, match="declare it with Function.input"):
+    with pytest.raises(DeclarationError, match=r"declare it with Function.input"):
         value(ty.float32) + np.ones(3)  # type: ignore[operator]
 
 
@@ -141,7 +141,7 @@ def test_an_external_function_checks_its_arguments() -> None:
     assert twice(value(ty.float32)).dtype == ty.float32
     with pytest.raises(DeclarationError, match="twice takes 1 arguments, 2 were given"):
         twice(1.0, 2.0)
-    with pytest.raises(DTypeError, match="the external function bad.*complex64"):
+    with pytest.raises(DTypeError, match=r"the external function bad.*complex64"):
         tm.extern("bad", ["complex64"], "float32", abs)
     with pytest.raises(DeclarationError, match="needs its equivalent in Python"):
         tm.extern("nothing", ["float32"], "float32", None)  # type: ignore[arg-type]

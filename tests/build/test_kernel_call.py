@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import array as stdlib_array
+import os
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -226,6 +229,31 @@ def test_the_number_of_threads_is_that_of_the_kernel_and_only_during_the_call(ma
     before = plain(N=0)
     assert written.compile(threads=3)(N=0) == 3
     assert plain(N=0) == before
+
+
+FORKS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from tests_of_build import plain, array, ty, N
+x, z = array("x", ty.float32, N), array("z", ty.float32, N, out=True)
+loop = "#pragma omp parallel for\\nfor (int64_t i = 0; i < N; i++) z[i] = 2 * x[i];"
+kernel = plain(loop, x, z).compile(threads=2)
+given = np.arange(10000, dtype=np.float32)
+kernel(given)
+child = os.fork()
+if child == 0:
+    right = all((kernel(given) == 2 * given).all() for _ in range(3))
+    os._exit(0 if right else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_may_call_a_parallel_kernel(tmp_path, root):
+    (tmp_path / "tests_of_build.py").write_text((root / "tests" / "build" / "conftest.py").read_text())
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    ran = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], env=environment, timeout=60, check=False)
+    assert ran.returncode == 0
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])

@@ -10,7 +10,6 @@ from tests.proof.stories import C, N, blur, i, kinds, r, r0, r1, refusal, stages
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Operand, as_expr
 from tiramisu_py.algorithm.types import float32, float64
-from tiramisu_py.errors import CommandError
 from tiramisu_py.program.storage import Buffer, Storage
 
 
@@ -82,19 +81,15 @@ def test_an_output_with_a_copy_for_each_iteration_is_refused() -> None:
     assert "the caller cannot reach q" in refusal(story.draft).message
 
 
-def test_a_scope_that_holds_producer_and_consumer_is_proven() -> None:
+def test_a_row_of_each_iteration_is_gone_in_the_next() -> None:
     story = blur()
     story.q.after(story.p, r)
     story.q.shift(r, 2)
-    try:
-        story.p.store_at(r)
-    except CommandError as error:
-        assert "r" in str(error)
-        return
-    violation = story.draft.check().violations[0]
-    assert violation.kind == "order"
+    story.p.store_at(story.q, r)
+    outside, violation = story.draft.check().violations
+    assert (outside.kind, violation.kind) == ("bounds", "order")
     assert "another copy" in violation.message
-    assert written(violation)[0] == {"R": 1, "C": 1}
+    assert written(violation) == ({"R": 1, "C": 1}, ("bx", (0, 0)), ("by", (0, 0)))
 
 
 def test_arrays_of_the_callers_are_large_enough_for_what_is_asked() -> None:

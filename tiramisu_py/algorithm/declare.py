@@ -30,10 +30,13 @@ def declare_input(
     values: Any = None,
     monotone: bool = False,
     permutation: bool = False,
+    scalar: bool = False,
     owner: object = None,
     location: Location | None = None,
 ) -> Input:
     """An array that the caller passes. `shape` lists extents, affine in the parameters; facts as in `Input`."""
+    if scalar:
+        return declare_scalar(algorithm, name, dtype, values=values, owner=owner, location=location)
     check_free(algorithm, name, "an input")
     found = as_dtype_of(name, dtype)
     extents = _shape(algorithm, name, shape, owner)

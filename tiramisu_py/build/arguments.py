@@ -21,6 +21,8 @@ from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 Array = npt.NDArray[Any]
 Argument = ArrayArgument | ScalarArgument
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Sizes = tuple[tuple[str, int], ...]
 
 _LARGEST = 2**63 - 1
 _REMEMBERED = 64
@@ -61,38 +63,33 @@ class Arguments:
         return {output: buffer for output, buffer in pairs if output != buffer}
 
     @cached_property
-    def everything(self) -> dict[str, Argument]:
-        """All arguments: inputs first."""
-        return {**self.inputs, **self.passed}
+    def arrays(self) -> dict[str, ArrayArgument]:
+        """All array arguments: inputs first."""
+        return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ArrayArgument)}
+
+    @cached_property
+    def scalars(self) -> dict[str, ScalarArgument]:
+        """All scalar arguments."""
+        return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ScalarArgument)}
 
     def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> Call:
         """The checked call; raises `ArgumentError`, naming the argument at fault and what to do."""
         given = self._matched(positional, named)
-        arrays = {
-            name: viewed(argument, given[name])
-            for name, argument in self.everything.items()
-            if isinstance(argument, ArrayArgument) and name in given
-        }
-        scalars = {
-            name: number(argument, given[name])
-            for name, argument in self.everything.items()
-            if isinstance(argument, ScalarArgument)
-        }
+        arrays = {name: viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
+        scalars = {name: number(argument, given[name]) for name, argument in self.scalars.items()}
         params = self._params(given, arrays)
         self._complete(arrays, params)
-        self._verify({**arrays, **scalars}, params)
-        return Call(params, {**arrays, **scalars}, tuple(arrays[name] for name in self.function.outputs))
+        values = {**arrays, **scalars}
+        self._verify(values, params)
+        return Call(params, values, tuple(arrays[name] for name in self.function.outputs))
 
     # -- names
 
     def _matched(self, positional: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
         if len(positional) > len(self.inputs):
-            extra = (
-                "; outputs and parameters are passed by name" if self.function.outputs or self.function.params else ""
-            )
             raise ArgumentError(
                 f"{self.function.name} takes {len(self.inputs)} arguments by position ({_listed(self.inputs)}), "
-                f"{len(positional)} were given{extra}"
+                f"{len(positional)} were given; outputs and parameters are passed by name"
             )
         given: dict[str, object] = dict(zip(self.inputs, positional, strict=False))
         for label, value in named.items():
@@ -109,7 +106,7 @@ class Arguments:
         return given
 
     def _require_known(self, name: str) -> None:
-        known = [*self.everything, *self.aliases, *self.function.params]
+        known = [*dict.fromkeys([*self.inputs, *self.arrays]), *self.aliases, *self.function.params]
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
@@ -117,22 +114,17 @@ class Arguments:
 
     # -- sizes
 
-    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array]) -> dict[str, int]:
+    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array]) -> Mapping[str, int]:
         sizes = tuple((name, _size(name, given[name])) for name in self.function.params if name in given)
-        return self._sized(tuple((name, array.shape) for name, array in arrays.items()), sizes)
+        return self._remembered(tuple((name, array.shape) for name, array in arrays.items()), sizes)
 
     @cached_property
-    def _sized(
-        self,
-    ) -> Callable[[tuple[tuple[str, tuple[int, ...]], ...], tuple[tuple[str, int], ...]], dict[str, int]]:
-        """`_inferred`, remembering the last shapes: kernels are mostly called with the same ones."""
+    def _remembered(self) -> Callable[[Shapes, Sizes], Mapping[str, int]]:
+        """`_inferred` with a memory: kernels are mostly called with the same shapes."""
         return lru_cache(maxsize=_REMEMBERED)(self._inferred)
 
-    def _inferred(
-        self, shapes: tuple[tuple[str, tuple[int, ...]], ...], sizes: tuple[tuple[str, int], ...]
-    ) -> dict[str, int]:
-        declared = [self._array(name) for name, _ in shapes]
-        equations = [(a.name, a.extents, shape) for a, (_, shape) in zip(declared, shapes, strict=True)]
+    def _inferred(self, shapes: Shapes, sizes: Sizes) -> Mapping[str, int]:
+        equations = [(self.arrays[name].name, self.arrays[name].extents, shape) for name, shape in shapes]
         params = infer_params(self.function.params, equations, dict(sizes))
         for condition, words in self.function.preconditions:
             if not extent_value(condition, params):
@@ -140,17 +132,11 @@ class Arguments:
                 raise ArgumentError(f"{self.function.name} needs {words}; it was called with {values}")
         return params
 
-    def _array(self, name: str) -> ArrayArgument:
-        found = self.everything[name]
-        if not isinstance(found, ArrayArgument):
-            raise ArgumentError(f"{name} is a scalar")
-        return found
-
     def _complete(self, arrays: dict[str, Array], params: Mapping[str, int]) -> None:
-        for name, argument in self.passed.items():
-            if isinstance(argument, ArrayArgument) and name not in arrays:
+        for name, argument in self.arrays.items():
+            if name not in arrays:
                 arrays[name] = allocated(argument, shape_value(argument.extents, params))
-        check_overlap([(self._array(name), array) for name, array in arrays.items()])
+        check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
 
     def _verify(self, values: Mapping[str, Array], params: Mapping[str, int]) -> None:
         for name, declared in self.algorithm.inputs.items() if self.verify_values else ():

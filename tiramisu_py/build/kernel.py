@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +25,9 @@ from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 Array = npt.NDArray[Any]
+
+#: In a process forked from this one, OpenMP waits for threads that were not copied, unless a new thread calls it.
+_FIRST_PROCESS = os.getpid()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +71,11 @@ class Kernel:
         itself reports a failure.
         """
         call = self.arguments.bind(inputs, named)
-        self._run(call)
+        if self.recipe.openmp and os.getpid() == -1:
+            with ThreadPoolExecutor(max_workers=1) as fresh:
+                fresh.submit(self._run, call).result()
+        else:
+            self._run(call)
         return call.results[0] if len(call.results) == 1 else call.results
 
     def export(self, folder: str | Path) -> Path:

@@ -35,6 +35,9 @@ class Load(Expr):
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Load(self.buffer, children, self.dtype)
 
+    def __str__(self) -> str:
+        return f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scalar(Expr):
@@ -42,6 +45,9 @@ class Scalar(Expr):
 
     name: str
     dtype: DType
+
+    def __str__(self) -> str:
+        return self.name
 
     def key(self) -> tuple[Any, ...]:
         return ("scalar", self.name)
@@ -63,6 +69,9 @@ class Ramp(Expr):
 
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Ramp(children[0], self.lanes, self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.base} : {self.base} + {self.lanes}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

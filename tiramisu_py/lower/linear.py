@@ -72,7 +72,7 @@ class Linear:
 def _sum(terms: Iterable[tuple[Expr, int]], constant: int) -> Expr:
     result: Expr | None = None
     for atom, factor in terms:
-        size = atom if abs(factor) == 1 else Binary("*", number(abs(factor)), atom, int64)
+        size = _scaled(atom, abs(factor))
         if result is None:
             result = size if factor > 0 else _first_negative(atom, factor)
         else:
@@ -82,6 +82,13 @@ def _sum(terms: Iterable[tuple[Expr, int]], constant: int) -> Expr:
     if constant == 0:
         return result
     return Binary("+" if constant > 0 else "-", result, number(abs(constant)), int64)
+
+
+def _scaled(atom: Expr, factor: int) -> Expr:
+    if factor == 1:
+        return atom
+    quotient = isinstance(atom, Binary) and atom.op == "//"
+    return Binary("*", *((atom, number(factor)) if quotient else (number(factor), atom)), int64)
 
 
 def _first_negative(atom: Expr, factor: int) -> Expr:

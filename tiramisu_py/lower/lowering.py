@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
@@ -15,7 +14,7 @@ from tiramisu_py.lower.names import loop_variables, reserved_names
 from tiramisu_py.lower.nests import Nest
 from tiramisu_py.lower.pieces import pieces_of
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 
 
 def lower(program: Program) -> LoopFunction:
@@ -57,8 +56,9 @@ def _externs(bodies: Sequence[Body]) -> tuple[ExternFunction, ...]:
 
 def _documentation(program: Program) -> tuple[str, ...]:
     """The algorithm, a line for each statement that computes something."""
-    return tuple(
+    lines = (
         algorithm_line(program, statement, statement.body)
         for statement in program.statements.values()
-        if statement.role.name != "COPY" and not sets.as_set(statement.instances).is_empty()
+        if statement.role is not Role.COPY and not statement.instances.is_empty()
     )
+    return tuple(dict.fromkeys(lines))

@@ -34,6 +34,9 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer
 
+#: Where cutting innermost loops makes more leaves than so many for each piece, they stay whole.
+MOST_LEAVES = 16
+
 
 @dataclass(frozen=True)
 class Dimension:
@@ -75,10 +78,9 @@ class Nest:
 
     def lowered(self) -> Fragment | None:
         """The loops of the nest; None where nothing is executed."""
-        dimensions = self._dimensions()
-        iterators = [dimension.iterator for dimension in dimensions]
-        schedule, space = self._schedule(dimensions)
-        tree = generated(self.program.context, schedule, iterators, self._options(dimensions, space), self._at_leaf)
+        tree = self._tree(("separate", "atomic"))
+        if len(self.leaves) > MOST_LEAVES * (1 + len(self.bodies)):
+            tree = self._tree(("atomic", "atomic"))
         self._verify()
         fragments = self._fragments(tree)
         if not fragments:
@@ -87,6 +89,16 @@ class Nest:
         return allocated_in(fragments, self._scoped(waiting, 1))
 
     # -- the schedule
+
+    def _tree(self, choices: tuple[str, str]) -> Tree:
+        """isl's tree, with a choice for innermost loops and one for those around them."""
+        self.leaves.clear()
+        self.executed.clear()
+        dimensions = self._dimensions()
+        schedule, space = self._schedule(dimensions)
+        options = self._options(dimensions, space, choices)
+        iterators = [dimension.iterator for dimension in dimensions]
+        return generated(self.program.context, schedule, iterators, options, self._at_leaf)
 
     def _dimensions(self) -> list[Dimension]:
         """The time dimensions that order anything within this nest."""
@@ -113,20 +125,22 @@ class Nest:
             times.append((piece.instances, sets.from_frame(function, piece.frame)))
         return scheduled(times), sets.sized_frame(self.program.context.get_space(), None, len(dimensions))
 
-    def _options(self, dimensions: Sequence[Dimension], space: isl.Space) -> isl.UnionMap | None:
+    def _options(
+        self, dimensions: Sequence[Dimension], space: isl.Space, choices: tuple[str, str]
+    ) -> isl.UnionMap | None:
         """Inner loops are cut into ranges that execute the same pieces; outer ones stay whole, to keep code small."""
         if len(self.bodies) == 1 and next(iter(self.bodies.values())).piece.instances.n_basic_set() <= 1:
             return None
-        return loop_options(space, [self._choice(dimension) for dimension in dimensions])
+        return loop_options(space, [self._choice(dimension, choices) for dimension in dimensions])
 
-    def _choice(self, dimension: Dimension) -> str:
+    def _choice(self, dimension: Dimension, choices: tuple[str, str]) -> str:
         if not dimension.is_loop:
             return ""
         nests = [body.piece.statement.loops for body in self.bodies.values()]
         here = [loops for loops in nests if len(loops) > dimension.depth]
         innermost = all(len(loops) == dimension.depth + 1 for loops in here)
         parallel = any(isinstance(self.program.loops[loops[dimension.depth]].tag, Parallel) for loops in here)
-        return "separate" if innermost and not parallel else "atomic"
+        return choices[0] if innermost and not parallel else choices[1]
 
     # -- leaves
 

@@ -43,7 +43,7 @@ class Access:
 
 def registers(node: Node, taken: Names) -> Node:
     """The statement with such buffers turned into variables."""
-    node = with_children(node, lambda child: registers(child, taken))
+    node = with_children(node, lambda child: registers(child, taken.inside(node)))
     if not isinstance(node, Allocate) or _is_shared(node):
         return node
     accesses = list(_accesses(node))

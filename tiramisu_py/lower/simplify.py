@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import Allocate, Block, For, If, Let, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Block, Declare, For, If, Let, Node, Ramp, Store
 from tiramisu_py.lower.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -151,9 +151,14 @@ def _loop(node: For) -> Node:
     if is_empty(node.body) or (trip.is_constant and trip.constant <= 0):
         return EMPTY
     once = trip.is_constant and trip.constant <= node.step
-    if once and not node.reductions and not isinstance(node.tag, Parallel):
+    if once and not node.reductions and not isinstance(node.tag, Parallel) and not _declares(node.body):
         return simplify(substitute(node.body, {node.variable: node.lower}))
     return node
+
+
+def _declares(node: Node) -> bool:
+    """Whether the names that a loop's body declares need a block of their own."""
+    return any(isinstance(inner, Declare) for inner in walk(node))
 
 
 def _guard(node: If) -> Node:

@@ -161,6 +161,10 @@ class Names:
         self.taken.add(free)
         return free
 
+    def inside(self, node: Node) -> Names:
+        """The names for what is inside a statement: new ones are forgotten where a C block ends."""
+        return Names(self.taken) if isinstance(node, For | If) else self
+
 
 def constant(e: Expr) -> int | None:
     """The value of an integer literal."""

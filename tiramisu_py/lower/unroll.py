@@ -26,7 +26,7 @@ def unroll(node: Node, taken: Names) -> Node:
 
     Raises `UnsupportedError` naming the loop where that would repeat more than `MOST_COPIES` statements.
     """
-    node = with_children(node, lambda child: unroll(child, taken))
+    node = with_children(node, lambda child: unroll(child, taken.inside(node)))
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
         return node
     loop = replace(node, tag=None)

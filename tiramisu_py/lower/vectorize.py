@@ -59,7 +59,7 @@ def vectorize(node: Node, taken: Names, atomic: frozenset[str] = frozenset()) ->
         return simplify(VectorLoop(loop, node.tag.width, taken, atomic).strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
-    return with_children(node, lambda child: vectorize(child, taken, atomic))
+    return with_children(node, lambda child: vectorize(child, taken.inside(node), atomic))
 
 
 def _serial(node: Node) -> Node:
@@ -101,7 +101,8 @@ class VectorLoop:
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
         vectors = Strips(self.width, lane, reduced, self.atomic).vectors(body, lanes)
-        return accumulation.around(_straight(replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)))
+        strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
+        return accumulation.around(_straight(strip_loop))
 
 
 def _straight(loop: For) -> Node:

@@ -120,9 +120,7 @@ def store_in(
         return program.with_buffer(replace(own, memory=into))
     index = _index(program, source, indices)
     if into is None:
-        image = _image(program, source, index)
-        fresh = replace(own, extents=extents_of(image, program.context), scope=())
-        return program.with_buffer(fresh).with_storage(replace(storage, index=index, chosen=True))
+        return _laid_out_anew(program, source, index)
     buffer = _target(program, source, into)
     if len(buffer.extents) != sets.out_size(index):
         raise CommandError(
@@ -135,6 +133,26 @@ def store_in(
         replace(storage, buffer=buffer.name, index=index, chosen=True)
     )
     return _unused_dropped(program, own)
+
+
+def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Program:
+    """A computation in the array of its own name, with another layout."""
+    sharing = [storage.name for storage in program.storages_in(source) if storage.name != source]
+    if sharing:
+        raise CommandError(
+            f"the array of {source} holds {', '.join(sharing)} too: name a buffer, as in tm.Buffer(name, extents, type)"
+        )
+    storage = program.storages[source]
+    old = program.buffers[storage.buffer]
+    fresh = Buffer(
+        source,
+        extents_of(_image(program, source, index), program.context),
+        program.algorithm.computations[source].dtype,
+        old.memory if old.name == source else Memory.HOST,
+        argument=source in program.algorithm.outputs,
+    )
+    program = program.with_buffer(fresh).with_storage(replace(storage, buffer=source, index=index, chosen=True))
+    return program if old.name == source else _unused_dropped(program, old)
 
 
 def _unused_dropped(program: Program, old: Buffer) -> Program:

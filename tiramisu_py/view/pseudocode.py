@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.lower.ir import Allocate, Block, Comment, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, LoopFunction, Node, Store
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
 
 
@@ -29,6 +29,8 @@ def _lines(node: Node, depth: int) -> list[str]:
             return lines if node.otherwise is None else [*lines, f"{pad}else:", *_lines(node.otherwise, depth + 1)]
         case Let():
             return [f"{pad}{node.variable} = {node.value}", *_lines(node.body, depth)]
+        case Declare() | Assign():
+            return [f"{pad}{node.variable} = {node.value}"]
         case Store():
             return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}"]
         case Allocate():
