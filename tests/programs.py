@@ -55,7 +55,9 @@ class Draft:
 
     def apply(self, command: str, change: Callable[[Program, str], Program]) -> None:
         """What a command's handle calls."""
-        self.program = change(self.program, command).after(self.program, Command(command))
+        changed = change(self.program, command)
+        assert changed.positions is not None  # orders that contradict each other are refused here
+        self.program = changed.after(self.program, Command(command))
 
     def change(self, text: str, change: Callable[[Program], Program]) -> None:
         """A step of the history that no command makes: the program is changed by hand."""

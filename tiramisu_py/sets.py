@@ -619,3 +619,8 @@ def nonnegative(space: isl.Space) -> isl.Set:
     for i in range(inside.dim(_PARAM)):
         inside = inside.lower_bound_val(_PARAM, i, integer(space.get_ctx(), 0))
     return inside
+
+
+def negated(of: isl.Map) -> isl.Map:
+    """A map with every output coordinate negated: its lexicographic minimum is the maximum of the map."""
+    return of.neg()

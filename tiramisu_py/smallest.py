@@ -36,13 +36,15 @@ def lexmin(of: isl.Set) -> isl.Set:
     """The lexicographic minimum of a set without parameters.
 
     isl's own fails on some sets with integer divisions ("affine expression involves some of the domain
-    dimensions"), rarely once the set is coalesced; then the piecewise form of it is asked.
+    dimensions"), rarely once the set is coalesced; then one dimension after another is made as small as it can be.
     """
-    coalesced = of.coalesce()
+    rest = of.coalesce()
     try:
-        return coalesced.lexmin()
+        return rest.lexmin()
     except isl.Error:
-        return isl.Set.from_pw_multi_aff(coalesced.lexmin_pw_multi_aff())
+        for variable in sets.variables(of.get_space()):
+            rest = rest.intersect(_equal(variable, int(rest.min_val(variable).to_python())))
+        return rest
 
 
 def first(of: isl.Set) -> tuple[int, ...]:
@@ -89,5 +91,7 @@ def evaluated(function: isl.MultiAff, coordinates: tuple[int, ...], params: dict
 def latest(of: isl.Set, time: isl.MultiAff, params: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The greatest time in a set that has no parameters any more, and the element that has it."""
     clock = sets.fixed_map(sets.graph(time), params)
-    last = of.apply(clock).coalesce().lexmax()
-    return first(last), first(of.intersect(last.apply(clock.reverse())))
+    backwards = sets.negated(clock)
+    last = lexmin(of.apply(backwards))
+    when = tuple(-value for value in first(last))
+    return when, first(of.intersect(last.apply(backwards.reverse())))

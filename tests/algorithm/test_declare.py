@@ -13,6 +13,7 @@ from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import cast, select
+from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.references import access
 from tiramisu_py.errors import DeclarationError, DTypeError, TiramisuError
 
@@ -114,7 +115,7 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
     "an empty name": (lambda f: f.scalar("", "int8"), "'' cannot be the name of a scalar"),
     "a number as a name": (lambda f: f.input(3, "int8", [N]), "the name of an input is a string, not 3"),
     "a keyword of C": (lambda f: f.computation("double", {i: N}, 1), "'double' cannot be the name of a computation"),
-    "a function of C": (lambda f: f.input("sqrt", "int8", [N]), "'sqrt' cannot be the name of an input: C or isl"),
+    "a word of isl": (lambda f: f.input("exists", "int8", [N]), "'exists' cannot be the name of an input: C or isl"),
     "a reserved prefix": (lambda f: f.input("tm_x", "int8", [N]), "'tm_x' cannot .*reserved"),
     "a name twice": (lambda f: f.input("image", "int8", [N]), "'image' .*an input of f has it"),
     "the name of a parameter": (lambda f: f.computation("N", {i: 3}, 1), "'N' .*a parameter of f has it"),
@@ -190,7 +191,8 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
         lambda f: f.reduction("z", {i: N}, {k: N}, decl.sum_, image(f)[i, j]), "z uses the iterator j",
     ),
     "an iterator that is reduced over twice": (
-        lambda f: f.reduction("z", {i: N}, {iters("i")[0]: N}, decl.sum_, 1), "the domain of z has the iterator i twice",
+        lambda f: f.reduction("z", {i: N}, {iters("i")[0]: N}, decl.sum_, 1),
+        "the domain of z has the iterator i twice",
     ),
     "a bound that reads what is not declared": (
         lambda f: f.computation("z", {i: (0, unknown_access(f))}, 1), "reads nobody.*, but nobody is not declared in f",
@@ -213,6 +215,12 @@ def handle(f: Small, name: str) -> Any:
 
 def unknown_access(f: Small) -> Any:
     return access("nobody", ty.int64, 1, 0, f)
+
+
+def test_functions_of_c_may_name_values_but_not_what_is_linked() -> None:
+    assert check_name("log", "an input") == "log"
+    with pytest.raises(DeclarationError, match="'log' cannot be the name of a function"):
+        check_name("log", "a function", linked=True)
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -232,7 +232,7 @@ def test_the_number_of_threads_is_that_of_the_kernel_and_only_during_the_call(ma
 
 
 FORKS = """
-import os, sys
+import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from tests_of_build import plain, array, ty, N
@@ -243,6 +243,7 @@ given = np.arange(10000, dtype=np.float32)
 kernel(given)
 child = os.fork()
 if child == 0:
+    signal.alarm(30)  # a child that waits for ever ends
     right = all((kernel(given) == 2 * given).all() for _ in range(3))
     os._exit(0 if right else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

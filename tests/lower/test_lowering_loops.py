@@ -191,6 +191,37 @@ def test_other_operators_combine_as_they_say():
     assert "# y[i] = max(y[i], x[i, k])" in text(function.body)
 
 
+@pytest.mark.parametrize("combine", [None, Combine.PRIVATE])
+def test_a_reduction_to_a_single_value_needs_no_loop_of_its_own(combine):
+    author = Author("share", "N")
+    (N,) = author.params()
+    (i,) = iters("i")
+    x = author.input("x", ty.float64, [N])
+    total = author.reduction("total", "", "", "i", "0 <= i < N", sum_, x[i], dtype=ty.float64)
+    author.computation("y", "i", "0 <= i < N", x[i] / total.value(), dtype=ty.float64)
+    program = author.program("total", "y")
+    if combine:
+        program = tags.parallelize(program, ["total_update"], ["i"], combine=combine)
+    got = computed(lower(program), {"N": 4}, {"x": np.arange(4.0)})
+    assert got["total"] == 6
+    np.testing.assert_array_equal(got["y"], np.arange(4) / 6)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 5])
+def test_a_reduction_may_be_computed_where_it_is_read(columns):
+    author = Author("centred", "N M")
+    N, M = author.params()
+    i, j = iters("i j")
+    x = author.input("x", ty.float64, [N, M])
+    points = "0 <= i < N and 0 <= j < M"
+    row = author.reduction("row", "i", "0 <= i < N", "j", points, sum_, x[i, j], dtype=ty.float64)
+    author.computation("y", "i j", points, x[i, j] - row[i], dtype=ty.float64)
+    program = compute_at(author.program("y"), "row", ["row_init", "row_update"], ["y"], "i", "")
+    given = np.arange(3.0 * columns).reshape(3, columns)
+    got = computed(lower(program), {"N": 3, "M": columns}, {"x": given})["y"]
+    np.testing.assert_array_equal(got, given - given.sum(axis=1, keepdims=True))
+
+
 def test_a_loop_runs_backwards_where_it_is_reversed():
     program = loops.reverse(blur(), ["by"], "r")
     image = np.random.default_rng(0).random((7, 6), dtype=np.float32)

@@ -33,13 +33,16 @@ C_NAMES = (
 )  # fmt: skip
 
 
-def check_name(name: Any, what: str) -> str:
-    """`name` itself, if it is an identifier of C that is free to use; raises `DeclarationError`."""
+def check_name(name: Any, what: str, linked: bool = False) -> str:
+    """`name` itself, if it is an identifier of C that is free to use; raises `DeclarationError`.
+
+    `linked` names are visible to the linker, and must not be those of C's library either.
+    """
     if not isinstance(name, str):
         raise DeclarationError(f"the name of {what} is a string, not {name!r}")
     if not _IDENTIFIER.fullmatch(name):
         raise DeclarationError(f"{name!r} cannot be the name of {what}: it must be an identifier of C")
-    if name in KEYWORDS or name in ISL_WORDS or name in C_NAMES:
+    if name in KEYWORDS or name in ISL_WORDS or (linked and name in C_NAMES):
         raise DeclarationError(f"{name!r} cannot be the name of {what}: C or isl has it already")
     if name.startswith(("tm_", "__")):
         raise DeclarationError(f"{name!r} cannot be the name of {what}: names in tm_ and __ are reserved")

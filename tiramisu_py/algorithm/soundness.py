@@ -24,7 +24,7 @@ class Values:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self._domains: dict[str, isl.Set] = {}
-        self._readings: dict[tuple[int, int], tuple[Expr, list[Reading]]] = {}
+        self._readings: dict[tuple[int, str, int], tuple[Expr, list[Reading]]] = {}
 
     def domain(self, source: str) -> isl.Set:
         """The value set of a computation, or the elements of an input, in the tuple of its name."""
@@ -40,7 +40,7 @@ class Values:
 
     def readings(self, expression: Expr, computation: Computation, dims: int) -> list[Reading]:
         """What an expression over the first `dims` iterators of a computation reads."""
-        key = (id(expression), dims)
+        key = (id(expression), computation.name, dims)
         if key not in self._readings:
             space = self.algorithm.frame(computation.name, computation.point_iterators[:dims])
             self._readings[key] = (expression, readings(self.algorithm, expression, space))

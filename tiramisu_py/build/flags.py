@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tiramisu_py.backends.c import REQUIRED
 from tiramisu_py.errors import ToolchainError
 
 #: What the meaning of generated code rests on; an exported Makefile always passes these.
-STRICT = ("-std=gnu11", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-fPIC")
+STRICT = (*REQUIRED, "-fPIC")
 OPTIMISED = ("-O3",)
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-command-line-argument")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi")
+#: Clang compiles and links with one list of flags, as gcc does, only when told that this is meant.
+CLANG_WARNINGS = ("-Wno-unused-command-line-argument",)
 
 #: What `fast=` may name, and what the compiler may then do.
 FAST = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class Kernel:
     @property
     def signature(self) -> str:
         """The prototype of the C function."""
-        return signature(self.function)
+        return signature(self.name, self.recipe.sources)
 
     @property
     def library(self) -> Path:
@@ -71,7 +72,7 @@ class Kernel:
         itself reports a failure.
         """
         call = self.arguments.bind(inputs, named)
-        if self.recipe.openmp and os.getpid() == -1:
+        if self.recipe.openmp and os.getpid() != _FIRST_PROCESS:
             with ThreadPoolExecutor(max_workers=1) as fresh:
                 fresh.submit(self._run, call).result()
         else:
@@ -165,17 +166,13 @@ def _require_symbols(kernel: Kernel) -> None:
             raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")
 
 
-def signature(function: LoopFunction) -> str:
-    """The prototype of the C function: parameters, then arguments in order."""
-    params = [f"int64_t {name}" for name in function.params]
-    return f"int {function.name}({', '.join([*params, *map(_declared, function.arguments)]) or 'void'});"
-
-
-def _declared(argument: ArrayArgument | ScalarArgument) -> str:
-    c_name = argument.dtype.c_name
-    if isinstance(argument, ScalarArgument):
-        return f"{c_name} {argument.name}"
-    return f"{'' if argument.is_output else 'const '}{c_name} *{argument.name}"
+def signature(name: str, sources: Mapping[str, str]) -> str:
+    """The prototype of the C function `name`, as the header among `sources` has it."""
+    for text in sources.values():
+        found = re.search(rf"^int {name}\([^;{{]*\);", text, re.MULTILINE)
+        if found:
+            return " ".join(found.group().split())
+    return f"int {name}();"
 
 
 def _passed(argument: ArrayArgument | ScalarArgument, value: Array) -> Number:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiramisu_py.build.cache import Cache, digest, open_cache, package_digest
-from tiramisu_py.build.flags import OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
+from tiramisu_py.build.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
 from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run
 from tiramisu_py.errors import ToolchainError
@@ -34,7 +34,8 @@ class Recipe:
     def flags(self) -> tuple[str, ...]:
         """The compiler's flags, in order."""
         strictness = (*STRICT, *fast_flags(self.fast))
-        return (*strictness, *OPTIMISED, *self.processor.flags, *self.openmp, *sanitize_flags(self.sanitize), *WARNINGS)
+        warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
+        return (*strictness, *OPTIMISED, *self.processor.flags, *self.openmp, *sanitize_flags(self.sanitize), *warnings)
 
     @property
     def uses_openmp(self) -> bool:

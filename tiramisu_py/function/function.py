@@ -50,7 +50,7 @@ class Function:
     """
 
     def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
-        self.name = check_name(name, "a function")
+        self.name = check_name(name, "a function", linked=True)
         self.owner = object()
         names = tuple(_param_name(given) for given in params)
         if len(set(names)) < len(names):

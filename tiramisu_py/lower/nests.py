@@ -29,6 +29,7 @@ from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.bounds import tightened
 from tiramisu_py.lower.ir import Block, For, If, Let, Node
 from tiramisu_py.lower.reductions import privates
+from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -149,7 +150,7 @@ class Nest:
         statement = body.piece.statement
         known = self.executed.get(leaf.statement)
         self.executed[leaf.statement] = leaf.executed if known is None else known.union(leaf.executed)
-        values = [from_ast(e, self.names[statement.name]) for e in leaf.expressions(body.forms)]
+        values = [_expression(e, self.names[statement.name]) for e in leaf.expressions(body.forms)]
         waiting = frozenset(self.buffers[leaf.statement])
         self.leaves.append(Fragment(body.at(values), statement, waiting))
 
@@ -183,7 +184,7 @@ class Nest:
         if not then and not otherwise:
             return []
         both = sequence([*then, *otherwise])
-        condition = from_ast(tree.condition, self.names[both.statement.name])
+        condition = _expression(tree.condition, self.names[both.statement.name])
         no = sequence(otherwise).node if otherwise else None
         yes: Node = sequence(then).node if then else Block(())
         return [replace(both, node=If(condition, yes, no))]
@@ -196,7 +197,7 @@ class Nest:
         depth = self._depth(tree.iterator)
         names = self.names[statement.name]
         variable = self.variables[statement.loops[depth]]
-        first = from_ast(tree.first, names)
+        first = _expression(tree.first, names)
         if tree.degenerate:
             body = sequence(inside)
             return [replace(body, node=Let(variable, first, body.node))]
@@ -213,7 +214,7 @@ class Nest:
 
     def _upper(self, tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
         """The exclusive upper bound of a loop."""
-        condition = from_ast(tree.condition, names)
+        condition = _expression(tree.condition, names)
         if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
             raise UnsupportedError(f"isl built a loop condition that this version does not know: {condition}")
         return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
@@ -232,6 +233,10 @@ class Nest:
         buffers = [self.program.buffers[name] for name in sorted(waiting)]
         chosen = [buffer for buffer in buffers if len(buffer.scope) >= least]
         return sorted(chosen, key=lambda buffer: -len(buffer.scope))
+
+
+def _expression(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
+    return simplified(from_ast(e, names))
 
 
 def _temporaries(program: Program, names: frozenset[str]) -> list[str]:

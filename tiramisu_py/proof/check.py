@@ -85,6 +85,7 @@ class _Check:
         for name, condition in CONDITIONS:
             try:
                 found = [self._blamed(finding) for finding in condition(self._flow(self.program))]
+                found.sort(key=lambda violation: sum(violation.witness.params.values()))
             except isl.Error as error:
                 found = self._given_up(name, error)
             violations += found

@@ -51,7 +51,6 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
         bad = race_at(a, b, conflict, depth, flow.touches.program.loops[first.loops[depth]])
         if not bad.is_empty():
             yield Finding(_race(flow, a, b, bad, depth), partial(_persists, a=a, b=b))
-            return
     if ties:
         bad = _same_time(flow, a, conflict)
         if not bad.is_empty():

@@ -18,7 +18,7 @@ import islpy as isl
 from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.soundness import indexed
-from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Role
@@ -175,18 +175,17 @@ def _early_readers(flow: Flow, name: str) -> Iterator[Finding]:
         for read in flow.touches.readers(buffer):
             if read.source != name:
                 continue
-            late = late_updates(flow, read)
-            if late is not None:
-                violation = _incomplete(flow, read, *late)
-                yield Finding(violation, partial(_still_early, read=read))
+            late = list(late_updates(flow, read))
+            if late:
+                yield Finding(_incomplete(flow, read, late), partial(_still_early, read=read))
 
 
 def _still_early(flow: Flow, read: Touch) -> bool:
-    return any(late_updates(flow, other) is not None for other in reads_alike(flow, read))
+    return any(True for other in reads_alike(flow, read) for _ in late_updates(flow, other))
 
 
-def late_updates(flow: Flow, read: Touch) -> tuple[Touch, isl.Map] | None:
-    """An update that does not come before a read of the result of its chain, and the pairs ``read -> update``."""
+def late_updates(flow: Flow, read: Touch) -> Iterator[Candidate]:
+    """The updates that do not come before a read of the result of their chain, and the pairs ``read -> update``."""
     for update in flow.touches.writers(read.storage.buffer):
         if update.role is not Role.UPDATE or update.source != read.source or flow.precedence.always(update, read):
             continue
@@ -194,13 +193,13 @@ def late_updates(flow: Flow, read: Touch) -> tuple[Touch, isl.Map] | None:
         earlier = flow.precedence.before(update, read, chain.reverse())
         late = chain if earlier is None else chain.subtract(earlier.reverse())
         if not late.is_empty():
-            return update, late
-    return None
+            yield Candidate(update, late)
 
 
-def _incomplete(flow: Flow, read: Touch, update: Touch, late: isl.Map) -> Violation:
-    spot = first_spot(read, late.domain())
+def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
+    bad = _union([candidate.pairs.domain() for candidate in late], read.domain)
+    spot = first_spot(read, bad)
     reader = spot.computed(flow.touches.program)
     witness = Witness(spot.params, spot.named, reader, spot.element)
     message = f"{words(reader)} reads {words(spot.named)} before all of its terms are added, {witness}"
-    return Violation("reduction", message, witness, repair=order_repair(flow, read, [update]))
+    return Violation("reduction", message, witness, repair=order_repair(flow, read, [c.write for c in late]))

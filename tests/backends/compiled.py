@@ -1,0 +1,121 @@
+"""Generated functions, compiled with every warning an error and called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.lower.passes import optimise
+
+STRICT = ("-Wall", "-Wextra", "-Werror")
+SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+
+
+class Compiled:
+    """A function as a shared library in a folder of its own."""
+
+    def __init__(self, function: LoopFunction, *flags: str, passes: bool = True, threads: bool = True) -> None:
+        self.function = function
+        self.folder = tempfile.TemporaryDirectory()
+        self.texts = emit(optimise(function) if passes else function)
+        folder = Path(self.folder.name)
+        for name, text in self.texts.items():
+            (folder / name).write_text(text)
+        self.library = folder / f"lib{function.name}.so"
+        wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O2", "-march=native"))]
+        command = ["gcc", *wanted, "-fPIC", "-shared", "-o", self.library, f"{function.name}.c", *LIBRARIES]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr + self.texts[f"{function.name}.c"]
+
+    @property
+    def source(self) -> str:
+        return self.texts[f"{self.function.name}.c"]
+
+    def __call__(self, params: Mapping[str, int], **arguments: Any) -> None:
+        """Run on NumPy arrays and scalars, in place; the function must return 0."""
+        code = self.code(params, **arguments)
+        assert code == 0, self.last_error()
+
+    def code(self, params: Mapping[str, int], **arguments: Any) -> int:
+        """What the function returns."""
+        library = ctypes.CDLL(str(self.library))
+        return call(library, self.function, params, arguments)
+
+    def last_error(self) -> str:
+        """The words of the last error."""
+        words = getattr(ctypes.CDLL(str(self.library)), f"{self.function.name}_last_error")
+        words.restype = ctypes.c_char_p
+        return str(words().decode())
+
+    def sanitised(self, params: Mapping[str, int], **arguments: Any) -> dict[str, Any]:
+        """The arguments after a run in a process of its own, under the address and undefined-behaviour sanitisers."""
+        folder = Path(self.folder.name)
+        np.savez(folder / "given.npz", **{name: _stored(value) for name, value in arguments.items()})
+        names = [*params], [int(value) for value in params.values()]
+        runtime = [_runtime(name) for name in ("libasan.so", "libubsan.so")]
+        environment = {**os.environ, "LD_PRELOAD": " ".join(runtime), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": "."}
+        script = (
+            "import ctypes, numpy as np, sys\n"
+            "from tests.backends.compiled import raw_call\n"
+            "given = dict(np.load(sys.argv[2]))\n"
+            "code = raw_call(ctypes.CDLL(sys.argv[1]), sys.argv[3], eval(sys.argv[4]), given.values())\n"
+            "np.savez(sys.argv[5], **given)\n"
+            "sys.exit(code)\n"
+        )
+        order = [a.name for a in self.function.arguments]
+        assert order == list(arguments), "give the arguments in order"
+        done = subprocess.run(
+            [sys.executable, "-c", script, self.library, folder / "given.npz", self.function.name, repr(names[1]),
+             folder / "found.npz"],
+            env=environment, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return dict(np.load(folder / "found.npz"))
+
+
+def _runtime(name: str) -> str:
+    return subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _stored(value: Any) -> Any:
+    array = np.asarray(value)
+    return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
+
+
+def call(library: ctypes.CDLL, function: LoopFunction, params: Mapping[str, int], arguments: Mapping[str, Any]) -> int:
+    """Call with arguments by name."""
+    values = []
+    for argument in function.arguments:
+        value = arguments[argument.name]
+        if isinstance(argument, ArrayArgument):
+            assert value is None or (value.dtype == argument.dtype.numpy and value.flags.c_contiguous)
+        else:
+            value = np.asarray(value, dtype=argument.dtype.numpy)[()]
+        values.append(value)
+    return raw_call(library, function.name, [params[name] for name in function.params], values)
+
+
+def raw_call(library: ctypes.CDLL, name: str, params: Sequence[int], values: Any) -> int:
+    """Call with arguments in order: arrays, None, or NumPy scalars."""
+    passed = [ctypes.c_int64(param) for param in params]
+    for value in values:
+        if value is None:
+            passed.append(ctypes.c_void_p(None))
+        elif isinstance(value, np.ndarray) and value.ndim > 0:
+            passed.append(ctypes.c_void_p(value.ctypes.data))
+        else:
+            array = np.asarray(value)
+            kind = np.uint16 if array.dtype == ml_dtypes.bfloat16 or array.dtype == np.float16 else array.dtype
+            passed.append(np.ctypeslib.as_ctypes_type(kind)(array.view(kind)[()].item()))
+    return int(getattr(library, name)(*passed))
