@@ -41,7 +41,7 @@ def box_blur(radius: int) -> tm.Function:
     blur.outputs(down)
 
     down.tile(r, c, 64, 256, r0, c0, r1, c1)
-    down.parallelize(r0)
+    down.parallelize(k, r0)
     down.vectorize(c1, 16)
     across.compute_at(down, c0)
     across.vectorize(c, 16)
@@ -137,7 +137,7 @@ def main() -> None:
     table("pictures", ((name, str(given.out / f"{name}.png")) for name in pictures))
     if not all(checks.values()):
         raise SystemExit("a check failed")
-    print(f"\nright: {sum(checks.values())} of {len(checks)} checks, {with_numpy / running:.0f} times as fast as NumPy")
+    print(f"\nright: {sum(checks.values())} of {len(checks)} checks, {with_numpy / running:.1f} times as fast as NumPy")
 
 
 if __name__ == "__main__":

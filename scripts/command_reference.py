@@ -23,25 +23,29 @@ before a command and those after it. Every command returns its handle (or the ne
 """
 
 
+#: The order of the page; every public class is in one of the two lists.
+CLASSES = (
+    "Function", "Input", "Computation", "Reduction", "Selection", "Kernel", "Report", "Violation", "Witness", "Buffer",
+    "Memory", "Combine", "Operator", "ExternFunction", "DType",
+)  # fmt: skip
+NAMES = ("Expr", "Iter", "Param")
+
+
 def public_names() -> list[str]:
-    """What `import tiramisu_py` gives, in the order of its `__all__`."""
-    return [name for name in tm.__all__ if not name.startswith("_")]
+    """What `import tiramisu_py` gives, in the order of its imports, without the rooms themselves."""
+    return [name for name, value in vars(tm).items() if not name.startswith("_") and not inspect.ismodule(value)]
 
 
 def members(cls: type) -> Iterator[tuple[str, object]]:
-    """The documented public members of a class and of its own bases, in order of definition."""
-    seen: set[str] = set()
-    for owner in reversed([base for base in cls.__mro__ if base.__module__.startswith("tiramisu_py")]):
-        for name, member in vars(owner).items():
-            documented = inspect.getdoc(getattr(cls, name, None)) and not name.startswith("_")
-            if documented and name not in seen and isinstance(member, property | staticmethod | type(members)):
-                seen.add(name)
-                yield name, getattr(cls, name)
+    """The documented public members that a class itself defines, in order of definition."""
+    for name, member in vars(cls).items():
+        if not name.startswith("_") and isinstance(member, property | type(members)) and inspect.getdoc(member):
+            yield name, member
 
 
 def signature(name: str, member: object) -> str:
     """``split(loop, by, outer, inner, *, origin=0)``: names and defaults, without types."""
-    if isinstance(member, property) or not callable(member):
+    if not callable(member):
         return name
     parameters = [p.replace(annotation=inspect.Parameter.empty) for p in inspect.signature(member).parameters.values()]
     shown = inspect.Signature([p for p in parameters if p.name != "self"])
@@ -59,7 +63,8 @@ def _fenced(match: re.Match[str]) -> str:
 
 def of_class(name: str, cls: type) -> Iterator[str]:
     """One class: its docstring, then its members."""
-    yield f"## {name}\n\n{text(inspect.getdoc(cls) or '')}\n"
+    title = "Commands" if name == "Selection" else name
+    yield f"## {title}\n\n{text(inspect.getdoc(cls) or '')}\n"
     for member_name, member in members(cls):
         shown = signature(member_name, member)
         yield f"### {name}.{member_name}\n\n`{shown}`\n\n{text(inspect.getdoc(member) or '')}\n"
@@ -87,17 +92,18 @@ def first_line(documented: object) -> str:
 
 
 def page() -> str:
-    """The whole reference."""
+    """The whole reference; raises SystemExit for a public class that the page has no place for."""
     names = public_names()
     classes = [name for name in names if inspect.isclass(getattr(tm, name))]
     errors = [name for name in classes if issubclass(getattr(tm, name), Exception)]
-    shown = [name for name in classes if name not in errors]
-    rest = [name for name in names if name not in classes]
+    homeless = set(classes) - set(errors) - set(CLASSES) - set(NAMES)
+    if homeless:
+        raise SystemExit(f"docs/commands.md has no place for {', '.join(sorted(homeless))}")
     parts = [HEAD]
-    for name in shown:
+    for name in CLASSES:
         parts += of_class(name, getattr(tm, name))
-    parts += of_values(rest)
-    parts += of_errors(errors)
+    parts += of_values([name for name in names if name not in classes or name in NAMES])
+    parts += of_errors(sorted(errors))
     return "\n".join(parts)
 
 

@@ -1,7 +1,8 @@
 """Every program in the README and in docs/ runs as it is printed, and prints what is printed below it.
 
 The python blocks of a page are run one after another, as a reader would type them; a page is one session. A block
-marked `output` right after a python block is what that block prints; ``...`` stands for anything.
+marked `output` right after a python block is what that block prints; ``...`` stands for anything, and times are not
+compared. ``pytest --update-golden`` writes what is printed into the pages.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TIME = re.compile(r"\(\d+ ms\)")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -50,22 +52,35 @@ def printed_by(block: Block, page: Path, session: dict[str, object]) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(code, session)
-    return out.getvalue()
+    return TIME.sub("(... ms)", out.getvalue()).strip("\n") + "\n"
+
+
+def rewritten(page: Path, printed: list[str]) -> str:
+    """The page with the texts of its output blocks replaced."""
+    texts = iter(printed)
+    return FENCE.sub(lambda m: f"```output\n{next(texts)}```" if m[1] == "output" else m[0], page.read_text())
 
 
 @pytest.mark.parametrize("page", pages_with_programs(), ids=name_of)
 def test_the_programs_of_a_page_run_and_print_what_it_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {"__name__": "__main__"}
-    checker, printed = doctest.OutputChecker(), ""
+    last, printed, expected = "", [], []
     for block in blocks(page):
         if block.language == "python":
-            printed = printed_by(block, page, session)
+            last = printed_by(block, page, session)
         elif block.language == "output":
-            fits = checker.check_output(block.text, printed, doctest.ELLIPSIS)
-            assert fits, f"{name_of(page)}:{block.line} does not print this, but:\n{printed}"
+            printed.append(last)
+            expected.append(block)
+    if pytestconfig.getoption("--update-golden"):
+        page.write_text(rewritten(page, printed))
+        return
+    checker = doctest.OutputChecker()
+    for block, got in zip(expected, printed, strict=True):
+        fits = checker.check_output(block.text, got, doctest.ELLIPSIS)
+        assert fits, f"{name_of(page)}:{block.line} does not print this, but:\n{got}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -288,7 +288,7 @@ def points(of: isl.Set) -> list[tuple[int, ...]]:
 
 
 def carrying(callback: Callable[..., None]) -> Callable[..., None]:
-    """The callback, unchanged: one named place for what isl calls back into (see `lower.ast` for those that may raise)."""
+    """The callback, unchanged: one named place for what isl calls back into; a callback must not raise."""
     return callback
 
 

@@ -45,17 +45,16 @@ class Checks:
 
     def _fail(self, condition: str, code: str, words: str, *values: str) -> cgen.Generable:
         arguments = "".join(f", {value}" for value in values)
-        return cgen.If(
-            cgen.Line(condition), cgen.Statement(f'return {self.name}_fail({code}, "{self.name}: {words}"{arguments})')
-        )
+        report = f'return {self.name}_fail({code}, "{self.name}: {words}"{arguments})'
+        return cgen.If(cgen.Line(condition), cgen.Statement(report))
 
     def _preconditions(self) -> Lines:
         shown = ", ".join(f'{_words(param)} = %" PRId64 "' for param in self.function.params)
         values = [self.scope.names[param] for param in self.function.params]
         where = f" ({shown})" if shown else ""
         return [
-            self._fail(f"!({self.scalars.text(condition)})", "TM_PRECONDITION", f"needs {_words(words)}{where}", *values)
-            for condition, words in self.function.preconditions
+            self._fail(f"!({self.scalars.text(test)})", "TM_PRECONDITION", f"needs {_words(words)}{where}", *values)
+            for test, words in self.function.preconditions
         ]
 
     def _array(self, array: ArrayArgument) -> Lines:

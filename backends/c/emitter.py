@@ -149,16 +149,11 @@ class Source:
         return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
 
 
-class _Function(cgen.FunctionBody):
+class _Function(cgen.Collection):
     """A function from the text of its declaration."""
 
     def __init__(self, declaration: str, body: cgen.Block) -> None:
-        super().__init__(cgen.Value("", ""), body)
-        self.declaration = declaration
-
-    def generate(self, with_semicolon: bool = False):  # type: ignore[no-untyped-def]
-        yield self.declaration
-        yield from self.body.generate()
+        super().__init__([cgen.Line(declaration), body])
 
 
 def _extern(extern: ExternFunction) -> Lines:

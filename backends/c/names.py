@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-_KEYWORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long
-register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
-bool true false NULL main errno stdin stdout stderr NAN INFINITY linux unix i386 I"""
-_LIBRARY = """abs acos acosf acosh acoshf aligned_alloc asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf cbrt
-cbrtf ceil ceilf copysign copysignf cos cosf cosh coshf erf erff exp exp2 exp2f expf expm1 expm1f fabs fabsf floor floorf
-fmod fmodf free gamma hypot hypotf isfinite isinf isnan j0 j1 jn lane log log10 log10f log1p log1pf log2 log2f logf memcpy
-pow powf rint rintf signgam sin sinf sinh sinhf snprintf sqrt sqrtf tan tanf tanh tanhf trunc truncf vsnprintf y0 y1 yn"""
-RESERVED = frozenset(_KEYWORDS.split()) | (frozenset(_LIBRARY.split()) - {"lane"})
+_KEYWORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+asm typeof bool true false NULL main errno stdin stdout stderr NAN INFINITY linux unix i386 I
+"""
+_LIBRARY = """
+abs acos acosf acosh acoshf aligned_alloc asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf cbrt
+cbrtf ceil ceilf copysign copysignf cos cosf cosh coshf erf erff exp exp2 exp2f expf expm1 expm1f fabs fabsf
+floor floorf fmod fmodf free gamma hypot hypotf isfinite isinf isnan j0 j1 jn log log10 log10f log1p log1pf
+log2 log2f logf memcpy pow powf rint rintf signgam sin sinf sinh sinhf snprintf sqrt sqrtf tan tanf tanh tanhf
+trunc truncf vsnprintf y0 y1 yn
+"""
+RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_LIBRARY.split())
 _TYPE = re.compile(r"(u?int|b?float)\d+(_t|x\d+.*)$")
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 TERNARY, OR, AND, BIT_OR, BIT_XOR, BIT_AND, EQUALITY, RELATION, SHIFT, SUM, PRODUCT, UNARY, POSTFIX = range(13)
 
 PRECEDENCE = {
-    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "<": RELATION, "<=": RELATION, ">": RELATION, ">=": RELATION,
-    "==": EQUALITY, "!=": EQUALITY, "&": BIT_AND, "|": BIT_OR, "^": BIT_XOR, "<<": SHIFT, ">>": SHIFT,
-    "&&": AND, "||": OR,
+    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT,
+    "<": RELATION, "<=": RELATION, ">": RELATION, ">=": RELATION, "==": EQUALITY, "!=": EQUALITY,
+    "&": BIT_AND, "|": BIT_OR, "^": BIT_XOR, "<<": SHIFT, ">>": SHIFT, "&&": AND, "||": OR,
 }  # fmt: skip
 #: Operators whose operands compilers like to see in parentheses, whatever the precedence.
 _EXPLICIT = {"&", "|", "^", "<<", ">>", "&&", "||", "<", "<=", ">", ">=", "==", "!="}

@@ -28,16 +28,14 @@ from tiramisu_py.backends.c.precedence import OR, POSTFIX, TERNARY, Code, call, 
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Lane, Load, Scalar
+from tiramisu_py.lower.lanes import is_half
 from tiramisu_py.lower.linear import is_index, nonnegative
 from tiramisu_py.lower.transform import constant
 
 _LOGIC = {"&": "&&", "*": "&&", "min": "&&", "|": "||", "+": "||", "max": "||", "^": "!="}
-_NAMED = {"//": "floor_div", "%": "mod", "**": "pow", "min": "min", "max": "max", "<<": "shift_left", ">>": "shift_right"}
-
-
-def is_half(dtype: DType) -> bool:
-    """Whether a type is one of the 16-bit floats."""
-    return dtype.is_float and dtype.bits == 16
+_NAMED = {
+    "//": "floor_div", "%": "mod", "**": "pow", "min": "min", "max": "max", "<<": "shift_left", ">>": "shift_right",
+}  # fmt: skip
 
 
 def operand(e: Expr, dtype: DType) -> Expr:

@@ -57,7 +57,7 @@ def _sum(a: Expr, b: Expr) -> Expr:
 
 @dataclass
 class Scope:
-    """Names in sight. Statements of one C block share a scope, to which declarations add; an inner block has its own."""
+    """Names in sight. Statements of one C block share a scope, to which declarations add; inner blocks have their own."""
 
     names: Mapping[str, str]
     arrays: dict[str, Array] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import cgen
 
@@ -113,8 +113,8 @@ class Statements:
     def _declare(self, node: Declare, scope: Scope) -> Lines:
         value = self._value(node.value, scope, node.lanes)
         scope.declare(node.variable, node.lanes)
-        kind = "const " if node.constant else ""
-        return [cgen.Statement(f"{kind}{self._type(node.value.dtype, node.lanes)} {scope.names[node.variable]} = {value}")]
+        kind = ("const " if node.constant else "") + self._type(node.value.dtype, node.lanes)
+        return [cgen.Statement(f"{kind} {scope.names[node.variable]} = {value}")]
 
     def _assign(self, node: Assign, scope: Scope) -> Lines:
         lanes = scope.lanes.variables.get(node.variable, 1)
@@ -123,10 +123,9 @@ class Statements:
 
     def _updated(self, place: str, target: Expr, value: Expr, scope: Scope, lanes: int) -> cgen.Generable:
         """``place = value``, or ``place += term`` where that says the same."""
-        if isinstance(value, Binary) and value.op in ("+", "-", "*", "/") and value.dtype.bits >= 32:
-            if value.left.key() == target.key() and value.right.dtype == value.dtype and value.dtype == target.dtype:
-                if value.op != "/" or value.dtype.is_float:
-                    return cgen.Statement(f"{place} {value.op}= {self._term(value.right, scope, lanes)}")
+        if _is_update(value, target):
+            assert isinstance(value, Binary)
+            return cgen.Statement(f"{place} {value.op}= {self._term(value.right, scope, lanes)}")
         return cgen.Assign(place, self._value(operand(value, target.dtype), scope, lanes))
 
     def _term(self, e: Expr, scope: Scope, lanes: int) -> str:
@@ -180,17 +179,26 @@ class Statements:
         sizes = [Scalars(scope).text(extent) for extent in extents] or [Scalars(scope).text(number(1))]
         memory = call("tm_allocate", call("TM_BYTES", kind, *sizes))
         if scope.threaded:
-            give_up = cgen.Block([cgen.Pragma("omp atomic write"), cgen.Statement("tm_failed = 1"), cgen.Statement("continue")])
+            lines: Lines = [cgen.Pragma("omp atomic write"), cgen.Statement("tm_failed = 1"), cgen.Statement("continue")]
         else:
-            give_up = cgen.Block([cgen.Statement(f"return {self.out_of_memory(words)}")])
+            lines = [cgen.Statement(f"return {self.out_of_memory(words)}")]
         return [
-            cgen.Statement(f"TM_TEMPORARY {kind} *restrict const {name} = {memory.text}"),
-            cgen.If(_Text(f"{name} == NULL"), give_up),
+            cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = {memory.text}"),
+            cgen.If(_Text(f"{name} == NULL"), cgen.Block(lines)),
         ]
 
     def out_of_memory(self, words: str) -> str:
         """The call that reports that memory for a temporary is missing."""
-        return f'{self.function}_fail(TM_MEMORY, "{self.function}: there is no memory for the temporary array {words}")'
+        message = f"{self.function}: there is no memory for the temporary array {words}"
+        return f'{self.function}_fail(TM_MEMORY, "{message}")'
+
+
+def _is_update(value: Expr, target: Expr) -> bool:
+    """Whether ``target op= term`` says the same as ``target = value``: nothing is converted on the way."""
+    if not isinstance(value, Binary) or value.op not in ("+", "-", "*", "/") or value.dtype.bits < 32:
+        return False
+    alike = value.right.dtype == value.dtype == target.dtype and (value.op != "/" or value.dtype.is_float)
+    return alike and value.left.key() == target.key()
 
 
 class _Text(cgen.Generable):
@@ -199,8 +207,8 @@ class _Text(cgen.Generable):
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def generate(self, with_semicolon: bool = False) -> Sequence[str]:  # type: ignore[override]
-        return iter([self.text])  # type: ignore[return-value]
+    def generate(self, with_semicolon: bool = False) -> Iterator[str]:
+        yield self.text
 
 
 def _one_line(text: str) -> str:

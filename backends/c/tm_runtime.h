@@ -27,7 +27,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#define TM_INLINE static inline __attribute__((always_inline, unused))
+#define TM_INLINE static inline __attribute__((unused))
 
 /* -- the 16-bit floats are stored as bits; arithmetic is done in float, and rounded after each step */
 
@@ -191,7 +191,7 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 #define TM_VECTOR(T, name, n)                                                                                     \
   typedef T name __attribute__((vector_size(n * sizeof(T)), aligned(n * sizeof(T) < 64 ? n * sizeof(T) : 64)));                                                     \
   typedef T name##_memory __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));             \
-  TM_INLINE name load_##name(const void *place) { return *(const name##_memory *)place; }
+  TM_INLINE __attribute__((always_inline)) name load_##name(const void *place) { return *(const name##_memory *)place; }
 
 #define TM_STORE(V, place, value) (*(V##_memory *)(place) = (value))
 
@@ -311,7 +311,7 @@ TM_INLINE void *tm_allocate(int64_t bytes) {
   if (bytes < 0 || bytes > INT64_MAX - 64) return NULL;
   return aligned_alloc(64, bytes == 0 ? 64 : (size_t)((bytes + 63) / 64 * 64));
 }
-static inline __attribute__((unused)) void tm_release(void *pointer) {
+TM_INLINE void tm_release(const void *pointer) {
   void *memory;
   memcpy(&memory, pointer, sizeof memory);
   free(memory);

@@ -6,9 +6,10 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.backends.c.scalars import Scalars, is_half, operand
+from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower.ir import Load
+from tiramisu_py.lower.lanes import is_half
 
 _OPERATORS = ("+", "*", "&", "|", "^")
 

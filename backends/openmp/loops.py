@@ -1,7 +1,7 @@
 """Parallel loops in OpenMP: the pragma, the nest that it deals out, and private copies of what is reduced.
 
-Private copies lie in one allocation, a slot for each thread, and are combined in the order of the threads: with a static
-schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one thread does
+Private copies lie in one allocation, a slot for each thread, and are combined in the order of the threads: with a
+static schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one thread does
 everything.
 """
 
@@ -102,23 +102,25 @@ class Copies:
         self.private = private
         self.shared = scope.arrays[private.buffer]
         name = self.shared.name
-        self.all, self.own, self.slot, self.elements = (f"{name}_{part}" for part in ("copies", "own", "slot", "elements"))
-        self.team = f"{name}_threads"
+        self.all, self.own, self.slot = f"{name}_copies", f"{name}_own", f"{name}_slot"
+        self.elements, self.team = f"{name}_elements", f"{name}_threads"
         self.array = replace(self.shared, name=self.own)
         self.kind = self.shared.dtype.c_name
 
     def allocation(self, statements: Statements, scope: Scope) -> Lines:
         """Memory for a copy a thread."""
         sizes = ", ".join(Scalars(scope).text(extent) for extent in self.shared.extents) or "1"
-        line = 64 // self.shared.dtype.bytes
+        size = self.shared.dtype.bytes
+        line = 64 // size
         slots: tuple[Expr, ...] = (Iter("tm_threads()"), Iter(self.slot))
         lines: Lines = [
             cgen.LineComment(f"a private copy of {self.shared.name} for each thread"),
-            cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes}) / {self.shared.dtype.bytes}"),
+            cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes}) / {size}"),
             cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1}) / {line} * {line}"),
             cgen.Statement(f"int {self.team} = 1"),
         ]
-        return lines + statements.temporary(self.all, self.kind, slots, f"of private copies of {self.shared.name}", scope)
+        words = f"of private copies of {self.shared.name}"
+        return lines + statements.temporary(self.all, self.kind, slots, words, scope)
 
     def start(self) -> Lines:
         """What each thread does first: its own copy, with nothing in it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,14 @@ def test_it_installs_where_it_is_told(folder, tmp_path):
         tmp_path,
     )
     assert sh("./main", tmp_path) == "right\n"
+
+
+def test_a_header_that_only_the_sources_need_is_not_installed(saxpy, tmp_path):
+    own = {"saxpy.h": '#include "types.h"\n' + saxpy.sources["saxpy.h"], "types.h": "#include <stdint.h>\n"}
+    own |= {"saxpy.c": '#include "inside.h"\n' + saxpy.sources["saxpy.c"], "inside.h": "#include <math.h>\n"}
+    folder = replace(saxpy, sources=own).compile().export(tmp_path / "out")
+    sh(f"make -j2 clean all install PREFIX={tmp_path}/usr", folder)
+    assert names(tmp_path / "usr" / "include") == {"saxpy.h", "types.h"}
 
 
 @pytest.mark.skipif(shutil.which("pkg-config") is None, reason="no pkg-config")

@@ -116,12 +116,38 @@ class Interface:
         self.__array_interface__ = array.__array_interface__
 
 
-@pytest.mark.parametrize("wrap", [Interface, memoryview, lambda a: stdlib_array.array("f", a.tolist())])
+class Tensor:
+    """An array of another library that speaks DLPack only."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.kept = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.kept.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kept.__dlpack_device__()
+
+
+class Boastful(np.ndarray):
+    """An array that says of itself what is not so."""
+
+    __array_interface__ = {"data": (8, False)}
+    shape = (10**9,)
+
+
+def test_an_array_of_a_subclass_is_taken_for_what_it_is_and_returned_as_it_came(saxpy):
+    x, z = np.arange(6, dtype=np.float32), np.empty(6, np.float32).view(Boastful)
+    assert saxpy.compile()(1, x.view(Boastful), x, z=z) is z
+    np.testing.assert_array_equal(np.asarray(z), 2 * x)
+
+
+@pytest.mark.parametrize("wrap", [Interface, Tensor, memoryview, lambda a: stdlib_array.array("f", a.tolist())])
 def test_objects_that_numpy_can_look_at_without_copying_are_inputs_and_outputs(saxpy, wrap):
     x, z = np.arange(6, dtype=np.float32), np.empty(6, np.float32)
     kernel = saxpy.compile()
     np.testing.assert_array_equal(kernel(1, wrap(x), x), 2 * x)
-    kernel(1, x, x, z=memoryview(z))
+    kernel(1, x, x, z=wrap(z)) if wrap in (Interface, Tensor) else kernel(1, x, x, z=memoryview(z))
     np.testing.assert_array_equal(z, 2 * x)
 
 
@@ -257,7 +283,7 @@ def test_a_forked_process_may_call_a_parallel_kernel(tmp_path, root):
     assert ran.returncode == 0
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2", 10**6, 2**40])
 def test_a_number_of_threads_that_is_none_is_refused(saxpy, threads):
     with pytest.raises(ArgumentError, match="threads"):
         saxpy.compile(threads=threads)

@@ -256,9 +256,10 @@ def test_long_comments_are_cut():
     assert len(comments) == 1 and comments[0].endswith(" ...") and len(comments[0]) < 110
 
 
-def test_a_function_that_executes_nothing_has_an_empty_body():
+@pytest.mark.parametrize("where", ["0 <= i < N and i > N", "0 <= i < N and (i > N or i > N + 1 or i < 0)"])
+def test_a_function_that_executes_nothing_has_an_empty_body(where):
     author = Author("nothing", "N")
-    author.computation("y", "i", "0 <= i < N and i > N", iters("i")[0] * 1.0)
+    author.computation("y", "i", where, iters("i")[0] * 1.0)
     assert every(lower(author.program("y")).body, Store) == []
 
 
@@ -293,9 +294,9 @@ def test_the_cost_grows_about_linearly_with_the_number_of_nests():
         best = float("inf")
         for _ in range(3):
             fresh = program.with_()
-            start = time.perf_counter()
+            start = time.process_time()
             lower(fresh)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     assert seconds(24) < 8 * seconds(6)

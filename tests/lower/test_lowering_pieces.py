@@ -177,3 +177,23 @@ def test_a_clamped_index_stays_an_index():
     program = author.program("y")
     got = computed(lower(loops.split(program, ["y"], "i", 4, "i0", "i1")), {"N": 6}, {"x": np.arange(6, dtype="f4")})
     np.testing.assert_array_equal(got["y"], [0, 0, 1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("change", [lambda p: p, tiled])
+def test_a_border_is_four_strips(change):
+    author = Author("border", "R C", "R >= 1 and C >= 1")
+    R, C = author.params()
+    r, c = iters("r c")
+    x = author.input("x", ty.float32, [R, C])
+    where = "0 <= r < R and 0 <= c < C and (r = 0 or r = R - 1 or c = 0 or c = C - 1)"
+    author.computation("y", "r c", where, x[r, c] + 1, shape=[R, C])
+    program = change(author.program("y"))
+    function = lower(program)
+    assert len(every(function.body, Store)) <= 5
+    for rows, columns in SIZES:
+        sizes = {"R": rows, "C": columns}
+        assert executions(program, sizes) == asked_for(program, sizes)
+        x = np.random.default_rng(0).random((rows, columns), dtype=np.float32)
+        want = x + np.float32(1)
+        want[1:-1, 1:-1] = 0
+        np.testing.assert_array_equal(computed(function, sizes, {"x": x})["y"], want)

@@ -10,6 +10,7 @@ import pytest
 from tests.lower.programs import Author, computed, every, iters, sets, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Allocate, For
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.program.program import Program
@@ -134,3 +135,10 @@ def test_an_index_that_is_a_value_goes_through_the_layout():
     x, p = np.arange(5, dtype=np.float32), np.array([4, 0, 2, 2, 1], np.int32)
     got = computed(lower(program), {"N": 5}, {"x": x, "p": p})["c"]
     np.testing.assert_array_equal(got, 2 * x[p])
+
+
+def test_a_copy_that_a_statement_cannot_see_is_an_error_that_names_the_loops():
+    program = loops.split(pair(), ["c"], "i", 4, "i0", "i1")
+    program = program.with_buffer(replace(program.buffers["b"], scope=program.statements["c"].loops[:1]))
+    with pytest.raises(UnsupportedError, match=r"b uses b outside of the loops \(i0\)"):
+        lower(program)

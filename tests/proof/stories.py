@@ -13,10 +13,10 @@ from tiramisu_py.errors import Violation
 from tiramisu_py.function.handles import Computation, Reduction
 from tiramisu_py.schedule.order import root
 
-N, M, K, R, C, T = (Param(name) for name in "N M K R C T".split())
-i, j, k, r, c, t = (Iter(name) for name in "i j k r c t".split())
+N, M, K, R, C, T = (Param(name) for name in ["N", "M", "K", "R", "C", "T"])
+i, j, k, r, c, t = (Iter(name) for name in ["i", "j", "k", "r", "c", "t"])
 i0, i1, j0, j1, k0, k1, r0, r1, c0, c1, t0, t1 = (
-    Iter(name) for name in "i0 i1 j0 j1 k0 k1 r0 r1 c0 c1 t0 t1".split()
+    Iter(name) for name in ["i0", "i1", "j0", "j1", "k0", "k1", "r0", "r1", "c0", "c1", "t0", "t1"]
 )
 
 __all__ = [

@@ -6,8 +6,33 @@ import pytest
 
 from tests.programs import Draft
 from tests.proof.stories import (
-    C, K, M, N, blur, c, c0, c1, heat, i, i0, i1, j, k, k0, k1, kinds, product, r, r0, r1, refusal, seidel, stages, t,
-    t0, t1, written, j0, j1,
+    K,
+    M,
+    N,
+    blur,
+    c,
+    c0,
+    c1,
+    heat,
+    i,
+    i0,
+    i1,
+    j,
+    k,
+    k0,
+    k1,
+    kinds,
+    product,
+    r,
+    r0,
+    r1,
+    refusal,
+    seidel,
+    stages,
+    t,
+    t0,
+    t1,
+    written,
 )  # fmt: skip
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.types import float32

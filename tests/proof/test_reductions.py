@@ -70,7 +70,7 @@ def _restricted(statement: Statement, least: int) -> Statement:
 
 
 def test_a_missing_term_is_found() -> None:
-    f, result = product()
+    f, _ = product()
     f.change("by hand", without_first_term)
     violation = refusal(f)
     assert (violation.kind, violation.command) == ("reduction", "by hand")
@@ -169,6 +169,23 @@ def test_a_reduction_computed_where_it_is_used_is_proven() -> None:
     assert f.check().ok
     m.parallelize(i0)
     assert f.check().ok
+
+
+def test_a_reduction_may_be_computed_again_in_the_same_place() -> None:
+    f, s, m = rows()
+    f.outputs(m, s)
+    m.split(i, 4, i0, i1)
+    s.compute_at(m, i0)
+    assert f.check().ok
+    f = Draft("f", "N K", N >= 2)
+    a = f.input("a", float32, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, sum_, a[i, k])
+    d = f.computation("d", {i: N - 1}, s[i] - s[i + 1])
+    f.outputs(d, s)
+    s.compute_at(d, i)
+    assert f.check().ok
+    d.parallelize(i)
+    assert set(kinds(f)) == {"race"}
 
 
 def test_an_empty_reduction_is_its_identity() -> None:

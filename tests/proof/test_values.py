@@ -7,10 +7,33 @@ from dataclasses import replace
 import islpy as isl
 import pytest
 
-from tests.proof.stories import (
-    C, N, T, Stages, blur, c, c0, c1, heat, i, i0, i1, kinds, r, r0, r1, refusal, root, seidel, stages, t, t0, t1, written,
-)  # fmt: skip
 from tests.programs import Draft
+from tests.proof.stories import (
+    C,
+    N,
+    Stages,
+    T,
+    blur,
+    c,
+    c0,
+    c1,
+    heat,
+    i,
+    i0,
+    i1,
+    kinds,
+    r,
+    r0,
+    r1,
+    refusal,
+    root,
+    seidel,
+    stages,
+    t,
+    t0,
+    t1,
+    written,
+)  # fmt: skip
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32

@@ -10,7 +10,7 @@ from tests.programs import Draft
 from tests.proof.stories import K, M, N, blur, c, i, j, k, kinds, r, r0, r1, refusal, written
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import select
+from tiramisu_py.algorithm.expressions import Iter, select
 from tiramisu_py.algorithm.types import float32, int32
 from tiramisu_py.program.storage import Buffer
 
@@ -140,7 +140,7 @@ def test_two_arrays_in_one_buffer_may_not_overlap_while_both_live() -> None:
 
 
 @pytest.mark.parametrize("loops", [(i, j), (j, i)])
-def test_a_buffer_that_lives_twice_in_sequence_is_shared(loops: tuple[object, object]) -> None:
+def test_a_buffer_that_lives_twice_in_sequence_is_shared(loops: tuple[Iter, Iter]) -> None:
     f = Draft("f", "N M", (N >= 1) & (M >= 1))
     a = f.input("a", float32, [N, M])
     p = f.computation("p", {i: N, j: M}, a[i, j] + 1)

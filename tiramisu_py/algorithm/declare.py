@@ -45,9 +45,7 @@ def declare_input(
         raise DeclarationError(f"facts are declared of {name}, whose values are {found}; they are for integers")
     if (monotone or permutation) and not extents:
         raise DeclarationError(f"{name} has no dimensions, so it is neither monotone nor a permutation")
-    return Input(
-        name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location
-    )
+    return Input(name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location)
 
 
 def declare_scalar(
@@ -272,9 +270,7 @@ def _is_foreign(node: Expr) -> bool:
 # -- shapes and ranges
 
 
-def _computed_shape(
-    algorithm: Algorithm, name: str, shape: Any, rank: int, owner: object
-) -> tuple[Expr, ...] | None:
+def _computed_shape(algorithm: Algorithm, name: str, shape: Any, rank: int, owner: object) -> tuple[Expr, ...] | None:
     if shape is None:
         return None
     extents = _shape(algorithm, name, shape, owner)

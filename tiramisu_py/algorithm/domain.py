@@ -33,9 +33,7 @@ class Domain:
     guards: tuple[Expr, ...] = ()
 
 
-def parse_domain(
-    algorithm: Algorithm, name: str, given: Any, where: Any = None, owner: object = None
-) -> Domain:
+def parse_domain(algorithm: Algorithm, name: str, given: Any, where: Any = None, owner: object = None) -> Domain:
     """The domain of the computation `name`.
 
     `given` is a dict of iterator to extent or ``(low, high)``, isl text, or a list of dicts (their union); bounds
@@ -92,9 +90,7 @@ def _from_dict(algorithm: Algorithm, name: str, given: Mapping[Any, Any], outer:
     return found
 
 
-def _iterators(
-    algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequence[str]
-) -> tuple[str, ...]:
+def _iterators(algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequence[str]) -> tuple[str, ...]:
     found = list(outer)
     for key in keys:
         if not isinstance(key, Iter):
@@ -169,9 +165,7 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return [condition]
 
 
-def _restricted(
-    algorithm: Algorithm, name: str, domain: Domain, conditions: Sequence[Expr], owner: object
-) -> Domain:
+def _restricted(algorithm: Algorithm, name: str, domain: Domain, conditions: Sequence[Expr], owner: object) -> Domain:
     """The part of a domain where conditions hold: affine ones cut its points, the others become guards."""
     points, guards = domain.points, list(domain.guards)
     affine = Affine(points.get_space(), dict(zip(domain.iterators, sets.variables(points.get_space()), strict=True)))
@@ -299,4 +293,3 @@ def _assumed(context: isl.Context, params: Sequence[str], space: isl.Space, assu
         return Affine(space, {}).condition(condition).params()
     except NotAffine as error:
         raise DeclarationError(f"the assumption {condition} is not affine in the parameters: {error.part}") from None
-

@@ -12,6 +12,13 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
+__all__ = [
+    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
+    "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "rint",
+    "trunc", "erf", "isnan", "isinf", "isfinite", "arctan2", "hypot", "fmod", "copysign", "absolute", "minimum",
+    "maximum", "clip", "where", "operator", "extern",
+]  # fmt: skip
+
 
 def sqrt(x: Operand) -> Expr:
     """The square root."""

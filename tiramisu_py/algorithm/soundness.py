@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reads import Reading, readings
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import Violation, Witness
 
 
@@ -24,6 +25,7 @@ class Values:
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
         self._domains: dict[str, isl.Set] = {}
+        self._sources: dict[int, tuple[Expr, tuple[str, ...]]] = {}
         self._readings: dict[tuple[int, str, int], tuple[Expr, list[Reading]]] = {}
 
     def domain(self, source: str) -> isl.Set:
@@ -45,6 +47,16 @@ class Values:
             space = self.algorithm.frame(computation.name, computation.point_iterators[:dims])
             self._readings[key] = (expression, readings(self.algorithm, expression, space))
         return self._readings[key][1]
+
+    def sources(self, expression: Expr) -> tuple[str, ...]:
+        """The sources that an expression reads, scalar inputs left out."""
+        key = id(expression)
+        if key not in self._sources:
+            inputs = self.algorithm.inputs
+            read = dict.fromkeys(access.source for access in accesses(expression))
+            found = tuple(name for name in read if not (name in inputs and inputs[name].scalar))
+            self._sources[key] = (expression, found)
+        return self._sources[key][1]
 
     def of(self, c: Computation) -> list[Reading]:
         """What the expression and the guards of a computation read, on its points."""

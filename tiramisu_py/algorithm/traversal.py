@@ -15,7 +15,7 @@ def walk(expression: Expr) -> Iterator[Expr]:
 
 
 def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The tree with `change` applied to each node, top down; where it answers None the node's operands are rewritten."""
+    """The tree with `change` applied to each node, top down; where it answers None, the operands are rewritten."""
     changed = change(expression)
     if changed is not None:
         return changed

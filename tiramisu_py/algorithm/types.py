@@ -28,9 +28,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type that holds such values."""
-        if self.name == "bfloat16":
-            return np.dtype(ml_dtypes.bfloat16)
-        named: np.dtype[Any] = np.dtype(self.name if not self.weak else strong(self).name)
+        named: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if self.name == "bfloat16" else strong(self).name)
         return named
 
     @property

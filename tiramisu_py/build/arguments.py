@@ -81,7 +81,12 @@ class Arguments:
         self._complete(arrays, params)
         values = {**arrays, **scalars}
         self._verify(values, params)
-        return Call(params, values, tuple(arrays[name] for name in self.function.outputs))
+        return Call(params, values, tuple(self._result(name, given, arrays) for name in self.function.outputs))
+
+    def _result(self, name: str, given: Mapping[str, object], arrays: Mapping[str, Array]) -> Array:
+        """What the caller gets for an output: the very array that was passed, if one was."""
+        own = given.get(name)
+        return own if isinstance(own, np.ndarray) else arrays[name]
 
     # -- names
 

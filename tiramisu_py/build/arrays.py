@@ -16,6 +16,8 @@ from tiramisu_py.lower.ir import ArrayArgument
 Array = npt.NDArray[Any]
 
 ALIGNMENT = 64
+#: What other libraries raise where NumPy cannot look at their memory.
+_FAILURES = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
 
 
 def viewed(declared: ArrayArgument, given: object) -> Array:
@@ -34,18 +36,30 @@ def _as_array(declared: ArrayArgument, given: object) -> Array:
     if isinstance(given, np.ma.MaskedArray):
         name = declared.name
         raise ArgumentError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(...)")
-    if isinstance(given, np.ndarray):
+    if type(given) is np.ndarray:
         return given
+    if isinstance(given, np.ndarray):
+        return np.asarray(given)  # what a subclass says of itself need not be so
     wanted = f"{declared.name} is {_described(given)}; pass a NumPy array of {declared.dtype} {_shape(declared)}"
     if given is None or isinstance(given, str | bytes | int | float | complex | list | tuple | dict | set | np.generic):
         raise ArgumentError(wanted)
     try:
-        array = np.asarray(given, copy=False)
-    except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as error:
+        array = _shared(given)
+    except _FAILURES as error:
         raise ArgumentError(f"{wanted} ({error})") from error
     if array.dtype == np.object_:  # NumPy wraps what it does not know
         raise ArgumentError(wanted)
     return array
+
+
+def _shared(given: Any) -> Array:
+    """The memory of another library's array, which is not copied; raises one of `_FAILURES`."""
+    if hasattr(given, "__dlpack__"):
+        try:
+            return np.asarray(np.from_dlpack(given))
+        except _FAILURES:
+            return np.asarray(given, copy=False)  # a type that DLPack has not
+    return np.asarray(given, copy=False)
 
 
 def _described(given: object) -> str:

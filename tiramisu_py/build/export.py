@@ -84,12 +84,25 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "STRICT": " ".join([*STRICT, *fast_flags(recipe.fast), *sanitize_flags(recipe.sanitize)]),
         "SOURCES": " ".join(name for name in recipe.sources if name.endswith(".c")),
         "HEADERS": " ".join(name for name in recipe.sources if name.endswith(".h")),
+        "INTERFACE": " ".join(_interface(recipe)),
         "SONAME": recipe.toolchain.soname(recipe.file_name),
         "PRIVATE": " ".join(private),
         "PRIVATE_LIST": ";".join(private),
         "PROCESSOR": processor.name,
         "COMPILER": recipe.toolchain.version.splitlines()[0],
     }
+
+
+def _interface(recipe: Recipe) -> list[str]:
+    """The headers that a program needs: the function's own, and those of the sources that it includes."""
+    found: list[str] = []
+    waiting = [f"{recipe.name}.h"]
+    while waiting:
+        name = waiting.pop()
+        found.append(name)
+        text = recipe.sources.get(name, "")
+        waiting += [other for other in recipe.sources if f'"{other}"' in text and other not in found]
+    return found
 
 
 def _filled(template: str, values: dict[str, str]) -> str:

@@ -29,6 +29,7 @@ Array = npt.NDArray[Any]
 
 #: In a process forked from this one, OpenMP waits for threads that were not copied, unless a new thread calls it.
 _FIRST_PROCESS = os.getpid()
+_MOST_THREADS = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,14 +149,20 @@ def compile_function(
     OpenMP threads (OpenMP's own choice by default); `verify_values=False` trusts the declared facts of inputs.
     Raises `ToolchainError`.
     """
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ArgumentError(f"threads={threads!r} is not a number of threads: an integer of at least 1, or None")
+    _require_thread_count(threads)
     cache = open_cache()
     recipe = prepare(function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitize)
     shared = None if recipe.processor.missing else load(recipe, cache)
     kernel = Kernel(function, recipe, Arguments(function, algorithm, verify_values), shared, threads)
     _require_symbols(kernel)
     return kernel
+
+
+def _require_thread_count(threads: object) -> None:
+    most = max(_MOST_THREADS, 4 * (os.cpu_count() or 1))  # OpenMP ends a process for which it cannot make threads
+    if threads is None or (type(threads) is int and 1 <= threads <= most):
+        return
+    raise ArgumentError(f"threads={threads!r} is not a number of threads: an integer from 1 to {most}, or None")
 
 
 def _require_symbols(kernel: Kernel) -> None:

@@ -19,9 +19,13 @@ CFLAGS  ?= @CFLAGS@
 PREFIX  ?= /usr/local
 
 # The processor; empty for any of this kind.
-ARCH    ?= @ARCH@
+ifeq ($(origin ARCH),undefined)
+ARCH    := @ARCH@
+endif
 # OpenMP where the compiler has it; without it loops run on one thread.
-OPENMP  ?= @OPENMP@
+ifeq ($(origin OPENMP),undefined)
+OPENMP  := @OPENMP@
+endif
 # What the meaning of the code rests on.
 STRICT  := @STRICT@
 
@@ -44,7 +48,7 @@ lib@NAME@.a: $(OBJECTS)
 
 install: all
 	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/@NAME@
-	cp $(HEADERS) $(DESTDIR)$(PREFIX)/include
+	cp @INTERFACE@ $(DESTDIR)$(PREFIX)/include
 	cp lib@NAME@.so lib@NAME@.a $(DESTDIR)$(PREFIX)/lib
 	sed -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' \
 	-e 's|^includedir=.*|includedir=$${prefix}/include|' @NAME@.pc > $(DESTDIR)$(PREFIX)/lib/pkgconfig/@NAME@.pc

@@ -6,18 +6,17 @@ one relation, and indices that are not known exactly (a window, ``x[col[p]]``) n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reads import Reading
 from tiramisu_py.algorithm.soundness import Values
-from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
@@ -53,7 +52,6 @@ class Touch:
     value: isl.MultiAff
     place: isl.MultiAff
     coords: isl.MultiAff | None = None
-    accumulates: bool = False
 
     @property
     def source(self) -> str:
@@ -92,14 +90,20 @@ class Touch:
         return sets.graph(sets.prefix(self.coords, count), self.domain)
 
 
-class Touches:
-    """All reads and writes of a program, found buffer by buffer when they are asked for."""
+#: Touches by what they are made of: states of one program share most of them.
+Memory = dict[tuple[int, str, int, int], "Touch | None"]
 
-    def __init__(self, program: Program, values: Values | None = None) -> None:
+
+class Touches:
+    """All reads and writes of a program, found buffer by buffer when they are asked for.
+
+    `memory` may be shared by programs that have one another's statements, while they all are alive.
+    """
+
+    def __init__(self, program: Program, values: Values | None = None, memory: Memory | None = None) -> None:
         self.program = program
         self.values = values or Values(program.algorithm)
-        self._writes: dict[str, Touch | None] = {}
-        self._reads: dict[tuple[str, str], Touch | None] = {}
+        self._memory: Memory = {} if memory is None else memory
         self._of_buffer: dict[str, tuple[list[Touch], list[Touch]]] = {}
 
     # -- by buffer
@@ -115,43 +119,62 @@ class Touches:
     def _touching(self, buffer: str) -> tuple[list[Touch], list[Touch]]:
         if buffer not in self._of_buffer:
             mine = [s.name for s in self.program.storages_in(buffer)]
-            writes: list[Touch | None] = [self._entry(name) for name in mine]
+            writes = [self._entry(name) for name in mine]
             reads: list[Touch | None] = []
-            for statement in self.program.statements.values():
-                if statement.target in mine:
-                    writes.append(self.write(statement))
-                stores = {self._storage(statement, source).name: source for source in self.sources(statement)}
-                reads += [self.read(statement, source) for name, source in stores.items() if name in mine]
+            for name in mine:
+                writes += [self.write(statement) for statement in self._stored.get(name, ())]
+                reads += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
             reads += [self._exit(name) for name in mine]
             self._of_buffer[buffer] = ([w for w in writes if w], [r for r in reads if r])
         return self._of_buffer[buffer]
 
-    def everything(self) -> Iterator[Touch]:
-        """Every read and write."""
-        for buffer in self.program.buffers:
-            yield from self.writers(buffer)
-            yield from self.readers(buffer)
+    @cached_property
+    def _stored(self) -> dict[str, list[Statement]]:
+        """The statements that store to each storage."""
+        found: dict[str, list[Statement]] = {}
+        for statement in self.program.statements.values():
+            found.setdefault(statement.target, []).append(statement)
+        return found
+
+    @cached_property
+    def _loaded(self) -> dict[str, list[tuple[Statement, str]]]:
+        """The statements that load from each storage, with the source that they load."""
+        found: dict[str, list[tuple[Statement, str]]] = {}
+        for statement in self.program.statements.values():
+            for source in self.sources(statement):
+                storage = self.program.storage_for(statement, source)
+                found.setdefault(storage.name, []).append((statement, source))
+        return found
 
     # -- statements
 
     def write(self, statement: Statement) -> Touch | None:
         """What a statement stores; None where it is outside the scope of the buffer."""
-        if statement.name not in self._writes:
-            storage = self.program.storages[statement.target]
-            space = statement.frame
-            value = sets.renamed(self.program.value_of(statement), storage.source)
-            domain = statement.instances.intersect_params(self.program.context.params())
-            touch = self._touch(statement, storage, True, domain, sets.identity(space), value, statement.coords)
-            self._writes[statement.name] = touch
-        return self._writes[statement.name]
+        storage = self.program.storages[statement.target]
+        return self._remembered(statement, "", storage, lambda: self._write(statement))
 
     def read(self, statement: Statement, source: str) -> Touch | None:
         """What a statement loads of one source; None where it never does, or is outside the scope of the buffer."""
-        key = (statement.name, source)
-        if key not in self._reads:
-            relation = self.read_relation(statement, source)
-            self._reads[key] = None if relation is None else self._of_pairs(statement, source, relation)
-        return self._reads[key]
+        storage = self.program.storage_for(statement, source)
+        return self._remembered(statement, source, storage, lambda: self._read(statement, source))
+
+    def _write(self, statement: Statement) -> Touch | None:
+        storage = self.program.storages[statement.target]
+        value = sets.renamed(self.program.value_of(statement), storage.source)
+        domain = statement.instances.intersect_params(self.program.context.params())
+        return self._touch(statement, storage, True, domain, sets.identity(statement.frame), value, statement.coords)
+
+    def _read(self, statement: Statement, source: str) -> Touch | None:
+        relation = self.read_relation(statement, source)
+        return None if relation is None else self._of_pairs(statement, source, relation)
+
+    def _remembered(
+        self, statement: Statement, source: str, storage: Storage, make: Callable[[], Touch | None]
+    ) -> Touch | None:
+        key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]))
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
 
     def read_relation(self, statement: Statement, source: str) -> isl.Map | None:
         """``instance -> value of source that it reads``, or None where it reads none."""
@@ -171,10 +194,7 @@ class Touches:
         write = self.write(statement)
         if write is None:
             return None
-        return Touch(
-            write.actor, write.storage, write.buffer, False, write.domain, write.instance, write.value, write.place,
-            write.coords, accumulates=True,
-        )  # fmt: skip
+        return replace(write, is_write=False)
 
     def _readings(self, statement: Statement, expression: Expr) -> list[Reading]:
         computation = self.program.algorithm.source(statement.source)
@@ -185,12 +205,8 @@ class Touches:
         """The sources that a statement reads, scalar inputs left out."""
         if statement.role is Role.COPY:
             return [statement.source]
-        read: list[Access] = [a for e in (statement.body, *statement.guards) for a in accesses(e)]
-        scalars = {name for name, given in self.program.algorithm.inputs.items() if given.scalar}
-        return [source for source in dict.fromkeys(a.source for a in read) if source not in scalars]
-
-    def _storage(self, statement: Statement, source: str) -> Storage:
-        return self.program.storage_for(statement, source)
+        read = [source for e in (statement.body, *statement.guards) for source in self.values.sources(e)]
+        return list(dict.fromkeys(read))
 
     def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> Touch | None:
         domain = sets.flat_pairs(relation, f"{statement.name} reads {source}")
@@ -199,7 +215,7 @@ class Touches:
         instance = sets.function(space, statement.name, variables[:count])
         value = sets.function(space, source, variables[count:])
         coords = sets.renamed(sets.compose(instance, statement.coords), None)
-        return self._touch(statement, self._storage(statement, source), False, domain, instance, value, coords)
+        return self._touch(statement, self.program.storage_for(statement, source), False, domain, instance, value, coords)
 
     def _touch(
         self,

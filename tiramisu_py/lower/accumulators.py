@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.lower.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store
+from tiramisu_py.lower.lanes import is_half
 from tiramisu_py.lower.linear import Key, number
 from tiramisu_py.lower.transform import Names, block, defined, loads, variables, walk, with_children
 from tiramisu_py.program.loops import Combine
@@ -99,7 +100,7 @@ def _reducible(loop: For, private: Private) -> bool:
     changing = {loop.variable} | {name for node in walk(loop.body) if (name := defined(node)) is not None}
     if any(changing & variables(index) or any(_loaded(index)) for store in stores for index in store.indices):
         return False
-    if any(store.update is None or store.value.dtype.bits == 16 and store.value.dtype.is_float for store in stores):
+    if any(store.update is None or is_half(store.value.dtype) for store in stores):
         return False
     places = {Load(s.buffer, s.indices, s.value.dtype).key() for s in stores}
     return all(load.key() in places for load in loads(loop.body) if load.buffer == private.buffer)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import bool_
-from tiramisu_py.lower.ir import For, If, Let, Node
+from tiramisu_py.lower.ir import For, If, Node
 from tiramisu_py.lower.linear import Key, difference, number
 from tiramisu_py.lower.linear import operands as operands_of
 from tiramisu_py.lower.simplify import simplified, simplify

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from tiramisu_py.algorithm.expressions import Call, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType
 from tiramisu_py.lower.ir import Lane, Load, Ramp
 
 #: Functions of more arguments are called lane by lane.
@@ -47,19 +49,46 @@ class Lanes:
         own, lanes = self.buffers.get(buffer, (rank, 1))
         return lanes if rank == own else 1
 
-    def vectorisable(self, e: Expr) -> bool:
-        """Whether all lanes can be computed at once: every branch of a choice between lanes may be read in every lane."""
-        return all(self._computable(part) for part in walk(e) if self.of(part) > 1)
+    def vectorisable(self, e: Expr, target: Load | None = None) -> bool:
+        """Whether all lanes can be computed at once.
 
-    def _computable(self, e: Expr) -> bool:
-        if e.dtype.is_float and e.dtype.bits == 16:
+        A choice between lanes reads both branches in every lane, so it must not guard what a branch loads: what is
+        loaded in any case (or stored, `target`) may be read, and so may everything under a condition on values alone,
+        of which the algorithm's soundness asks that both branches are readable.
+        """
+        safe = {part.key() for part in _unconditional(e) if isinstance(part, Load)}
+        if target is not None:
+            safe.add(target.key())
+        return all(self._computable(part, safe) for part in walk(e) if self.of(part) > 1)
+
+    def _computable(self, e: Expr, safe: set[tuple[Any, ...]]) -> bool:
+        if is_half(e.dtype):
             return False
         match e:
-            case Select():
-                lazy = self.of(e.condition) > 1
-                return not (lazy and any(isinstance(part, Load) for part in [*walk(e.yes), *walk(e.no)]))
+            case Select() if self.of(e.condition) > 1 and _guards(e.condition):
+                guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
+                return all(load.key() in safe for load in guarded)
             case Call():
                 return len(e.arguments) <= MOST_ARGUMENTS
             case Cast():
-                return not (e.operand.dtype.is_float and e.operand.dtype.bits == 16)
+                return not is_half(e.operand.dtype)
         return True
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether a type is one of the 16-bit floats, of which there are no vectors."""
+    return dtype.is_float and dtype.bits == 16
+
+
+def _guards(condition: Expr) -> bool:
+    """Whether a part of a condition is one on indices or sizes, which may guard loads."""
+    compared = (part for part in walk(condition) if isinstance(part, Binary) and part.op in COMPARISONS)
+    variables = any(isinstance(part, Iter) and part.dtype.is_bool for part in walk(condition))
+    return variables or any(not any(isinstance(part, Load) for part in walk(comparison)) for comparison in compared)
+
+
+def _unconditional(e: Expr) -> Iterator[Expr]:
+    """The parts of an expression that are evaluated in any case."""
+    yield e
+    for part in (e.condition,) if isinstance(e, Select) else e.children():
+        yield from _unconditional(part)

@@ -87,8 +87,9 @@ def _sum(terms: Iterable[tuple[Expr, int]], constant: int) -> Expr:
 def _scaled(atom: Expr, factor: int) -> Expr:
     if factor == 1:
         return atom
-    quotient = isinstance(atom, Binary) and atom.op == "//"
-    return Binary("*", *((atom, number(factor)) if quotient else (number(factor), atom)), int64)
+    if isinstance(atom, Binary) and atom.op == "//":
+        return Binary("*", atom, number(factor), int64)
+    return Binary("*", number(factor), atom, int64)
 
 
 def _first_negative(atom: Expr, factor: int) -> Expr:

@@ -22,7 +22,7 @@ def lower(program: Program) -> LoopFunction:
     bodies = [[body_of(program, piece) for s in group for piece in pieces_of(program, s)] for group in groups(program)]
     reserved = reserved_names(program)
     variables = loop_variables(program, reserved)
-    nests = [Nest(program, group, variables, reserved).lowered() for group in bodies]
+    nests = [Nest(program, group, variables, reserved).lowered() for group in bodies if group]
     return LoopFunction(
         name=program.algorithm.name,
         params=program.algorithm.params,

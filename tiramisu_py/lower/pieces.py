@@ -56,13 +56,12 @@ def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
 
 
 def pieces_of(program: Program, statement: Statement) -> list[Piece]:
-    """The pieces of a statement, disjoint; one where nothing is to be split."""
+    """The pieces of a statement, disjoint and convex; one where nothing is to be split."""
     instances = statement.instances.intersect_params(program.context)
-    if next(_selects(statement.body), None) is None:
-        return [Piece(statement.name, statement, instances, statement.body)]
-    reader = Affine(statement.frame, point_forms(program, statement))
-    parts = _Splitter(reader).split(instances, statement.body)
-    if len(parts) > 1:
+    parts: list[Part] = [(instances, statement.body)]
+    if next(_selects(statement.body), None) is not None:
+        parts = _Splitter(Affine(statement.frame, point_forms(program, statement))).split(instances, statement.body)
+    if len(parts) > 1 or instances.n_basic_set() > 1:
         parts = _convex(parts)
     if len(parts) == 1:
         return [Piece(statement.name, statement, *parts[0])]
@@ -74,7 +73,7 @@ Part = tuple[isl.Set, Expr]
 
 
 def _convex(parts: list[Part]) -> list[Part]:
-    convex = [(each, body) for part, body in parts for each in sets.basic_sets(part)]
+    convex = [(each, body) for part, body in parts for each in sets.basic_sets(part.coalesce())]
     return convex if len(convex) <= MOST_PIECES else parts
 
 

@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.indices import Forms, of_operands
 from tiramisu_py.lower.ir import Load, Scalar
 from tiramisu_py.program.program import Program
@@ -63,7 +64,14 @@ class Places:
             return self.template(index)
 
     def _element(self, storage: Storage, values: list[isl.Aff | Expr] | list[isl.Aff]) -> tuple[Expr, ...]:
-        depth = len(self.program.buffers[storage.buffer].scope)
+        buffer = self.program.buffers[storage.buffer]
+        if not self.program.in_scope(self.statement, buffer):
+            loops = ", ".join(self.program.loops[loop].name for loop in buffer.scope)
+            raise UnsupportedError(
+                f"{self.statement.name} uses {storage.name} outside of the loops ({loops}), each iteration of which has "
+                "its own copy: keep it in a buffer of the whole call"
+            )
+        depth = len(buffer.scope)
         operands: list[isl.Aff | Expr] = [*self.coords[:depth], *values]
         affine = [operand for operand in operands if isinstance(operand, isl.Aff)]
         if depth == 0 and sets.is_identity(storage.index):

@@ -1,4 +1,4 @@
-"""Buffers whose indices are all constant once loops are unrolled: named variables, which the C compiler keeps in registers.
+"""Buffers whose indices are all constant once loops are unrolled become variables, for the processor's registers.
 
 Before: ``allocate bx[10]; bx[0] = e; ... bx[0] + bx[1]``. After: ``bx_0 = e; ... bx_0 + bx_1``. An element that is
 stored once is a constant. A buffer that is only accessed in whole vectors becomes a variable for each vector.

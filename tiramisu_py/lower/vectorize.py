@@ -27,7 +27,7 @@ from tiramisu_py.lower.ir import (
     Ramp,
     Store,
 )
-from tiramisu_py.lower.lanes import Lanes
+from tiramisu_py.lower.lanes import Lanes, is_half
 from tiramisu_py.lower.linear import along_lanes, difference, number
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import (
@@ -97,7 +97,7 @@ class VectorLoop:
         loop = self.loop
         lane = "lane" if "lane" not in names(loop) else self.taken.fresh("lane")
         accumulation = accumulated(loop, self.width, lane, self.taken)
-        lanes = Lanes({name: self.width for name in accumulation.variables})
+        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width))
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
         vectors = Strips(self.width, lane, reduced, self.atomic).vectors(body, lanes)
@@ -151,10 +151,11 @@ class Strips:
     def _store(self, node: Store, lanes: Lanes) -> Node:
         uniform = all(lanes.of(index) == 1 for index in node.indices)
         private = lanes.of_element(node.buffer, len(node.indices)) > 1
-        whole = lanes.vectorisable(node.value) and all(map(lanes.vectorisable, node.indices))
+        target = Load(node.buffer, node.indices, node.value.dtype)
+        whole = lanes.vectorisable(node.value, target) and all(map(lanes.vectorisable, node.indices))
         if node.update is not None and not self._independent(node):
             return self.by_lanes(node, lanes)
-        if whole and uniform == private and not (node.value.dtype.is_float and node.value.dtype.bits == 16):
+        if whole and uniform == private and not is_half(node.value.dtype):
             return node
         return self.by_lanes(node, lanes)
 
@@ -166,8 +167,7 @@ class Strips:
 
     def _allocate(self, node: Allocate, lanes: Lanes) -> Node:
         """A buffer of the strip: each element is a vector, with an element for each lane's own buffer."""
-        halves = node.dtype.is_float and node.dtype.bits == 16
-        if halves or any(lanes.of(extent) > 1 for extent in node.extents):
+        if is_half(node.dtype) or any(lanes.of(extent) > 1 for extent in node.extents):
             return self.by_lanes(node, lanes)
         inside = lanes.with_buffer(node.buffer, len(node.extents), self.width)
         return replace(node, lanes=self.width, body=self.vectors(node.body, inside))

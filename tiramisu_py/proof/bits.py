@@ -14,9 +14,9 @@ from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Parallel, Vector
 from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.races import pair_spots, race_at
+from tiramisu_py.proof.reductions import Chains
 
 
 def reordered(flow: Flow) -> Iterator[str]:
@@ -41,24 +41,27 @@ def findings(flow: Flow) -> Iterator[Finding]:
 
 
 def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map]]:
-    statements = [s for s in flow.touches.program.statements_of(name) if s.role is Role.UPDATE]
-    updates = [w for w in map(flow.touches.write, statements) if w is not None]
-    for a in updates:
-        for b in updates:
-            bad = _late(flow, a, b)
-            if not bad.is_empty():
-                yield a, b, bad
+    computation = flow.touches.program.algorithm.computations.get(name)
+    if computation is None:
+        return
+    chains = Chains(flow, computation)
+    for a in chains.updates:
+        for b in chains.updates:
+            if a.buffer is b.buffer:
+                bad = _late(chains, a, b)
+                if not bad.is_empty():
+                    yield a, b, bad
 
 
-def _late(flow: Flow, a: Touch, b: Touch) -> isl.Map:
+def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
     """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
-    first, second = a.actor.statement, b.actor.statement
+    flow, first, second = chains.flow, a.actor.statement, b.actor.statement
     assert first is not None and second is not None
     terms, others = sets.graph(first.point, a.domain), sets.graph(second.point, b.domain)
     rising = isl.Map.lex_lt(terms.get_space().range())
-    chain = flow.one_chain(a, b)
-    if a.buffer is not b.buffer or chain.is_empty():
-        return sets.no_pair(chain)
+    chain = chains.same(a, b)
+    if chain.is_empty():
+        return chain
     ascending = chain.intersect(terms.apply_range(rising).apply_range(others.reverse()))
     earlier = flow.precedence.before(a, b, ascending)
     late = ascending if earlier is None else ascending.subtract(earlier)

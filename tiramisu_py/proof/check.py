@@ -12,7 +12,7 @@ import islpy as isl
 from tiramisu_py.algorithm import soundness
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import bits, places, races, reductions, values
@@ -64,6 +64,7 @@ class _Check:
         self.program = program
         self.values = Values(program.algorithm)
         self.flows: dict[int, Flow] = {}
+        self.memory: Memory = {}
 
     def report(self) -> Report:
         name = self.program.algorithm.name
@@ -105,7 +106,8 @@ class _Check:
     def _flow(self, state: Program) -> Flow:
         if id(state) not in self.flows:
             same = state.algorithm is self.program.algorithm
-            self.flows[id(state)] = Flow(Touches(state, self.values if same else None))
+            values = self.values if same else Values(state.algorithm)
+            self.flows[id(state)] = Flow(Touches(state, values, self.memory if same else None))
         return self.flows[id(state)]
 
     def _blamed(self, finding: Finding) -> Violation:

@@ -1,9 +1,12 @@
 """Condition (c): of a reduction, every term is in it once, and only complete results leave it.
 
-A *chain* is a place and a value: all partial results of one reduction that are kept there. Each chain is started
-once, has every term once, has its start before all updates and all updates before every read of the result; nothing
-else is stored there in between (`dependence.flow` has that). Then every partial result is consumed exactly once,
-whatever the order of the updates.
+A *chain* is a place and a value: the partial results of one reduction that are kept there. Each chain is started once,
+has every term once, has its start before all updates and all updates before every read of the result; nothing else is
+stored there in between (`dependence.flow` has that). Then every partial result is consumed exactly once, whatever the
+order of the updates.
+
+Where values are recomputed in one place, a chain is also told apart by the iterations of the loops that starts and
+updates share (its *generation*): lexicographic order keeps generations apart in time.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tiramisu_py.algorithm.soundness import indexed
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.repairs import order_repair
@@ -29,71 +33,98 @@ from tiramisu_py.proof.values import first_spot, one, reads_alike
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every way in which a reduction is not complete, or more than complete."""
-    for name, computation in flow.touches.program.algorithm.computations.items():
+    for computation in flow.touches.program.algorithm.computations.values():
         if computation.is_reduction:
-            yield from _chains(flow, name, computation)
-            yield from _unstarted(flow, name)
-            yield from _early_readers(flow, name)
-
-
-# -- every term once
+            chains = Chains(flow, computation)
+            yield from _miscounted(chains)
+            yield from _unstarted(chains)
+            yield from _early_readers(chains)
 
 
 @dataclass(frozen=True, eq=False)
+class Miscount:
+    """The keys ``(place, generation, point)`` of what is done twice, left out, or done without need."""
+
+    keys: isl.Set
+    what: str
+    touch: Touch
+
+
 class Chains:
-    """The keys ``(place, point)`` of the starts and updates of a reduction in one buffer."""
+    """The chains of one reduction in one program."""
 
-    starts: list[tuple[Touch, isl.Map]]
-    updates: list[tuple[Touch, isl.Map]]
+    def __init__(self, flow: Flow, computation: Computation) -> None:
+        self.flow = flow
+        self.computation = computation
+        found = [s for s in flow.touches.program.statements_of(computation.name)]
+        writes = [w for w in map(flow.touches.write, found) if w is not None]
+        self.starts = [w for w in writes if w.role is Role.INIT]
+        self.updates = [w for w in writes if w.role is Role.UPDATE]
+        self.points = {s.name: s.point for s in found}
+        self.generation = 0
+        common = min((shared(a, b) for a, b in combinations(found, 2)), default=0)
+        if common and any(not bad.is_empty() for bad in self._repeated_starts(0)):
+            self.generation = 0 if any(not bad.is_empty() for bad in self._repeated_starts(common)) else common
 
-    @property
-    def touch(self) -> Touch:
-        """One of the accesses."""
-        return (self.updates or self.starts)[0][0]
+    # -- keys
 
+    def key(self, write: Touch, generation: int, point: isl.MultiAff) -> isl.Map:
+        """``instance -> [place, generation, point]``."""
+        assert write.coords is not None
+        return sets.graph(sets.joined(write.place, sets.prefix(write.coords, generation), point), write.domain)
 
-def _chains(flow: Flow, name: str, c: Computation) -> Iterator[Finding]:
-    for buffer, chains in _by_buffer(flow, name).items():
-        for bad, what in _miscounted(flow, chains, c):
-            violation = _counted_wrong(flow, chains, c, bad, what)
-            yield Finding(violation, partial(_still_miscounted, name=name, c=c, buffer=buffer))
-            break
+    def same(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` of one chain."""
+        pairs = self.flow.one_chain(a, b)
+        if not self.generation:
+            return pairs
+        return pairs.intersect(a.prefix(self.generation).apply_range(b.prefix(self.generation).reverse()))
 
+    def _repeated_starts(self, generation: int) -> list[isl.Set]:
+        return [bad for group in self._by_buffer(self.starts) for bad in self._repeated_in(group, generation)]
 
-def _still_miscounted(flow: Flow, name: str, c: Computation, buffer: str) -> bool:
-    chains = _by_buffer(flow, name).get(buffer)
-    return chains is not None and any(True for _ in _miscounted(flow, chains, c))
+    def _repeated_in(self, starts: list[Touch], generation: int) -> Iterator[isl.Set]:
+        yield from _repeated([self.key(w, generation, w.value) for w in starts])
 
+    @staticmethod
+    def _by_buffer(writes: list[Touch]) -> list[list[Touch]]:
+        names = dict.fromkeys(write.buffer.name for write in writes)
+        return [[write for write in writes if write.buffer.name == name] for name in names]
 
-def _by_buffer(flow: Flow, name: str) -> dict[str, Chains]:
-    found: dict[str, Chains] = {}
-    for statement in flow.touches.program.statements_of(name):
-        write = flow.touches.write(statement)
-        if write is None:
-            continue
-        chains = found.setdefault(write.storage.buffer, Chains([], []))
-        if statement.role is Role.INIT:
-            chains.starts.append((write, _keys(write, write.value)))
-        else:
-            chains.updates.append((write, _keys(write, statement.point)))
-    return found
+    # -- every term once
 
+    def miscounts(self) -> Iterator[Miscount]:
+        """What is wrong with the number of starts and terms of the chains."""
+        for group in self._by_buffer([*self.starts, *self.updates]):
+            starts = [self.key(w, self.generation, w.value) for w in group if w.role is Role.INIT]
+            updates = [self.key(w, self.generation, self._point(w)) for w in group if w.role is Role.UPDATE]
+            needed = self._needed(group[0], starts)
+            added = _union([m.range() for m in updates], needed)
+            counts = [(bad, "is started twice") for bad in _repeated(starts)]
+            counts += [(bad, "gets a term twice") for bad in _repeated(updates)]
+            counts.append((needed.subtract(added), "lacks a term"))
+            counts.append((added.subtract(needed), "gets a term without a start"))
+            yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
 
-def _keys(write: Touch, point: isl.MultiAff) -> isl.Map:
-    return sets.graph(sets.joined(write.place, point), write.domain)
+    def _point(self, write: Touch) -> isl.MultiAff:
+        assert write.actor.statement is not None
+        return write.actor.statement.point
 
-
-def _miscounted(flow: Flow, chains: Chains, c: Computation) -> Iterator[tuple[isl.Set, str]]:
-    """The keys of what is done twice, left out, or done without need, each with its words."""
-    needed = _needed(flow, chains, c)
-    added = _union([m.range() for _, m in chains.updates], needed)
-    counts = [(bad, "is started twice") for bad in _repeated([m for _, m in chains.starts])]
-    counts += [(bad, "gets a term twice") for bad in _repeated([m for _, m in chains.updates])]
-    counts += [(needed.subtract(added), "lacks a term"), (added.subtract(needed), "gets a term without a start")]
-    yield from ((bad, what) for bad, what in counts if not bad.is_empty())
+    def _needed(self, write: Touch, starts: list[isl.Map]) -> isl.Set:
+        """``{ [place, generation, point] : the chain [place, generation, value of the point] is started }``."""
+        algorithm, c = self.flow.touches.program.algorithm, self.computation
+        before = sets.out_size(write.places) + self.generation
+        space = sets.sized_frame(algorithm.param_space, None, before + len(c.point_iterators))
+        variables = sets.variables(space)
+        chain = sets.function(space, None, variables[: before + len(c.iterators)])
+        point = sets.function(space, c.name, variables[before:])
+        points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
+        started = _union([m.range() for m in starts], sets.empty(chain.get_space().range()))
+        return sets.preimage(started, chain).intersect(sets.preimage(points, point))
 
 
 def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
+    """The keys that two instances have."""
     for mine in keys:
         if not mine.is_injective():
             pairs = mine.apply_range(mine.reverse())
@@ -110,90 +141,119 @@ def _union(listed: list[isl.Set], like: isl.Set) -> isl.Set:
     return total.coalesce()
 
 
-def _needed(flow: Flow, chains: Chains, c: Computation) -> isl.Set:
-    """``{ (place, point) : the chain (place, value of the point) is started }``."""
-    place = sets.out_size(chains.touch.places)
-    count = len(c.point_iterators)
-    space = sets.sized_frame(flow.touches.program.algorithm.param_space, None, place + count)
-    variables = sets.variables(space)
-    chain = sets.function(space, None, variables[: place + len(c.iterators)])
-    point = sets.function(space, c.name, variables[place:])
-    points = sets.named(c.points, c.name).intersect_params(flow.touches.program.context.params())
-    started = _union([m.range() for _, m in chains.starts], sets.empty(chain.get_space().range()))
-    return sets.preimage(started, chain).intersect(sets.preimage(points, point))
+def _again(flow: Flow, c: Computation) -> Chains:
+    return Chains(flow, flow.touches.program.algorithm.computations[c.name])
 
 
-def _counted_wrong(flow: Flow, chains: Chains, c: Computation, bad: isl.Set, what: str) -> Violation:
-    params = smallest.smallest_params(bad)
-    key = smallest.first(sets.fixed(bad, params))
-    place = sets.out_size(chains.touch.places)
-    point, scope = key[place:], len(chains.touch.buffer.scope)
+def _miscounted(chains: Chains) -> Iterator[Finding]:
+    for wrong in chains.miscounts():
+        yield Finding(_counted_wrong(chains, wrong), partial(_still_miscounted, c=chains.computation))
+        return
+
+
+def _still_miscounted(flow: Flow, c: Computation) -> bool:
+    return any(True for _ in _again(flow, c).miscounts())
+
+
+def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
+    c, touch = chains.computation, wrong.touch
+    params = smallest.smallest_params(wrong.keys)
+    key = smallest.first(sets.fixed(wrong.keys, params))
+    place = sets.out_size(touch.places)
+    point = key[place + chains.generation :]
     value = (c.name, point[: len(c.iterators)])
-    witness = Witness(params, None, value, (chains.touch.buffer.name, key[scope:place]))
+    witness = Witness(params, None, value, (touch.buffer.name, key[len(touch.buffer.scope) : place]))
     over = ", ".join(f"{name} = {at}" for name, at in zip(c.over, point[len(c.iterators) :], strict=False))
     term = f" (the term {over})" if over else ""
-    message = f"{words(value)} {what}{term}, {witness}"
-    return Violation("reduction", message, witness)
+    return Violation("reduction", f"{words(value)} {wrong.what}{term}, {witness}", witness)
 
 
-# -- the start before the updates, the updates before the readers
+# -- the start before the updates
 
 
-def _unstarted(flow: Flow, name: str) -> Iterator[Finding]:
-    for statement in flow.touches.program.statements_of(name):
-        accumulator = flow.touches.accumulator(statement) if statement.role is Role.UPDATE else None
-        if accumulator is None:
-            continue
-        bad = flow.unserved(accumulator)
+def _unstarted(chains: Chains) -> Iterator[Finding]:
+    for update in chains.updates:
+        bad = _without_start(chains, update)
         if not bad.is_empty():
-            yield Finding(_not_started(flow, accumulator, bad), partial(_still_unstarted, name=name))
+            yield Finding(_not_started(chains, update, bad), partial(_still_unstarted, c=chains.computation))
 
 
-def _still_unstarted(flow: Flow, name: str) -> bool:
-    return any(True for _ in _unstarted(flow, name))
+def _still_unstarted(flow: Flow, c: Computation) -> bool:
+    chains = _again(flow, c)
+    return any(not _without_start(chains, update).is_empty() for update in chains.updates)
 
 
-def _not_started(flow: Flow, accumulator: Touch, bad: isl.Set) -> Violation:
+def _accumulator(chains: Chains, update: Touch) -> Touch:
+    assert update.actor.statement is not None
+    found = chains.flow.touches.accumulator(update.actor.statement)
+    assert found is not None
+    return found
+
+
+def _without_start(chains: Chains, update: Touch) -> isl.Set:
+    """The updates whose chain is not started before them, or is overwritten since."""
+    flow, accumulator = chains.flow, _accumulator(chains, update)
+    bad = flow.unserved(accumulator)
+    for start in chains.starts if chains.generation else ():
+        if start.buffer is update.buffer:
+            own = chains.same(start, accumulator)
+            earlier = flow.precedence.before(start, accumulator, own)
+            bad = bad.union((own if earlier is None else own.subtract(earlier)).range())
+    return bad
+
+
+def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
+    flow, accumulator = chains.flow, _accumulator(chains, update)
     spot = first_spot(accumulator, bad)
-    statement = accumulator.actor.statement
-    assert statement is not None
-    point = smallest.evaluated(statement.point, spot.at, spot.params)
-    term = indexed("the term", point)
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
-    started = any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot))))
-    if started:
+    if any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot)))):
         message = f"another value is stored to {words(spot.element)} while {words(spot.named)} is made there, {witness}"
         return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
+    term = indexed("the term", smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params))
     message = f"{term} is added to {words(spot.named)} before that is started, {witness}"
-    writers = flow.touches.writers(accumulator.storage.buffer)
-    starts = [w for w in writers if w.role is Role.INIT and w.source == accumulator.source]
+    starts = [start for start in chains.starts if start.buffer is update.buffer]
     return Violation("reduction", message, witness, repair=order_repair(flow, accumulator, starts))
 
 
-def _early_readers(flow: Flow, name: str) -> Iterator[Finding]:
-    for buffer in flow.touches.program.buffers:
-        for read in flow.touches.readers(buffer):
-            if read.source != name:
-                continue
-            late = list(late_updates(flow, read))
+# -- the updates before the readers
+
+
+def _early_readers(chains: Chains) -> Iterator[Finding]:
+    for buffer in dict.fromkeys(update.buffer.name for update in chains.updates):
+        for read in chains.flow.touches.readers(buffer):
+            late = list(late_updates(chains, read))
             if late:
-                yield Finding(_incomplete(flow, read, late), partial(_still_early, read=read))
+                found = partial(_still_early, c=chains.computation, read=read)
+                yield Finding(_incomplete(chains.flow, read, late), found)
 
 
-def _still_early(flow: Flow, read: Touch) -> bool:
-    return any(True for other in reads_alike(flow, read) for _ in late_updates(flow, other))
+def _still_early(flow: Flow, c: Computation, read: Touch) -> bool:
+    chains = _again(flow, c)
+    return any(True for other in reads_alike(flow, read) for _ in late_updates(chains, other))
 
 
-def late_updates(flow: Flow, read: Touch) -> Iterator[Candidate]:
+def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
     """The updates that do not come before a read of the result of their chain, and the pairs ``read -> update``."""
-    for update in flow.touches.writers(read.storage.buffer):
-        if update.role is not Role.UPDATE or update.source != read.source or flow.precedence.always(update, read):
+    flow = chains.flow
+    for update in chains.updates:
+        if update.source != read.source or update.buffer is not read.buffer or flow.precedence.always(update, read):
             continue
-        chain = flow.one_chain(read, update)
-        earlier = flow.precedence.before(update, read, chain.reverse())
-        late = chain if earlier is None else chain.subtract(earlier.reverse())
+        pairs = flow.one_chain(read, update)
+        earlier = flow.precedence.before(update, read, pairs.reverse())
+        late = pairs if earlier is None else pairs.subtract(earlier.reverse())
+        late = late.subtract(_of_later_generations(chains, read, update)) if chains.generation else late
         if not late.is_empty():
             yield Candidate(update, late)
+
+
+def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map:
+    """``read -> update`` whose chain is only started after the read."""
+    found = sets.no_pair(chains.flow.one_chain(read, update))
+    for start in chains.starts:
+        if start.buffer is read.buffer:
+            later = chains.flow.precedence.before(read, start, chains.flow.one_chain(read, start))
+            found = found if later is None else found.union(later.apply_range(chains.same(start, update)))
+    return found
 
 
 def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
