@@ -624,3 +624,8 @@ def nonnegative(space: isl.Space) -> isl.Set:
 def negated(of: isl.Map) -> isl.Map:
     """A map with every output coordinate negated: its lexicographic minimum is the maximum of the map."""
     return of.neg()
+
+
+def is_square(of: isl.MultiAff) -> bool:
+    """Whether a function has as many components as dimensions."""
+    return int(of.dim(_IN)) == int(of.dim(_OUT))

@@ -36,15 +36,23 @@ def lexmin(of: isl.Set) -> isl.Set:
     """The lexicographic minimum of a set without parameters.
 
     isl's own fails on some sets with integer divisions ("affine expression involves some of the domain
-    dimensions"), rarely once the set is coalesced; then one dimension after another is made as small as it can be.
+    dimensions"), rarely once the set is coalesced; then one dimension after another is made as small as it can be,
+    and where that has no end as large, or any.
     """
     rest = of.coalesce()
     try:
         return rest.lexmin()
     except isl.Error:
         for variable in sets.variables(of.get_space()):
-            rest = rest.intersect(_equal(variable, int(rest.min_val(variable).to_python())))
+            rest = rest.intersect(_equal(variable, _bound(rest, variable)))
         return rest
+
+
+def _bound(of: isl.Set, variable: isl.Aff) -> int:
+    for value in (of.min_val(variable), of.max_val(variable)):
+        if value.is_int():
+            return int(value.to_python())
+    return int(variable.eval(of.sample_point()).to_python())
 
 
 def first(of: isl.Set) -> tuple[int, ...]:

@@ -305,3 +305,63 @@ def test_a_byte_that_is_no_bool_is_refused(make):
     kernel(np.array([True, False]))
     with pytest.raises(ArgumentError, match=r"x\[1\] holds the byte 2"):
         kernel(np.array([1, 2], np.uint8).view(np.bool_))
+
+
+def anything() -> list[Any]:
+    """What a program might pass by mistake, good arguments among it."""
+    arrays = [
+        np.zeros(shape, dtype) for shape in [(), (0,), (1,), (4,), (6, 5), (4, 3), (0, 5)] for dtype in "fdibBlqe?O"
+    ]
+    odd = [
+        np.ones((6, 10), np.float32)[:, ::2],
+        misaligned(),
+        np.broadcast_to(np.float32(1), (6, 5)),
+        Copying(),
+        Liar(),
+    ]
+    views = [
+        memoryview(b"1234"),
+        bytearray(4),
+        np.arange(4, dtype=np.int32)[::-1],
+        np.arange(4).astype(np.int32) * 1000,
+    ]
+    plain = [
+        None,
+        "x",
+        b"x",
+        0,
+        1,
+        -1,
+        4,
+        3,
+        2.5,
+        1e300,
+        2**63,
+        10**400,
+        True,
+        1j,
+        float("nan"),
+        (),
+        [],
+        {},
+        object(),
+        int,
+    ]
+    return [*arrays, *odd, *views, *plain, *(value for _ in range(10) for value in good().values())]
+
+
+def test_any_arguments_at_all_give_a_result_or_an_error_that_says_why(mix):
+    kernel, pool = mix.compile(), anything()
+    choose = np.random.default_rng(0)
+    outcomes = {"right": 0, "refused": 0}
+    for turn in range(3000):
+        call = good()
+        for name in choose.choice([*call, "by", "total", "R", "C", "nothing"], size=turn % 4, replace=False):
+            call[str(name)] = pool[choose.integers(len(pool))]
+        try:
+            assert len(kernel(**call)) == 3
+            outcomes["right"] += 1
+        except ArgumentError as error:
+            assert len(str(error)) > 10
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 100, outcomes

@@ -4,6 +4,8 @@ A case is (what is wrong, the program, kind, params, writer, reader, words of th
 where the violation has none or where several are equally small.
 """
 
+# ruff: noqa: E501  (a case a line or two is what makes the table readable)
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +16,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, c0, c1, d, e, i, i0, i1, j, k, k0, k1, p, r, r0, r1, t, t0, t1, x, y
+from tests.schedule.pipelines import c, e, i, i0, i1, j, k, k0, k1, r, r0, r1, t, t0, t1, x, y
 
 Point = tuple[str, tuple[int, ...]] | None
 

@@ -14,7 +14,9 @@ PARTS = 4
 
 
 def _runtime(name: str) -> str:
-    found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout.strip()
+    found = subprocess.run(
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     return found if os.path.isabs(found) else ""
 
 
@@ -33,6 +35,8 @@ def test_every_command_is_clean_under_the_sanitizers(part):
         "PYTHONPATH": str(ROOT),
     }
     command = [sys.executable, "-m", "tests.schedule.under_sanitizers", str(part), str(PARTS)]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    result = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
     assert result.returncode == 0, result.stderr[-4000:]
     assert "clean" in result.stdout

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import islpy as isl
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, Select, Unary
 from tiramisu_py.algorithm.types import bool_, int64
 
-_OP = isl.ast_expr_op_type
+_OP: Any = isl.ast_expr_op_type
+_KIND: Any = isl.ast_expr_type
 
 _BINARY = {
     _OP.add: "+", _OP.sub: "-", _OP.mul: "*", _OP.fdiv_q: "//", _OP.pdiv_q: "//", _OP.pdiv_r: "%", _OP.zdiv_r: "%",
@@ -20,17 +23,17 @@ _LOGIC = {_OP.and_: "&", _OP.and_then: "&", _OP.or_: "|", _OP.or_else: "|"}
 
 
 def from_ast(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
-    """An isl AST expression as a typed expression (int64, or bool for conditions); identifiers are looked up in `names`."""
+    """An isl AST expression as a typed expression (int64, or bool for conditions); `names` gives identifiers."""
     kind = e.get_type()
-    if kind == isl.ast_expr_type.int:
+    if kind == _KIND.int:
         return Const(int(e.get_val().to_python()), int64)
-    if kind == isl.ast_expr_type.id:
+    if kind == _KIND.id:
         return names[e.get_id().get_name()]
     operands = [from_ast(e.get_op_arg(i), names) for i in range(e.get_op_n_arg())]
     return _operation(e.get_op_type(), operands)
 
 
-def _operation(op: isl.ast_expr_op_type, operands: list[Expr]) -> Expr:
+def _operation(op: Any, operands: list[Expr]) -> Expr:
     if op in _BINARY:
         return Binary(_BINARY[op], operands[0], operands[1], int64)
     if op in _COMPARE:
@@ -56,7 +59,5 @@ def _folded(op: str, operands: list[Expr]) -> Expr:
 def of_params(form: isl.PwAff, context: isl.Set, params: Mapping[str, Expr] | None = None) -> Expr:
     """A piecewise affine form of the parameters alone, as an expression that is valid in `context`."""
     build = isl.AstBuild.from_context(context)
-    names: dict[str, Expr] = {name: Param(name, int64) for name in context.get_var_names(isl.dim_type.param)}
+    names: dict[str, Expr] = {name: Param(name, int64) for name in sets.params(context)}
     return from_ast(build.expr_from_pw_aff(form.coalesce()), dict(names, **(params or {})))
-
-

@@ -215,7 +215,8 @@ class Touches:
         instance = sets.function(space, statement.name, variables[:count])
         value = sets.function(space, source, variables[count:])
         coords = sets.renamed(sets.compose(instance, statement.coords), None)
-        return self._touch(statement, self.program.storage_for(statement, source), False, domain, instance, value, coords)
+        storage = self.program.storage_for(statement, source)
+        return self._touch(statement, storage, False, domain, instance, value, coords)
 
     def _touch(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import islpy as isl
 import numpy as np
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Operator
 from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.domain import parse_context
@@ -207,7 +209,7 @@ class Function:
         self._program = changed.after(self._program, Command(command, caller()))
 
     def order(self, *handles: Selection, at: Iter | Root) -> None:
-        """Put computations in order, each after the one before, in shared loops up to `at` (or whole nests at root)."""
+        """Put computations in order, each after the one before, in shared loops up to `at` (whole nests at root)."""
         if len(handles) < 2:
             raise CommandError(f"{self.name}.order needs at least two computations")
         for handle in handles:
@@ -216,7 +218,7 @@ class Function:
         names = [handle.statement_names() for handle in handles]
 
         def change(program: Program, text: str) -> Program:
-            for first, second in zip(names, names[1:], strict=False):
+            for first, second in pairwise(names):
                 program = order.place_after(program, first, second, at, True, text)
             return program
 
@@ -229,7 +231,7 @@ class Function:
         self._program = self._program.parent
 
     def copy(self) -> Self:
-        """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its handle of by."""
+        """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its by."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -293,6 +295,7 @@ class Function:
         """
         self._require_outputs()
         arguments, params = self._arguments(positional, named)
+        self._add_in_place(arguments)
         results = evaluate(self.algorithm, arguments, params)
         ordered = [results[name] for name in self.algorithm.outputs]
         return ordered[0] if len(ordered) == 1 else tuple(ordered)
@@ -312,6 +315,15 @@ class Function:
                 raise DeclarationError(f"{name} is given twice, by position and by name")
             arguments[name] = value
         return arguments, params
+
+    def _add_in_place(self, arguments: dict[str, Any]) -> None:
+        """An output stored over an input keeps, where nothing is computed, what the input holds."""
+        for name in self.algorithm.outputs:
+            storage = self._program.storages[name]
+            over = storage.buffer
+            over_input = over in self.algorithm.inputs and over in arguments and name not in arguments
+            if over_input and sets.is_identity(storage.index) and sets.is_square(storage.index):
+                arguments[name] = arguments[over]
 
     def pseudocode(self) -> str:
         """The scheduled loops as text, to be read."""

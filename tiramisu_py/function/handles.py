@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.expressions import Expr, Operand
+from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.selection import Part, Selection

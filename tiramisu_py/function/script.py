@@ -26,7 +26,7 @@ def caller() -> Location | None:
 
 
 def as_written(subject: str, command: str, positional: tuple[object, ...], named: Mapping[str, object]) -> str:
-    """The command as the user would write it: ``by.split(r, 8, r0, r1)``; named arguments that are None are left out."""
+    """The command as the user would write it: ``by.split(r, 8, r0, r1)``; named arguments that are None stay out."""
     words = [spelled(argument) for argument in positional]
     words += [f"{name}={spelled(argument)}" for name, argument in named.items() if argument is not None]
     return f"{subject}.{command}({', '.join(words)})"

@@ -6,7 +6,7 @@ raises `CommandError`. Whether the result is right is proven by `Function.check`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
@@ -46,7 +46,9 @@ class Selection:
     def __repr__(self) -> str:
         return self._source
 
-    def _apply(self, command: str, positional: tuple[object, ...], named: dict[str, object], change: Transform) -> None:
+    def _apply(
+        self, command: str, positional: tuple[object, ...], named: Mapping[str, object], change: Transform
+    ) -> None:
         self._function.apply(as_written(repr(self), command, positional, named), change)
 
     def _others(self, given: object) -> tuple[str, ...]:
@@ -337,7 +339,9 @@ class Selection:
     # -- storage
 
     def store_in(
-        self, buffer: Buffer | Input | Selection | Memory | Sequence[Expr | int], indices: Sequence[Expr | int] | None = None
+        self,
+        buffer: Buffer | Input | Selection | Memory | Sequence[Expr | int],
+        indices: Sequence[Expr | int] | None = None,
     ) -> Self:
         """Keep the values in another buffer or with another layout; a second call replaces the first.
 
@@ -362,7 +366,9 @@ class Selection:
             return None, given
         name = getattr(given, "name", None)
         if name not in self._function.program.storages:
-            raise CommandError(f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation")
+            raise CommandError(
+                f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation"
+            )
         return str(name), indices
 
     def store_at(self, consumer: Selection, level: Level) -> Self:
@@ -426,7 +432,9 @@ class Selection:
         layout: Sequence[Expr | int] | None,
     ) -> Selection:
         names = self.statement_names()
-        copy = copies.Copy(name, source.name, tuple(map(loop_name, iterators)), memory, None if layout is None else tuple(layout))
+        copy = copies.Copy(
+            name, source.name, tuple(map(loop_name, iterators)), memory, None if layout is None else tuple(layout)
+        )
         shown = {"name": name, "memory": memory if memory is not Memory.HOST else None, "layout": layout}
         self._apply(command, (source, level, list(iterators)), shown,
                     lambda p, text: copies.copy_at(p, names, level, copy, text))  # fmt: skip

@@ -68,8 +68,8 @@ class Places:
         if not self.program.in_scope(self.statement, buffer):
             loops = ", ".join(self.program.loops[loop].name for loop in buffer.scope)
             raise UnsupportedError(
-                f"{self.statement.name} uses {storage.name} outside of the loops ({loops}), each iteration of which has "
-                "its own copy: keep it in a buffer of the whole call"
+                f"{self.statement.name} uses {storage.name} outside of the loops ({loops}), "
+                "each iteration of which has its own copy: keep it in a buffer of the whole call"
             )
         depth = len(buffer.scope)
         operands: list[isl.Aff | Expr] = [*self.coords[:depth], *values]

@@ -51,9 +51,7 @@ def _parting(statements: Mapping[str, Statement], orders: Sequence[Order]) -> di
     return by_depth
 
 
-def _sort(
-    group: list[Statement], depth: int, orders: dict[int, list[Order]], found: dict[str, list[int]]
-) -> None:
+def _sort(group: list[Statement], depth: int, orders: dict[int, list[Order]], found: dict[str, list[int]]) -> None:
     """Number the children of one tree node (`group` shares its first `depth` loops), then go down."""
     members: dict[object, list[Statement]] = {}
     child_of: dict[str, object] = {}
@@ -75,7 +73,7 @@ def _topological(children: list[object], child_of: Mapping[str, object], edges: 
     for edge in edges:
         if child_of[edge.before] != child_of[edge.after]:
             successors[child_of[edge.before]].add(child_of[edge.after])
-    waiting = {child: 0 for child in children}
+    waiting = dict.fromkeys(children, 0)
     for targets in successors.values():
         for target in targets:
             waiting[target] += 1

@@ -15,7 +15,7 @@ from tiramisu_py.program.loops import LoopId
 
 
 class Memory(Enum):
-    """Kinds of memory. A register buffer has constant extents and is only indexed by constants once loops are unrolled."""
+    """Kinds of memory. A register buffer has constant extents; once loops are unrolled, constants alone index it."""
 
     HOST = "host"
     REGISTER = "register"
@@ -28,8 +28,8 @@ class Memory(Enum):
 class Buffer:
     """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.
 
-    ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its own copy; empty for one copy a call. `argument` says
-    that the caller passes the array.
+    ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its
+    own copy; empty for one copy a call. `argument` says that the caller passes the array.
     """
 
     name: str

@@ -56,7 +56,7 @@ class Chains:
     def __init__(self, flow: Flow, computation: Computation) -> None:
         self.flow = flow
         self.computation = computation
-        found = [s for s in flow.touches.program.statements_of(computation.name)]
+        found = flow.touches.program.statements_of(computation.name)
         writes = [w for w in map(flow.touches.write, found) if w is not None]
         self.starts = [w for w in writes if w.role is Role.INIT]
         self.updates = [w for w in writes if w.role is Role.UPDATE]

@@ -35,9 +35,7 @@ class Copy:
     layout: tuple[object, ...] | None
 
 
-def copy_at(
-    program: Program, consumer: Sequence[str], level: object, copy: Copy, command: str
-) -> Program:
+def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy, command: str) -> Program:
     """Copy what the consumer reads of a source, at a level of its loops, and let it read the copy."""
     _check(program, copy)
     scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
@@ -64,7 +62,8 @@ def _check(program: Program, copy: Copy) -> None:
         raise CommandError(f"{copy.source} is a scalar: there is nothing to copy")
     if len(copy.iterators) != rank or len(set(copy.iterators)) < rank:
         raise CommandError(
-            f"a copy of {copy.source} needs {rank} different iterators, one a dimension, not ({', '.join(copy.iterators)})"
+            f"a copy of {copy.source} needs {rank} different iterators, one a dimension, "
+            f"not ({', '.join(copy.iterators)})"
         )
     taken = {*program.statements, *program.buffers, *program.storages, *program.algorithm.params}
     if copy.name in taken or copy.name in program.algorithm.inputs:

@@ -8,14 +8,13 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.extents import extents_of
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
-from tiramisu_py.algorithm.extents import extents_of
 
 
 def initial_program(algorithm: Algorithm) -> Program:

@@ -127,7 +127,9 @@ def tile(
     if len(sizes) != n or len(new) != 2 * n:
         raise CommandError(f"tile needs a size and two new names for each of its {n} loops")
     outer, inner = list(new[:n]), list(new[n:])
-    before = {name for name in names if all(find(program, program.statements[name], loop_name(x)) is not None for x in loops)}
+    before = {
+        name for name in names if all(find(program, program.statements[name], loop_name(x)) is not None for x in loops)
+    }
     if not before:
         raise CommandError(
             f"no statement has the loops {', '.join(loop_name(x) for x in loops)}: "
@@ -146,13 +148,13 @@ def reorder(program: Program, names: Sequence[str], order: Sequence[object]) -> 
         raise CommandError(f"reorder names a loop twice: {', '.join(wanted)}")
     done: set[tuple[LoopId, ...]] = set()
     for statement in statements(program, names):
-        statement = program.statements[statement.name]
-        found = [find(program, statement, name) for name in wanted]
+        current = program.statements[statement.name]
+        found = [find(program, current, name) for name in wanted]
         if any(loop is None for loop in found):
             continue
         chosen = tuple(loop for loop in found if loop is not None)
         if chosen not in done:
-            program = _permuted(program, statement, chosen)
+            program = _permuted(program, current, chosen)
             done.add(chosen)
     if not done:
         missing = "; ".join(nest(program, s) for s in statements(program, names))

@@ -131,6 +131,8 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
     for buffer in program.buffers.values():
         if any(loop in renaming for loop in buffer.scope):
             program = program.with_buffer(replace(buffer, scope=new(buffer.scope)))
-    orders = tuple(replace(o, level=renaming.get(o.level, o.level)) if o.level is not None else o for o in program.orders)
+    orders = tuple(
+        replace(o, level=renaming.get(o.level, o.level)) if o.level is not None else o for o in program.orders
+    )
     loops = {number: loop for number, loop in program.loops.items() if number not in renaming}
     return program.with_(orders=orders, loops=loops)

@@ -66,9 +66,7 @@ def _pieces(statement: Statement, coordinate: isl.Aff, points: list[Expr]) -> li
     return [*pieces, rest.coalesce()]
 
 
-def _part(
-    program: Program, statement: Statement, name: str, piece: isl.Set, depth: int
-) -> tuple[Program, Statement]:
+def _part(program: Program, statement: Statement, name: str, piece: isl.Set, depth: int) -> tuple[Program, Statement]:
     loops = list(statement.loops[:depth])
     for old in statement.loops[depth:]:
         fresh = replace(program.loops[old], id=program.next_loop())
@@ -134,7 +132,9 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
     for name, storage in producer.sources.items():
         reads_too = any(access.source == name for access in _read_by(reader))
         if reads_too and reader.sources.get(name, name) != storage:
-            raise CommandError(f"{source} cannot be inlined: it reads {name} from a cache that {reader.name} does not use")
+            raise CommandError(
+                f"{source} cannot be inlined: it reads {name} from a cache that {reader.name} does not use"
+            )
     iterators = program.algorithm.computations[source].point_iterators
     dtype = program.algorithm.computations[source].dtype
 

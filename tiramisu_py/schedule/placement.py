@@ -93,9 +93,7 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
     return program.with_storage(replace(storage, index=index))
 
 
-def local_index(
-    program: Program, footprint: isl.Map, depth: int, what: str
-) -> tuple[tuple[Expr, ...], isl.MultiAff]:
+def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> tuple[tuple[Expr, ...], isl.MultiAff]:
     """The extents of a box around a footprint, and ``[scope coordinates..., value...] -> value - corner``."""
     box = footprint_box(footprint, program.context, what)
     space = sets.sized_frame(program.algorithm.param_space, None, depth + len(box.extents))
@@ -128,10 +126,10 @@ def store_in(
         )
     scope_rank = len(buffer.scope)
     if scope_rank:
-        raise CommandError(f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call")
-    program = program.with_buffer(buffer).with_storage(
-        replace(storage, buffer=buffer.name, index=index, chosen=True)
-    )
+        raise CommandError(
+            f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call"
+        )
+    program = program.with_buffer(buffer).with_storage(replace(storage, buffer=buffer.name, index=index, chosen=True))
     return _unused_dropped(program, own)
 
 

@@ -16,7 +16,7 @@ from tiramisu_py.schedule.selection import nest, statements
 
 
 def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:
-    """Replace the loops of a statement by those of an isl map ``{ [i, j] -> [a, b] }``, named by its output dimensions."""
+    """Replace the loops of a statement by those of an isl map ``{ [i, j] -> [a, b] }``, named by its outputs."""
     own = statements(program, names)
     if len(own) != 1:
         raise CommandError(f"a time map is for one statement; choose one of {', '.join(s.name for s in own)}")
@@ -25,7 +25,9 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
         raise CommandError(f"a time map is isl text, not {type(text).__name__}")
     shared = [s.name for s in program.statements.values() if s is not statement and set(s.loops) & set(statement.loops)]
     if shared:
-        raise CommandError(f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them")
+        raise CommandError(
+            f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them"
+        )
     relation = _parsed(program, statement, text)
     coords = _as_function(statement, relation, text)
     first = program.next_loop()
@@ -41,7 +43,9 @@ def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
     except isl.Error:
         raise CommandError(f"isl cannot read the time map {text!r}") from None
     if sets.in_size(relation) != len(statement.dims):
-        raise CommandError(f"the time map {text!r} takes {sets.in_size(relation)} dimensions: {nest(program, statement)}")
+        raise CommandError(
+            f"the time map {text!r} takes {sets.in_size(relation)} dimensions: {nest(program, statement)}"
+        )
     return sets.aligned_map(relation, statement.frame, None)
 
 

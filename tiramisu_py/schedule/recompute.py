@@ -9,12 +9,12 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.schedule.needed import needed_values
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.needed import needed_values
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
 from tiramisu_py.schedule.selection import loop_name, loops_named, statements
@@ -51,7 +51,8 @@ def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[
     found = loops_named(program, consumer, level)
     if len(found) > 1:
         raise CommandError(
-            f"{loop_name(level)} names several loops ({', '.join(s.name for s, _ in found)}): name one part of the consumer"
+            f"{loop_name(level)} names several loops ({', '.join(s.name for s, _ in found)}): "
+            "name one part of the consumer"
         )
     statement, loop = found[0]
     return statement.loops[: statement.depth(loop) + 1]
@@ -72,9 +73,7 @@ def reads(program: Program, statement: Statement, source: str) -> bool:
     return any(access.source == source for body in bodies for access in accesses(body))
 
 
-def _check_movable(
-    program: Program, source: str, own: list[Statement]
-) -> None:
+def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
     if any(a.source == source for s in own for a in accesses(s.body)):
         raise CommandError(f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece")
     mine = {s.name for s in own}

@@ -47,7 +47,7 @@ def _index(indices: tuple[Expr, ...]) -> str:
 def _tag(node: For) -> str:
     match node.tag:
         case Parallel():
-            return f"  parallel({node.tag.schedule})" if node.tag.collapse else "  parallel, dealt out with the loop around"
+            return f"  parallel({node.tag.schedule})" if node.tag.collapse else "  parallel with the loop around"
         case Vector():
             return f"  vector({node.tag.width})"
         case Unroll():
