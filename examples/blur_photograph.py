@@ -114,7 +114,9 @@ def main() -> None:
     report, checking = timed(blur.check)
     kernel, compiling = timed(blur.compile)
     blurred = np.empty((3, picture.height, picture.width), dtype=np.float32)
-    _, running = timed(lambda: kernel(image, down=blurred), rounds=30)
+    _, running = timed(lambda: kernel(image, down=blurred), rounds=50)
+    single = blur.compile(threads=1)
+    _, running_alone = timed(lambda: single(image, down=blurred), rounds=50)
     by_slices, with_numpy = timed(lambda: box_blur_numpy(image, given.radius), rounds=3)
     elsewhere = np.empty_like(blurred)
     _, copying = timed(lambda: np.copyto(elsewhere, blurred), rounds=30)
@@ -125,7 +127,8 @@ def main() -> None:
         "equal to NumPy, bit for bit": np.array_equal(blurred, by_slices),
     }
     table("checks", ((name, "yes" if right else "NO") for name, right in checks.items()))
-    times = [("schedule", scheduling), ("check", checking), ("compile", compiling), ("run", running)]
+    times = [("schedule", scheduling), ("check", checking), ("compile", compiling)]
+    times += [("run on all threads", running), ("run on one thread", running_alone)]
     times += [("NumPy", with_numpy), ("a copy of the picture", copying)]
     table("times", ((name, milliseconds(seconds)) for name, seconds in times))
 
@@ -137,7 +140,8 @@ def main() -> None:
     table("pictures", ((name, str(given.out / f"{name}.png")) for name in pictures))
     if not all(checks.values()):
         raise SystemExit("a check failed")
-    print(f"\nright: {sum(checks.values())} of {len(checks)} checks, {with_numpy / running:.1f} times as fast as NumPy")
+    faster = with_numpy / min(running, running_alone)
+    print(f"\nright: {sum(checks.values())} of {len(checks)} checks, {faster:.1f} times as fast as NumPy")
 
 
 if __name__ == "__main__":

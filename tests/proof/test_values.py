@@ -98,6 +98,7 @@ def test_folding_keeps_as_many_rows_as_are_in_flight(rows: int, kind: str) -> No
         violation = refusal(story.draft)
         assert written(violation) == ({"R": 1, "C": 1}, ("bx", (2, 0)), ("by", (0, 0)))
         assert violation.command.startswith("bx.store_in")
+        assert violation.repair.endswith("bx.store_in([r % 3, c])")
 
 
 def test_folding_without_fusion_overwrites_what_is_still_read() -> None:

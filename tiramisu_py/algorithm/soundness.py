@@ -13,9 +13,9 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.reads import Reading, readings
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.algorithm.traversal import accesses, substitute, walk
 from tiramisu_py.errors import Violation, Witness
 
 
@@ -80,6 +80,7 @@ def violations(values: Values) -> list[Violation]:
     found = []
     for computation in values.algorithm.computations.values():
         found += _outside(values, computation)
+        found += _nonexistent(values, computation)
         found += _endless(values, computation)
     return found
 
@@ -95,6 +96,30 @@ def _outside(values: Values, c: Computation) -> list[Violation]:
         if not bad.is_empty():
             found.append(_out_of_bounds(values, c, reading, bad))
     return _one_each(found)
+
+
+def _nonexistent(values: Values, c: Computation) -> list[Violation]:
+    """Reads of values that exist only under conditions on values, by a computation that has not the same conditions."""
+    found = []
+    for reading in values.of(c):
+        source = values.algorithm.computations.get(reading.access.source)
+        missing = [] if source is None else _unmet(source, reading, c)
+        if missing and source is not None and not reading.relation.is_empty():
+            params, point, element = first_pair(reading.relation)
+            reader = (c.name, point[: len(c.iterators)])
+            witness = Witness(params, reader=reader, element=(source.name, element))
+            message = f"{indexed(*reader)} reads {indexed(source.name, element)}, which exists only where {missing[0]}"
+            repair = f"give {c.name} the same condition with where=, or give {source.name} a value everywhere"
+            found.append(Violation("bounds", f"{message}, {witness}", witness, repair=repair))
+    return _one_each(found)
+
+
+def _unmet(source: Computation, reading: Reading, c: Computation) -> list[Expr]:
+    """The conditions of a source's values, at the indices that are read, that the reader has not itself."""
+    at = dict(zip(source.iterators, reading.access.indices, strict=True))
+    own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
+    needed = [substitute(guard, at) for guard in own]
+    return [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
 
 
 def _one_each(found: list[Violation]) -> list[Violation]:

@@ -12,6 +12,7 @@ from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.findings import handle
+from tiramisu_py.proof.folding import larger_modulo
 
 
 def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
@@ -80,4 +81,6 @@ def storage_repair(flow: Flow, read: Touch) -> str:
     others = [s.source for s in program.storages_in(read.storage.buffer) if s.name != read.storage.name]
     if others:
         return f"keep {read.source} in a buffer of its own, or order the last read of it before {', '.join(others)}"
-    return f"keep more values of {read.source} at a time: store_in with a larger modulo, or with a buffer of full size"
+    command = larger_modulo(flow, read.storage)
+    larger = f"keep more values of {read.source} at a time"
+    return f"{larger}: {command}" if command else f"{larger}: store_in with another layout, or a buffer of full size"

@@ -33,23 +33,23 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
 )
 
 
-def check(program: Program) -> Report:
+def check(program: Program, operations: int = OPERATIONS) -> Report:
     """Prove that a program computes the values that its algorithm names, or say why not.
 
     Errors of the algorithm come first, and alone: no schedule is blamed for them. A condition that isl cannot decide
-    within its budget is a violation of kind "unknown", unless the program asserts it by name.
+    within its budget of `operations` is a violation of kind "unknown", unless the program asserts it by name.
     """
     start = time.perf_counter()
-    with _budget(program.algorithm.isl_context):
+    with _budget(program.algorithm.isl_context, operations):
         report = _Check(program).report()
     return replace(report, seconds=time.perf_counter() - start)
 
 
 @contextmanager
-def _budget(context: isl.Context) -> Iterator[None]:
+def _budget(context: isl.Context, operations: int) -> Iterator[None]:
     before = context.get_max_operations()
     context.reset_operations()
-    context.set_max_operations(OPERATIONS)
+    context.set_max_operations(operations)
     try:
         yield
     finally:
@@ -84,12 +84,13 @@ class _Check:
     def _unproven(self) -> list[Violation]:
         violations: list[Violation] = []
         for name, condition in CONDITIONS:
+            found: list[Violation] = []
             try:
-                found = [self._blamed(finding) for finding in condition(self._flow(self.program))]
-                found.sort(key=lambda violation: sum(violation.witness.params.values()))
+                for finding in condition(self._flow(self.program)):
+                    found.append(self._blamed(finding))
             except isl.Error as error:
-                found = self._given_up(name, error)
-            violations += found
+                found += self._given_up(name, error)
+            violations += sorted(found, key=lambda violation: sum(violation.witness.params.values()))
             if any(violation.kind == "reach" for violation in found):
                 break
         return _distinct(violations)
@@ -122,9 +123,11 @@ class _Check:
     # -- bits
 
     def _bits(self) -> str:
-        lost = list(bits.reordered(self._flow(self.program)))
-        sentences = [self._who_reordered(name) for name in lost]
-        return "; ".join(sentences) if sentences else PRESERVED
+        try:
+            sentences = [self._who_reordered(name) for name in bits.reordered(self._flow(self.program))]
+        except isl.Error as error:
+            return f"it is not known whether bits are preserved ({_reason(error)})"
+        return "; ".join(sentences) or PRESERVED
 
     def _who_reordered(self, name: str) -> str:
         states = self.program.history
