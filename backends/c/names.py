@@ -13,9 +13,8 @@ asm typeof bool true false NULL main errno stdin stdout stderr NAN INFINITY linu
 _LIBRARY = """
 abs acos acosf acosh acoshf aligned_alloc asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf cbrt
 cbrtf ceil ceilf copysign copysignf cos cosf cosh coshf erf erff exp exp2 exp2f expf expm1 expm1f fabs fabsf
-floor floorf fmod fmodf free gamma hypot hypotf isfinite isinf isnan j0 j1 jn log log10 log10f log1p log1pf
-log2 log2f logf memcpy pow powf rint rintf signgam sin sinf sinh sinhf snprintf sqrt sqrtf tan tanf tanh tanhf
-trunc truncf vsnprintf y0 y1 yn
+floor floorf fmod fmodf free hypot hypotf isfinite isinf isnan log log10 log10f log1p log1pf log2 log2f logf
+memcpy pow powf rint rintf sin sinf sinh sinhf snprintf sqrt sqrtf tan tanf tanh tanhf trunc truncf vsnprintf
 """
 RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_LIBRARY.split())
 _TYPE = re.compile(r"(u?int|b?float)\d+(_t|x\d+.*)$")

@@ -59,7 +59,7 @@ def test_a_given_type_converts_the_expression() -> None:
         (lambda h: select(t == 0, True, ~h[t - 1]), ty.bool_),
         (lambda h: select(t == 0, 1, tm.sqrt(h[t - 1])), ty.float64),
     ],
-    ids=str,
+    ids=["doubled", "halved", "single", "small", "negated", "rooted"],
 )
 def test_the_type_of_a_recurrence_follows_from_its_other_terms(recurrence: Any, expected: ty.DType) -> None:
     c = Small("T").computation("h", {t: T}, recurrence).declared

@@ -44,19 +44,20 @@ class Compiled:
 
     def __call__(self, params: Mapping[str, int], **arguments: Any) -> None:
         """Run on NumPy arrays and scalars, in place; the function must return 0."""
-        code = self.code(params, **arguments)
-        assert code == 0, self.last_error()
+        code, error = self.outcome(params, **arguments)
+        assert code == 0, error
 
     def code(self, params: Mapping[str, int], **arguments: Any) -> int:
         """What the function returns."""
-        library = ctypes.CDLL(str(self.library))
-        return call(library, self.function, params, arguments)
+        return self.outcome(params, **arguments)[0]
 
-    def last_error(self) -> str:
-        """The words of the last error."""
-        words = getattr(ctypes.CDLL(str(self.library)), f"{self.function.name}_last_error")
+    def outcome(self, params: Mapping[str, int], **arguments: Any) -> tuple[int, str]:
+        """What the function returns, and what it says is wrong."""
+        library = ctypes.CDLL(str(self.library))
+        code = call(library, self.function, params, arguments)
+        words = getattr(library, f"{self.function.name}_last_error")
         words.restype = ctypes.c_char_p
-        return str(words().decode())
+        return code, words().decode()
 
     def sanitised(self, params: Mapping[str, int], **arguments: Any) -> dict[str, Any]:
         """The arguments after a run in a process of its own, under the address and undefined-behaviour sanitisers."""

@@ -7,12 +7,13 @@ from itertools import pairwise
 from tests.programs import Draft
 from tests.proof.stories import M, N, blur, c, c0, c1, i, i0, i1, j, j0, j1, r, r0, r1
 from tiramisu_py.algorithm.types import float32
+from tiramisu_py.function.handles import Computation, Input
 
 
 def pipeline(stages: int) -> Draft:
     """A chain of stencils of five points, each in its own tiled, parallel and vectorised nest."""
     f = Draft("pipeline", "N M", (N >= 100) & (M >= 100))
-    before = f.input("v0", float32, [N, M])
+    before: Input | Computation = f.input("v0", float32, [N, M])
     result = None
     for s in range(1, stages + 1):
         points = before[i, j] + before[i + 1, j] + before[i - 1, j] + before[i, j + 1] + before[i, j - 1]
@@ -53,7 +54,8 @@ def test_a_scheduled_blur_is_checked_in_some_tens_of_milliseconds() -> None:
 
 def test_stages_in_one_shifted_tile_loop_are_proven() -> None:
     f = Draft("skewed", "N M", (N >= 100) & (M >= 100))
-    before, made = f.input("v0", float32, [N, M]), []
+    before: Input | Computation = f.input("v0", float32, [N, M])
+    made: list[Computation] = []
     for s in range(1, 11):
         points = before[i, j] + before[i + 1, j] + before[i - 1, j] + before[i, j + 1] + before[i, j - 1]
         made.append(f.computation(f"v{s}", {i: (s, N - s), j: (s, M - s)}, points))

@@ -26,6 +26,8 @@ from tiramisu_py.lower.transform import (
 )
 from tiramisu_py.program.loops import Parallel
 
+_MARK = "_folded"
+
 _COMPARE = {
     "<": lambda d: d < 0,
     "<=": lambda d: d <= 0,
@@ -37,9 +39,18 @@ _COMPARE = {
 
 
 def simplified(e: Expr) -> Expr:
-    """The expression with index arithmetic and conditions folded; it has the same value everywhere."""
-    if isinstance(e, Const | Param):
+    """The expression with index arithmetic and conditions folded; it has the same value everywhere.
+
+    What has been folded is marked, since passes ask again and again for the same expressions.
+    """
+    if isinstance(e, Const | Param) or _MARK in e.__dict__:
         return e
+    result = _folded(e)
+    result.__dict__[_MARK] = True
+    return result
+
+
+def _folded(e: Expr) -> Expr:
     parts = e.children()
     changed = tuple(simplified(part) for part in parts)
     if any(new is not old for new, old in zip(changed, parts, strict=True)):
@@ -73,15 +84,15 @@ def _index(e: Binary) -> Expr:
 
 def _ramped(form: Linear) -> Expr:
     """A form with one `Ramp` of step 1 is a `Ramp` itself."""
-    ramps = [(key, atom) for key, (atom, factor) in form.terms.items() if isinstance(atom, Ramp) and factor == 1]
-    if len(ramps) != 1 or any(isinstance(a, Ramp) for k, (a, _) in form.terms.items() if k != ramps[0][0]):
+    ramps = [key for key, (atom, factor) in form.terms.items() if isinstance(atom, Ramp) and factor == 1]
+    others = [atom for key, (atom, _) in form.terms.items() if key not in ramps]
+    if len(ramps) != 1 or any(map(_has_lanes, others)):
         return form.expression()
-    key, ramp = ramps[0]
-    rest = form.without(key)
-    if any(_has_lanes(atom) for atom, _ in rest.terms.values()):
-        return form.expression()
+    base, ramp = Linear({}, form.constant), form.terms[ramps[0]][0]
     assert isinstance(ramp, Ramp)
-    return Ramp(linear(ramp.base).plus(rest).expression(), ramp.lanes, ramp.dtype)
+    for key, (atom, factor) in form.terms.items():
+        base = base.plus(linear(ramp.base) if key == ramps[0] else Linear({key: (atom, factor)}))
+    return Ramp(base.expression(), ramp.lanes, ramp.dtype)
 
 
 def _has_lanes(e: Expr) -> bool:

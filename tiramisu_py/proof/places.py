@@ -9,7 +9,7 @@ from functools import partial
 
 import islpy as isl
 
-from tiramisu_py import sets
+from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.soundness import box
 from tiramisu_py.dependence.flow import Flow
@@ -36,41 +36,51 @@ def findings(flow: Flow) -> Iterator[Finding]:
 
 def _unreachable(flow: Flow) -> Iterator[Finding]:
     program = flow.touches.program
-    for statement, storage in _used(flow):
-        buffer = program.buffers[storage.buffer]
-        if not program.in_scope(statement, buffer):
-            violation = _out_of_scope(program, statement, storage, buffer)
-            yield Finding(violation, partial(_still_unreachable, statement=statement, source=storage.source))
+    for statement, storage, source in _used(flow):
+        if not program.in_scope(statement, program.buffers[storage.buffer]):
+            instances = _accessing(flow, statement, source)
+            if not instances.is_empty():
+                found = partial(_still_unreachable, statement=statement, source=storage.source)
+                yield Finding(_out_of_scope(program, statement, storage, instances), found)
     for name in (*program.algorithm.outputs, *program.algorithm.inputs):
-        if name in program.storages and program.buffers[program.storages[name].buffer].scope:
+        if _still_hidden(flow, name):
             yield Finding(_not_the_callers(program, name), partial(_still_hidden, name=name))
 
 
-def _used(flow: Flow) -> Iterator[tuple[Statement, Storage]]:
+def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
+    """The storages that each statement stores to (the source is then empty) and loads from."""
     program = flow.touches.program
     for statement in program.statements.values():
-        yield statement, program.storages[statement.target]
+        yield statement, program.storages[statement.target], ""
         for source in flow.touches.sources(statement):
-            yield statement, program.storage_for(statement, source)
+            yield statement, program.storage_for(statement, source), source
+
+
+def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
+    """The instances that store, or that read a source."""
+    if not source:
+        return statement.instances.intersect_params(flow.touches.program.context.params())
+    relation = flow.touches.read_relation(statement, source)
+    return sets.empty(statement.frame) if relation is None else relation.domain()
 
 
 def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
     program = flow.touches.program
-    alike = [storage for s, storage in _used(flow) if same_work(s, statement) and storage.source == source]
-    mine = [s for s in program.statements.values() if same_work(s, statement)]
-    return any(not program.in_scope(s, program.buffers[storage.buffer]) for s in mine for storage in alike)
+    alike = [(s, storage) for s, storage, _ in _used(flow) if same_work(s, statement) and storage.source == source]
+    return any(not program.in_scope(s, program.buffers[storage.buffer]) for s, storage in alike)
 
 
-def _out_of_scope(program: Program, statement: Statement, storage: Storage, buffer: Buffer) -> Violation:
+def _out_of_scope(program: Program, statement: Statement, storage: Storage, instances: isl.Set) -> Violation:
+    buffer = program.buffers[storage.buffer]
+    params = smallest.smallest_params(instances)
+    instance = smallest.earliest(instances, statement.coords, params)
+    who = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+    witness = Witness(params, reader=who, element=(buffer.name, ()))
     loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
     does = "stores to" if storage.name == statement.target else "reads"
-    message = (
-        f"{handle(statement)} {does} {storage.source} outside of the loops ({loops}), each iteration of which has "
-        f"its own copy of {buffer.name}"
-    )
+    where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
     repair = f"keep {storage.source} in a buffer of the whole call, or compute {handle(statement)} inside these loops"
-    witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
-    return Violation("reach", message, witness, repair=repair)
+    return Violation("reach", f"{handle(statement)} {does} {storage.source} {where}, {witness}", witness, repair=repair)
 
 
 def _still_hidden(flow: Flow, name: str) -> bool:
