@@ -69,6 +69,7 @@ need_compiler() {
 
 # Debian ships venv without pip unless python3-venv is installed: then the system's pip installs one, if there is any.
 make_venv() {
+    rm -rf "$venv"/bin "$venv"/lib* "$venv"/include "$venv"/pyvenv.cfg "$venv"/installed-*
     "$1" -m venv "$venv" >/dev/null 2>&1 && return 0
     "$1" -m venv --without-pip "$venv" >/dev/null 2>&1 &&
         "$1" -m pip --python "$venv/bin/python" install --quiet pip 2>/dev/null && return 0

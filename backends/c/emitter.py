@@ -168,5 +168,3 @@ def _extern(extern: ExternFunction) -> Lines:
         arguments = ", ".join(dtype.c_name for dtype in extern.arguments) or "void"
         lines.append(cgen.Statement(f"{extern.result.c_name} {extern.name}({arguments})"))
     return [*lines, cgen.Line()]
-
-

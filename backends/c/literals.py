@@ -50,6 +50,3 @@ def _float(value: float, dtype: DType) -> Code:
         text += ".0"
     suffix = "f" if dtype.bits == 32 else ""
     return Code(text + suffix, UNARY if text.startswith("-") else POSTFIX)
-
-
-

@@ -178,4 +178,3 @@ class Scalars:
         if e.function in PREDICATES:
             return infix("!=", result, Code("0"))
         return self._rounded(result, dtype) if is_half(dtype) else result
-

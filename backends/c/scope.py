@@ -57,7 +57,7 @@ def _sum(a: Expr, b: Expr) -> Expr:
 
 @dataclass
 class Scope:
-    """Names in sight. Statements of one C block share a scope, to which declarations add; inner blocks have their own."""
+    """Names in sight: one scope for each C block, to which the declarations in it add."""
 
     names: Mapping[str, str]
     arrays: dict[str, Array] = field(default_factory=dict)

@@ -147,17 +147,17 @@ class Statements:
         return [self._vector_store(node, array, Vectors(scope, self.types, spread))]
 
     def _vector_store(self, node: Store, array: Array, vectors: Vectors) -> cgen.Generable:
-        kind, lanes = vectors.type(array.dtype), str(vectors.lanes)
+        kind = vectors.type(array.dtype)
         value = vectors(operand(node.value, array.dtype))
         spaced = vectors.spaced(node.buffer, node.indices)
         if spaced is None:
             index = vectors(array.flat(node.indices))
-            return cgen.Statement(call("TM_SCATTER", kind, lanes, array.name, index, value).text)
+            return cgen.Statement(call("TM_SCATTER", kind, array.name, index, value).text)
         place, step = spaced
         if constant(step) == 1:
             return cgen.Statement(call("TM_STORE", kind, f"&{place}", value).text)
         distance = vectors.scalars(step)
-        return cgen.Statement(call("TM_STORE_STRIDED", kind, lanes, f"&{place}", distance, value).text)
+        return cgen.Statement(call("TM_STORE_STRIDED", kind, f"&{place}", distance, value).text)
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)
@@ -179,7 +179,11 @@ class Statements:
         sizes = [Scalars(scope).text(extent) for extent in extents] or [Scalars(scope).text(number(1))]
         memory = call("tm_allocate", call("TM_BYTES", kind, *sizes))
         if scope.threaded:
-            lines: Lines = [cgen.Pragma("omp atomic write"), cgen.Statement("tm_failed = 1"), cgen.Statement("continue")]
+            lines: Lines = [
+                cgen.Pragma("omp atomic write"),
+                cgen.Statement("tm_failed = 1"),
+                cgen.Statement("continue"),
+            ]
         else:
             lines = [cgen.Statement(f"return {self.out_of_memory(words)}")]
         return [

@@ -198,79 +198,69 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 /* One scalar in every lane (x - 0 is x for every float, -0.0 and NaN included). */
 #define TM_ALL(V, x) ((x) - (V){0})
 
+/* A value for each lane of a vector of type V, from one loop over lanes: GCC makes one instruction of that, where its own
+ * comparison of a vector wider than a register would go element by element. */
+#define TM_EACH_LANE(V, value)                                                                     \
+  V tm_result;                                                                                     \
+  for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_result[0])); tm_lane++) tm_result[tm_lane] = (value); \
+  tm_result;
+
+/* A function of each lane. */
+#define TM_MAP(V, function, a)                                                                     \
+  __extension__({                                                                                  \
+    const __auto_type tm_a = (a);                                                                  \
+    TM_EACH_LANE(V, function(tm_a[tm_lane]))                                                       \
+  })
+#define TM_MAP_2(V, function, a, b)                                                                \
+  __extension__({                                                                                  \
+    const __auto_type tm_a = (a);                                                                  \
+    const __auto_type tm_b = (b);                                                                  \
+    TM_EACH_LANE(V, function(tm_a[tm_lane], tm_b[tm_lane]))                                        \
+  })
+
+/* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0. */
+#define TM_COMPARE(M, a, op, b)                                                                    \
+  __extension__({                                                                                  \
+    const __auto_type tm_a = (a);                                                                  \
+    const __auto_type tm_b = (b);                                                                  \
+    TM_EACH_LANE(M, -(tm_a[tm_lane] op tm_b[tm_lane]))                                             \
+  })
+#define TM_SELECT(V, mask, yes, no)                                                                \
+  __extension__({                                                                                  \
+    const __auto_type tm_mask = (mask);                                                            \
+    const V tm_yes = (yes), tm_no = (no);                                                          \
+    TM_EACH_LANE(V, tm_mask[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])                           \
+  })
+
 /* Every `stride`-th element from `place`; the elements of `place` at the indices in vector `index`. */
-#define TM_STRIDED(V, n, place, stride)                           \
-  __extension__({                                                 \
-    const __auto_type tm_place = (place);                         \
-    const int64_t tm_stride = (stride);                           \
-    V tm_result;                                                  \
-    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = tm_place[tm_lane * tm_stride]; \
-    tm_result;                                                    \
+#define TM_STRIDED(V, place, stride)                                                               \
+  __extension__({                                                                                  \
+    const __auto_type tm_place = (place);                                                          \
+    const int64_t tm_stride = (stride);                                                            \
+    TM_EACH_LANE(V, tm_place[tm_lane * tm_stride])                                                 \
   })
-#define TM_GATHER(V, n, place, index)                             \
-  __extension__({                                                 \
-    const __auto_type tm_place = (place);                         \
-    const __auto_type tm_index = (index);                         \
-    V tm_result;                                                  \
-    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = tm_place[tm_index[tm_lane]]; \
-    tm_result;                                                    \
+#define TM_GATHER(V, place, index)                                                                 \
+  __extension__({                                                                                  \
+    const __auto_type tm_place = (place);                                                          \
+    const __auto_type tm_index = (index);                                                          \
+    TM_EACH_LANE(V, tm_place[tm_index[tm_lane]])                                                   \
   })
-#define TM_STORE_STRIDED(V, n, place, stride, value)              \
-  do {                                                            \
-    const __auto_type tm_place = (place);                         \
-    const int64_t tm_stride = (stride);                           \
-    const V tm_value = (value);                                   \
-    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_place[tm_lane * tm_stride] = tm_value[tm_lane]; \
+#define TM_STORE_STRIDED(V, place, stride, value)                                                  \
+  do {                                                                                             \
+    const __auto_type tm_place = (place);                                                          \
+    const int64_t tm_stride = (stride);                                                            \
+    const V tm_value = (value);                                                                    \
+    for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_value[0])); tm_lane++)             \
+      tm_place[tm_lane * tm_stride] = tm_value[tm_lane];                                           \
   } while (0)
-#define TM_SCATTER(V, n, place, index, value)                     \
-  do {                                                            \
-    const __auto_type tm_place = (place);                         \
-    const __auto_type tm_index = (index);                         \
-    const V tm_value = (value);                                   \
-    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_place[tm_index[tm_lane]] = tm_value[tm_lane]; \
+#define TM_SCATTER(V, place, index, value)                                                         \
+  do {                                                                                             \
+    const __auto_type tm_place = (place);                                                          \
+    const __auto_type tm_index = (index);                                                          \
+    const V tm_value = (value);                                                                    \
+    for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_value[0])); tm_lane++)             \
+      tm_place[tm_index[tm_lane]] = tm_value[tm_lane];                                             \
   } while (0)
-
-/* A function applied to each lane. */
-#define TM_MAP(V, n, function, a)                                 \
-  __extension__({                                                 \
-    const __auto_type tm_a = (a);                                 \
-    V tm_result;                                                  \
-    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = function(tm_a[tm_lane]); \
-    tm_result;                                                    \
-  })
-#define TM_MAP_2(V, n, function, a, b)                            \
-  __extension__({                                                 \
-    const __auto_type tm_a = (a);                                 \
-    const __auto_type tm_b = (b);                                 \
-    V tm_result;                                                  \
-    for (int tm_lane = 0; tm_lane < (n); tm_lane++) tm_result[tm_lane] = function(tm_a[tm_lane], tm_b[tm_lane]); \
-    tm_result;                                                    \
-  })
-
-/* The lanes of `yes` where the mask is -1, of `no` where it is 0. M is the type of the mask. */
-#define TM_SELECT(V, M, mask, yes, no)                            \
-  __extension__({                                                 \
-    const M tm_mask = (mask);                                     \
-    (V)((tm_mask & (M)(yes)) | (~tm_mask & (M)(no)));             \
-  })
-#define TM_MIN(V, M, a, b)                                        \
-  __extension__({                                                 \
-    const V tm_a = (a), tm_b = (b);                               \
-    TM_SELECT(V, M, (tm_a < tm_b) | (tm_a != tm_a), tm_a, tm_b);  \
-  })
-#define TM_MAX(V, M, a, b)                                        \
-  __extension__({                                                 \
-    const V tm_a = (a), tm_b = (b);                               \
-    TM_SELECT(V, M, (tm_a > tm_b) | (tm_a != tm_a), tm_a, tm_b);  \
-  })
-
-#define TM_ABS(V, M, a)                                           \
-  __extension__({                                                 \
-    const V tm_a = (a);                                           \
-    const M tm_negative = tm_a < 0;                               \
-    (tm_a ^ tm_negative) - tm_negative;                           \
-  })
-#define TM_ABS_FLOAT(V, M, a) ((V)((M)(a) & ~(M)TM_ALL(V, -0.0f)))
 
 #define TM_RAMP_2 0, 1
 #define TM_RAMP_4 TM_RAMP_2, 2, 3

@@ -119,8 +119,7 @@ class Vectors:
         left, right = operand(e.left, dtype), operand(e.right, dtype)
         match e.op:
             case "min" | "max":
-                mask = self.mask_type(dtype.bits)
-                return call(f"TM_{e.op.upper()}", self.type(dtype), mask, self(left), self(right))
+                return self._mapped(f"tm_{e.op}_{dtype.name}", dtype, left, right)
             case "**":
                 name = f"tm_pow_{dtype.name}" if dtype.is_integer else "powf" if dtype.bits == 32 else "pow"
                 return self._mapped(name, dtype, left, right)
@@ -141,7 +140,7 @@ class Vectors:
 
     def _mapped(self, function: str, dtype: DType, *operands: Expr) -> Code:
         name = "TM_MAP" if len(operands) == 1 else f"TM_MAP_{len(operands)}"
-        return call(name, self.type(dtype), str(self.lanes), function, *map(self, operands))
+        return call(name, self.type(dtype), function, *map(self, operands))
 
     def _select(self, e: Select) -> Code:
         dtype = strong(e.dtype)
@@ -149,7 +148,7 @@ class Vectors:
         if self._uniform(e.condition):
             return Code(f"{self.scalars(e.condition).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
         mask, _ = self.mask(e.condition, dtype.bits)
-        return call("TM_SELECT", self.type(dtype), self.mask_type(dtype.bits), mask, yes, no)
+        return call("TM_SELECT", self.type(dtype), mask, yes, no)
 
     def _converted(self, e: Expr, dtype: DType) -> Code:
         source, dtype = strong(e.dtype), strong(dtype)
@@ -160,24 +159,22 @@ class Vectors:
             mask, _ = self.mask(e, dtype.bits)
             bits = infix("&", mask, Code("1"))
             return cast(target, bits) if dtype.is_integer else call("__builtin_convertvector", bits, target)
-        if source.is_float and dtype.is_integer and dtype.name not in ("int32", "int64"):
+        if source.is_float and dtype.name in ("uint32", "uint64"):
             return self._mapped(f"tm_to_{dtype.name}", dtype, e)
-        if source.is_integer and dtype.is_integer and source.bits == dtype.bits:
-            return cast(target, self(e))
-        return call("__builtin_convertvector", self(e), target)
+        code = self(e)
+        for step in _steps(source, dtype):
+            code = call("__builtin_convertvector", code, self.type(step))
+        return cast(target, code) if source.is_integer and source.bits == dtype.bits and dtype.is_integer else code
 
     def _call(self, e: Call) -> Code:
         if e.extern is not None:
             pairs = zip(e.arguments, e.extern.arguments, strict=True)
             return self._mapped(e.extern.name, e.dtype, *(operand(argument, dtype) for argument, dtype in pairs))
         dtype = strong(e.dtype)
-        if e.function != "abs":
-            arguments = [operand(argument, dtype) for argument in e.arguments]
+        arguments = [operand(argument, dtype) for argument in e.arguments]
+        if e.function != "abs" or dtype.is_float:
             return self._mapped(c_function(e.function, dtype), dtype, *arguments)
-        inner = self(e.arguments[0])
-        if dtype.kind == "u":
-            return inner
-        return call("TM_ABS_FLOAT" if dtype.is_float else "TM_ABS", self.type(dtype), self.mask_type(dtype.bits), inner)
+        return self(arguments[0]) if dtype.kind == "u" else self._mapped(f"tm_abs_{dtype.name}", dtype, *arguments)
 
     # -- loads
 
@@ -188,11 +185,11 @@ class Vectors:
         spaced = self.spaced(e.buffer, e.indices)
         if spaced is None:
             index = self(array.flat(e.indices))
-            return call("TM_GATHER", self.type(e.dtype), str(self.lanes), self._pointer(e.buffer), index)
+            return call("TM_GATHER", self.type(e.dtype), self._pointer(e.buffer), index)
         place, step = spaced
         if constant(step) == 1:
             return call(f"load_{self.type(e.dtype)}", f"&{place}")
-        return call("TM_STRIDED", self.type(e.dtype), str(self.lanes), f"&{place}", self.scalars(step))
+        return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
 
     def _pointer(self, buffer: str) -> str:
         array = self.scope.arrays[buffer]
@@ -233,25 +230,28 @@ class Vectors:
             case Select() if not self._uniform(e.condition):
                 return self._choice(e, bits)
             case Cast() if not e.operand.dtype.is_bool:
-                return infix("!=", self(e.operand), Code("0")), strong(e.operand.dtype).bits
+                source = strong(e.operand.dtype)
+                return self._compare("!=", self(e.operand), Code(f"({self.type(source)}){{0}}"), source.bits)
             case Call() if e.function in PREDICATES:
                 return self._predicate(e)
-        return infix("!=", self._bytes(e), Code("0")), 8
+        return prefix("-", cast(self.mask_type(8), self._bytes(e))), 8
 
     def _bytes(self, e: Expr) -> Code:
         if isinstance(e, Select):
             return self._select(e)
+        if isinstance(e, Call) and e.extern is None:
+            return self(e.arguments[0])  # the absolute value of a condition
         if isinstance(e, Call):
-            return self._mapped(e.function, e.dtype, *e.arguments)
+            return self._call(e)
         return self(e)
 
     def _compared(self, e: Binary) -> tuple[Code, int]:
         dtype = compared(e)
         left, right = operand(e.left, dtype), operand(e.right, dtype)
-        if dtype.is_bool:
-            return infix(e.op, self(left), self(right)), 8
-        self.mask_type(dtype.bits)
-        return infix(e.op, self.side(left), self.side(right)), dtype.bits
+        return self._compare(e.op, self(left), self(right), dtype.bits)
+
+    def _compare(self, op: str, left: Code, right: Code, bits: int) -> tuple[Code, int]:
+        return call("TM_COMPARE", self.mask_type(bits), left, op, right), bits
 
     def _logic(self, e: Binary, bits: int | None) -> tuple[Code, int]:
         op = {"*": "&", "min": "&", "+": "|", "max": "|"}.get(e.op, e.op)
@@ -261,11 +261,30 @@ class Vectors:
 
     def _choice(self, e: Select, bits: int | None) -> tuple[Code, int]:
         width = bits or 8
-        mask = self.mask_type(width)
         parts = (self.mask(part, width)[0] for part in (e.condition, e.yes, e.no))
-        return call("TM_SELECT", mask, mask, *parts), width
+        return call("TM_SELECT", self.mask_type(width), *parts), width
 
     def _predicate(self, e: Call) -> tuple[Code, int]:
         bits = strong(e.arguments[0].dtype).bits
-        return call("TM_MAP", self.mask_type(bits), str(self.lanes), f"-!!{e.function}", self(e.arguments[0])), bits
+        return call("TM_MAP", self.mask_type(bits), f"-!!{e.function}", self(e.arguments[0])), bits
 
+
+def _steps(source: DType, target: DType) -> list[DType]:
+    """The types on the way of a conversion: widths change by a factor of two at most, which is what is fast.
+
+    A small integer becomes a float through an integer of the same width; a float becomes a small integer through
+    int32, as in scalar code.
+    """
+    if source.is_float and target.is_float:
+        return [target]
+    if source.is_float:
+        return [int32, *_steps(int32, target)] if target.bits < 32 else [target]
+    if target.is_float:
+        wide = _MASKS[target.bits]
+        return [*_steps(source, wide), target] if source.bits < target.bits else [target]
+    bits = source.bits
+    steps = []
+    while bits != target.bits:
+        bits = bits * 2 if bits < target.bits else bits // 2
+        steps.append(target if bits == target.bits else _MASKS[bits])
+    return steps

@@ -1,8 +1,8 @@
 """Parallel loops in OpenMP: the pragma, the nest that it deals out, and private copies of what is reduced.
 
 Private copies lie in one allocation, a slot for each thread, and are combined in the order of the threads: with a
-static schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one thread does
-everything.
+static schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one
+thread does everything.
 """
 
 from __future__ import annotations
@@ -144,4 +144,3 @@ class Copies:
 
     def _each(self, body: cgen.Generable) -> cgen.For:
         return cgen.For(cgen.Line("int64_t e = 0"), cgen.Line(f"e < {self.elements}"), cgen.Line("e++"), body)
-

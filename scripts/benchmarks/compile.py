@@ -85,11 +85,12 @@ def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--save", action="store_true", help="write docs/results/compile.md")
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--rounds", type=int, default=5, help="of which the fastest is shown")
+    options.add_argument("--stages", type=int, nargs="+", default=STAGES, help="lengths of the pipelines")
     given = options.parse_args()
 
     programs = {"blur": declared_blur}
-    programs |= {f"{n} stages": (lambda n=n: declared_pipeline(n)) for n in STAGES}
+    programs |= {f"{n} stages": (lambda n=n: declared_pipeline(n)) for n in given.stages}
     rows = []
     for name, declare in programs.items():
         times = fastest(declare, given.rounds)

@@ -67,7 +67,9 @@ def loop(
     return For(name, number(lower), number(upper), Block(body), 1, tag, reductions)
 
 
-def temporary(name: str, extents: tuple[int | Expr, ...], *body: Node, dtype: DType = float32, register: bool = False) -> Allocate:
+def temporary(
+    name: str, extents: tuple[int | Expr, ...], *body: Node, dtype: DType = float32, register: bool = False
+) -> Allocate:
     """A buffer that exists during `body`."""
     return Allocate(name, tuple(map(number, extents)), dtype, Block(body), register)
 

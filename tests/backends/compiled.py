@@ -65,7 +65,7 @@ class Compiled:
         np.savez(folder / "given.npz", **{name: _stored(value) for name, value in arguments.items()})
         names = [*params], [int(value) for value in params.values()]
         runtime = [_runtime(name) for name in ("libasan.so", "libubsan.so")]
-        environment = {**os.environ, "LD_PRELOAD": " ".join(runtime), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": "."}
+        environment = {**os.environ, "LD_PRELOAD": " ".join(runtime), "ASAN_OPTIONS": "detect_leaks=0"}
         script = (
             "import ctypes, numpy as np, sys\n"
             "from tests.backends.compiled import raw_call\n"
@@ -86,7 +86,9 @@ class Compiled:
 
 
 def _runtime(name: str) -> str:
-    return subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _stored(value: Any) -> Any:
@@ -117,6 +119,6 @@ def raw_call(library: ctypes.CDLL, name: str, params: Sequence[int], values: Any
             passed.append(ctypes.c_void_p(value.ctypes.data))
         else:
             array = np.asarray(value)
-            kind = np.uint16 if array.dtype == ml_dtypes.bfloat16 or array.dtype == np.float16 else array.dtype
+            kind = np.dtype(np.uint16) if array.dtype in (ml_dtypes.bfloat16, np.float16) else array.dtype
             passed.append(np.ctypeslib.as_ctypes_type(kind)(array.view(kind)[()].item()))
     return int(getattr(library, name)(*passed))

@@ -38,7 +38,7 @@ class Form:
 
 
 def inputs() -> list[Any]:
-    """The arguments that forms read: x (3N + 8 floats), m (N x M), p (a permutation of N), q (N counts below M), factor."""
+    """The arguments that forms read: x, m, a permutation p, counts q, a factor."""
     return [
         given("x", 3 * N + 8),
         given("m", N, M),
@@ -128,61 +128,166 @@ _row = temporary(
 _half = store("half", i, load("x", i), ty.float16)
 
 FORMS = [
-    Form("contiguous", (N,), vector("contiguous", load("x", i) * load("x", i + 1) + load("x", i + 2)),
-         lambda d, b: _x(d) * _x(d, 1) + _x(d, 2)),
-    Form("broadcast", (N,), vector("broadcast", factor * load("x", 0) + load("x", i)),
-         lambda d, b: d["factor"] * d["x"][0] + _x(d)),
+    Form(
+        "contiguous",
+        (N,),
+        vector("contiguous", load("x", i) * load("x", i + 1) + load("x", i + 2)),
+        lambda d, b: _x(d) * _x(d, 1) + _x(d, 2),
+    ),
+    Form(
+        "broadcast",
+        (N,),
+        vector("broadcast", factor * load("x", 0) + load("x", i)),
+        lambda d, b: d["factor"] * d["x"][0] + _x(d),
+    ),
     Form("uniform", (N,), vector("uniform", factor), lambda d, b: np.full_like(b, d["factor"])),
     Form("reversed", (N,), vector("reversed", load("x", N - 1 - i)), lambda d, b: _x(d)[::-1]),
     Form("strided", (N,), vector("strided", load("x", 3 * i + 2)), lambda d, b: _x(d, 2, 3)),
-    Form("gathered", (N,), vector("gathered", load("x", at(load("p", i, dtype=ty.int32)))), lambda d, b: d["x"][d["p"]]),
-    Form("quotient", (N,), vector("quotient", load("x", i // 3) + load("x", i % 5)),
-         lambda d, b: d["x"][np.arange(len(b)) // 3] + d["x"][np.arange(len(b)) % 5]),
-    Form("column", (N, 3), (loop("i", N, store("column", (i, 1), load("x", i)), tag=Vector(4)),),
-         lambda d, b: _assigned(d, b, (slice(None), 1), _x(d))),
-    Form("backwards", (N,), (loop("i", N, store("backwards", N - 1 - i, load("x", i)), tag=Vector(8)),),
-         lambda d, b: _x(d)[::-1]),
-    Form("scattered", (N,),
-         (loop("i", N, store("scattered", at(load("p", i, dtype=ty.int32)), load("x", i)), tag=Vector(8)),),
-         lambda d, b: _assigned(d, b, d["p"], _x(d))),
-    Form("ramp", (N,), vector("ramp", Cast(i * 3 - 1, float32)), lambda d, b: (np.arange(len(b)) * 3 - 1).astype(np.float32)),
-    Form("shifted_start", (N,),
-         (loop("i", N, store("shifted_start", i, load("x", i)), lower=Binary("min", number(3), N, ty.int64), tag=Vector(8)),),
-         lambda d, b: np.concatenate([b[:3], _x(d)[3:]])),
-    Form("empty_range", (N,), (loop("i", N - 5, store("empty_range", i, load("x", i)), lower=number(2), tag=Vector(4)),),
-         lambda d, b: _assigned(d, b, slice(2, max(len(b) - 5, 2)), _x(d)[2 : max(len(b) - 5, 2)])),
+    Form(
+        "gathered", (N,), vector("gathered", load("x", at(load("p", i, dtype=ty.int32)))), lambda d, b: d["x"][d["p"]]
+    ),
+    Form(
+        "quotient",
+        (N,),
+        vector("quotient", load("x", i // 3) + load("x", i % 5)),
+        lambda d, b: d["x"][np.arange(len(b)) // 3] + d["x"][np.arange(len(b)) % 5],
+    ),
+    Form(
+        "column",
+        (N, 3),
+        (loop("i", N, store("column", (i, 1), load("x", i)), tag=Vector(4)),),
+        lambda d, b: _assigned(d, b, (slice(None), 1), _x(d)),
+    ),
+    Form(
+        "backwards",
+        (N,),
+        (loop("i", N, store("backwards", N - 1 - i, load("x", i)), tag=Vector(8)),),
+        lambda d, b: _x(d)[::-1],
+    ),
+    Form(
+        "scattered",
+        (N,),
+        (loop("i", N, store("scattered", at(load("p", i, dtype=ty.int32)), load("x", i)), tag=Vector(8)),),
+        lambda d, b: _assigned(d, b, d["p"], _x(d)),
+    ),
+    Form(
+        "ramp",
+        (N,),
+        vector("ramp", Cast(i * 3 - 1, float32)),
+        lambda d, b: (np.arange(len(b)) * 3 - 1).astype(np.float32),
+    ),
+    Form(
+        "shifted_start",
+        (N,),
+        (
+            loop(
+                "i",
+                N,
+                store("shifted_start", i, load("x", i)),
+                lower=Binary("min", number(3), N, ty.int64),
+                tag=Vector(8),
+            ),
+        ),
+        lambda d, b: np.concatenate([b[:3], _x(d)[3:]]),
+    ),
+    Form(
+        "empty_range",
+        (N,),
+        (loop("i", N - 5, store("empty_range", i, load("x", i)), lower=number(2), tag=Vector(4)),),
+        lambda d, b: _assigned(d, b, slice(2, max(len(b) - 5, 2)), _x(d)[2 : max(len(b) - 5, 2)]),
+    ),
     Form("let", (N,), (loop("i", N, _twice, tag=Vector(16)),), lambda d, b: (_x(d) + _x(d, 1)) ** 2),
-    Form("inner_loop", (N,),
-         (loop("i", N, store("inner_loop", i, 0.0), loop("j", M, updated("inner_loop", i, sum_, load("m", i, j))), tag=Vector(8)),),
-         _row_sums),
-    Form("counted", (N,),
-         (loop("i", N, store("counted", i, 0.0),
-               loop("j", load("q", i, dtype=ty.int64), updated("counted", i, sum_, load("m", i, j))), tag=Vector(8)),),
-         _counted_sums),
-    Form("buffered", (N,), (loop("i", N, store("buffered", i, 0.0), _row, tag=Vector(8)),),
-         scan(lambda d, k: _buffered(d["m"][k]))),
-    Form("uniform_if", (N,),
-         (loop("i", N, If(M > 2, store("uniform_if", i, load("x", i)), store("uniform_if", i, 5.0)), tag=Vector(8)),),
-         lambda d, b: _x(d) if d["m"].shape[1] > 2 else np.full_like(b, 5)),
-    Form("guarded_if", (N,), (loop("i", N, If(i < M, store("guarded_if", i, load("m", 0, i))), tag=Vector(8)),),
-         scan(lambda d, k: d["m"][0, k] if k < d["m"].shape[1] else -1)),
-    Form("guarded_select", (N,), vector("guarded_select", select(i < M, load("m", 0, i), load("x", i))),
-         scan(lambda d, k: d["m"][0, k] if k < d["m"].shape[1] else d["x"][k])),
-    Form("free_select", (N,), vector("free_select", select(load("x", i) < load("x", i + 1), load("x", i + 1), 0.5 * load("x", i))),
-         lambda d, b: np.where(_x(d) < _x(d, 1), _x(d, 1), np.float32(0.5) * _x(d))),
+    Form(
+        "inner_loop",
+        (N,),
+        (
+            loop(
+                "i",
+                N,
+                store("inner_loop", i, 0.0),
+                loop("j", M, updated("inner_loop", i, sum_, load("m", i, j))),
+                tag=Vector(8),
+            ),
+        ),
+        _row_sums,
+    ),
+    Form(
+        "counted",
+        (N,),
+        (
+            loop(
+                "i",
+                N,
+                store("counted", i, 0.0),
+                loop("j", load("q", i, dtype=ty.int64), updated("counted", i, sum_, load("m", i, j))),
+                tag=Vector(8),
+            ),
+        ),
+        _counted_sums,
+    ),
+    Form(
+        "buffered",
+        (N,),
+        (loop("i", N, store("buffered", i, 0.0), _row, tag=Vector(8)),),
+        scan(lambda d, k: _buffered(d["m"][k])),
+    ),
+    Form(
+        "uniform_if",
+        (N,),
+        (loop("i", N, If(M > 2, store("uniform_if", i, load("x", i)), store("uniform_if", i, 5.0)), tag=Vector(8)),),
+        lambda d, b: _x(d) if d["m"].shape[1] > 2 else np.full_like(b, 5),
+    ),
+    Form(
+        "guarded_if",
+        (N,),
+        (loop("i", N, If(i < M, store("guarded_if", i, load("m", 0, i))), tag=Vector(8)),),
+        scan(lambda d, k: d["m"][0, k] if k < d["m"].shape[1] else -1),
+    ),
+    Form(
+        "guarded_select",
+        (N,),
+        vector("guarded_select", select(i < M, load("m", 0, i), load("x", i))),
+        scan(lambda d, k: d["m"][0, k] if k < d["m"].shape[1] else d["x"][k]),
+    ),
+    Form(
+        "free_select",
+        (N,),
+        vector("free_select", select(load("x", i) < load("x", i + 1), load("x", i + 1), 0.5 * load("x", i))),
+        lambda d, b: np.where(_x(d) < _x(d, 1), _x(d, 1), np.float32(0.5) * _x(d)),
+    ),
     Form("half", (N,), (loop("i", N, _half, tag=Vector(8)),), lambda d, b: _x(d).astype(np.float16), ty.float16),
-    Form("function", (N,), vector("function", call("sqrt", call("abs", load("x", i)))), lambda d, b: np.sqrt(np.abs(_x(d)))),
-    Form("in_place", (N,), (loop("i", N, updated("in_place", i, sum_, load("x", i) * factor), tag=Vector(8)),),
-         lambda d, b: b + _x(d) * d["factor"]),
-    Form("masked", (N,), (loop("i", N, store("masked", i, load("x", i) > 0.0, ty.bool_), tag=Vector(16)),),
-         lambda d, b: _x(d) > 0, ty.bool_),
-    Form("threads", (N, M),
-         (loop("i", N, loop("j", M, store("threads", (i, j), load("m", i, j) * 2.0), tag=Vector(4)), tag=Parallel()),),
-         lambda d, b: d["m"] * 2),
-    Form("unrolled", (N, M),
-         (loop("j", M, loop("i", N, store("unrolled", (i, j), load("m", i, j) + 1.0), tag=Unroll(4))),),
-         lambda d, b: d["m"] + np.float32(1)),
-]  # fmt: skip
+    Form(
+        "function",
+        (N,),
+        vector("function", call("sqrt", call("abs", load("x", i)))),
+        lambda d, b: np.sqrt(np.abs(_x(d))),
+    ),
+    Form(
+        "in_place",
+        (N,),
+        (loop("i", N, updated("in_place", i, sum_, load("x", i) * factor), tag=Vector(8)),),
+        lambda d, b: b + _x(d) * d["factor"],
+    ),
+    Form(
+        "masked",
+        (N,),
+        (loop("i", N, store("masked", i, load("x", i) > 0.0, ty.bool_), tag=Vector(16)),),
+        lambda d, b: _x(d) > 0,
+        ty.bool_,
+    ),
+    Form(
+        "threads",
+        (N, M),
+        (loop("i", N, loop("j", M, store("threads", (i, j), load("m", i, j) * 2.0), tag=Vector(4)), tag=Parallel()),),
+        lambda d, b: d["m"] * 2,
+    ),
+    Form(
+        "unrolled",
+        (N, M),
+        (loop("j", M, loop("i", N, store("unrolled", (i, j), load("m", i, j) + 1.0), tag=Unroll(4))),),
+        lambda d, b: d["m"] + np.float32(1),
+    ),
+]
 
 
 def _buffered(row: Any) -> Any:
@@ -212,16 +317,39 @@ REDUCTIONS = [
     Form("times", (1,), reduced("times", product, load("x", i), 4), _reduction(4, np.multiply, 1)),
     Form("least", (1,), reduced("least", min_, load("x", i), 8), _reduction(8, np.minimum, np.inf)),
     Form("most", (1,), reduced("most", max_, load("x", i), 2), _reduction(2, np.maximum, -np.inf)),
-    Form("own", (1,), reduced("own", larger, load("x", i), 8), _reduction(8, lambda a, b: np.where(a < b, b, a), -1e30)),
-    Form("counts", (4,),
-         (loop("i", N, updated("counts", load("q", i, dtype=ty.int64) % 4, sum_, Const(1, ty.int32), ty.int32),
-               tag=Vector(8, Combine.PRIVATE), reductions=(Private("counts", sum_, Combine.PRIVATE),)),),
-         lambda d, b: b + np.bincount(d["q"] % 4, minlength=4).astype(np.int32), ty.int32),
-    Form("columns", (M,),
-         (loop("i", N, loop("j", M, updated("columns", j, sum_, load("m", i, j))),
-               tag=Vector(8, Combine.PRIVATE), reductions=(Private("columns", sum_, Combine.PRIVATE),)),),
-         lambda d, b: _sum_rows(d["m"], b)),
-]  # fmt: skip
+    Form(
+        "own", (1,), reduced("own", larger, load("x", i), 8), _reduction(8, lambda a, b: np.where(a < b, b, a), -1e30)
+    ),
+    Form(
+        "counts",
+        (4,),
+        (
+            loop(
+                "i",
+                N,
+                updated("counts", load("q", i, dtype=ty.int64) % 4, sum_, Const(1, ty.int32), ty.int32),
+                tag=Vector(8, Combine.PRIVATE),
+                reductions=(Private("counts", sum_, Combine.PRIVATE),),
+            ),
+        ),
+        lambda d, b: b + np.bincount(d["q"] % 4, minlength=4).astype(np.int32),
+        ty.int32,
+    ),
+    Form(
+        "columns",
+        (M,),
+        (
+            loop(
+                "i",
+                N,
+                loop("j", M, updated("columns", j, sum_, load("m", i, j))),
+                tag=Vector(8, Combine.PRIVATE),
+                reductions=(Private("columns", sum_, Combine.PRIVATE),),
+            ),
+        ),
+        lambda d, b: _sum_rows(d["m"], b),
+    ),
+]
 
 
 def _sum_rows(m: Any, before: Any) -> Any:

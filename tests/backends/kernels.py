@@ -46,9 +46,11 @@ def blur(rows: int = 8, width: int = 16) -> LoopFunction:
         register=True,
     )
     return function(
-        "blur", "R C", [given("image", R + 2, C + 2), result("by", R, C)],
+        "blur",
+        "R C",
+        [given("image", R + 2, C + 2), result("by", R, C)],
         loop("r0", tiles(R, rows), loop("c", C, body, tag=Vector(width)), tag=Parallel()),
-    )  # fmt: skip
+    )
 
 
 def matmul(rows: int = 4, columns: int = 16, width: int = 8) -> LoopFunction:
@@ -71,6 +73,13 @@ def matmul(rows: int = 4, columns: int = 16, width: int = 8) -> LoopFunction:
         register=True,
     )
     return function(
-        "matmul", "N M K", [given("A", N, K), given("B", K, M), result("C", N, M)],
-        loop("i0", tiles(N, rows), loop("j0", tiles(M, columns), tile, tag=Parallel(collapse=0)), tag=Parallel(collapse=2)),
-    )  # fmt: skip
+        "matmul",
+        "N M K",
+        [given("A", N, K), given("B", K, M), result("C", N, M)],
+        loop(
+            "i0",
+            tiles(N, rows),
+            loop("j0", tiles(M, columns), tile, tag=Parallel(collapse=0)),
+            tag=Parallel(collapse=2),
+        ),
+    )

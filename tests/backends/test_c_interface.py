@@ -30,9 +30,13 @@ A, a = scalar("a")
 def saxpy() -> LoopFunction:
     """``z = a x + y`` for N >= 2."""
     e = a * load("x", i) + load("y", i)
-    f = function("saxpy", "N", [A, given("x", N), given("y", N), result("z", N)],
-                 loop("i", N, Comment("z[i] = a * x[i] + y[i]"), store("z", i, e), tag=Vector(16)),
-                 documentation=("z[i] = a * x[i] + y[i]",))  # fmt: skip
+    f = function(
+        "saxpy",
+        "N",
+        [A, given("x", N), given("y", N), result("z", N)],
+        loop("i", N, Comment("z[i] = a * x[i] + y[i]"), store("z", i, e), tag=Vector(16)),
+        documentation=("z[i] = a * x[i] + y[i]",),
+    )
     return LoopFunction(f.name, f.params, f.arguments, ((N >= 2, "N >= 2"),), f.body, (), f.documentation)
 
 
@@ -116,9 +120,13 @@ def test_missing_memory_for_a_temporary_is_an_error() -> None:
 def test_large_temporaries_are_on_the_heap_and_small_ones_on_the_stack() -> None:
     def through(count: int) -> str:
         f = function(
-            "f", "N", [given("x", N), result("y", N)],
-            temporary("t", (count,), loop("i", N, store("t", i, load("x", i))), loop("i", N, store("y", i, load("t", i)))),
-        )  # fmt: skip
+            "f",
+            "N",
+            [given("x", N), result("y", N)],
+            temporary(
+                "t", (count,), loop("i", N, store("t", i, load("x", i))), loop("i", N, store("y", i, load("t", i)))
+            ),
+        )
         compiled = Compiled(f)
         x, y = np.arange(9, dtype=np.float32), np.zeros(9, np.float32)
         compiled({"N": 9}, x=x, y=y)
@@ -131,12 +139,15 @@ def test_large_temporaries_are_on_the_heap_and_small_ones_on_the_stack() -> None
 
 def test_names_that_c_reserves_are_changed_and_still_work() -> None:
     f = function(
-        "f", "int", [given("double", size("int")), result("exp", size("int"))],
+        "f",
+        "int",
+        [given("double", size("int")), result("exp", size("int"))],
         loop("for", size("int"), store("exp", var("for"), load("double", var("for")) + 1.0), tag=Vector(4)),
-    )  # fmt: skip
+    )
     compiled = Compiled(f)
     found = np.zeros(6, np.float32)
-    compiled({"int": 6}, **{"double": np.ones(6, np.float32), "exp": found})
+    given_arrays = {"double": np.ones(6, np.float32), "exp": found}
+    compiled({"int": 6}, **given_arrays)
     np.testing.assert_array_equal(found, 2)
 
 
@@ -154,8 +165,13 @@ def test_loops_that_passes_should_have_removed_are_refused() -> None:
 def test_functions_of_the_user_are_called_in_scalar_and_vector_code() -> None:
     source = "static float twice_plus(float x, float y) { return 2 * x + y; }"
     extern = ExternFunction("twice_plus", (float32, float32), float32, lambda x, y: 2 * x + y, source=source)
-    f = function("f", "N", [given("x", N), result("y", N)],
-                 loop("i", N, store("y", i, extern(load("x", i), 1.0)), tag=Vector(4)), externs=(extern,))  # fmt: skip
+    f = function(
+        "f",
+        "N",
+        [given("x", N), result("y", N)],
+        loop("i", N, store("y", i, extern(load("x", i), 1.0)), tag=Vector(4)),
+        externs=(extern,),
+    )
     x, y = np.arange(11, dtype=np.float32), np.zeros(11, np.float32)
     Compiled(f)({"N": 11}, x=x, y=y)
     np.testing.assert_array_equal(y, 2 * x + 1)

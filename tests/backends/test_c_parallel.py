@@ -26,9 +26,11 @@ def histogram(operator: Operator, combine: Combine, dtype: DType) -> LoopFunctio
     update = updated("h", index, operator, load("x", i, dtype=dtype), dtype)
     tag = Parallel(combine=combine)
     return function(
-        "f", "N", [given("k", N, dtype=ty.int32), given("x", N, dtype=dtype), result("h", 5, dtype=dtype, is_input=True)],
+        "f",
+        "N",
+        [given("k", N, dtype=ty.int32), given("x", N, dtype=dtype), result("h", 5, dtype=dtype, is_input=True)],
         loop("i", N, update, tag=tag, reductions=(Private("h", operator, combine),)),
-    )  # fmt: skip
+    )
 
 
 def at(function: Any, start: Any, k: Any, x: Any) -> Any:
@@ -39,10 +41,17 @@ def at(function: Any, start: Any, k: Any, x: Any) -> Any:
 
 
 CASES = [
-    (sum_, np.add, ty.int32), (sum_, np.add, ty.int8), (sum_, np.add, ty.float64), (product, np.multiply, ty.uint64),
-    (min_, np.minimum, ty.float32), (max_, np.maximum, ty.int16), (max_, np.maximum, ty.float16),
-    (logical_and, np.bitwise_and, ty.bool_), (logical_or, np.bitwise_or, ty.uint16), (farther, np.maximum, ty.int64),
-]  # fmt: skip
+    (sum_, np.add, ty.int32),
+    (sum_, np.add, ty.int8),
+    (sum_, np.add, ty.float64),
+    (product, np.multiply, ty.uint64),
+    (min_, np.minimum, ty.float32),
+    (max_, np.maximum, ty.int16),
+    (max_, np.maximum, ty.float16),
+    (logical_and, np.bitwise_and, ty.bool_),
+    (logical_or, np.bitwise_or, ty.uint16),
+    (farther, np.maximum, ty.int64),
+]
 
 
 @pytest.mark.parametrize("combine", [Combine.PRIVATE, Combine.ATOMIC], ids=str)
@@ -91,11 +100,18 @@ def test_a_matrix_of_partial_sums_is_combined_over_collapsed_vector_loops() -> N
     update = updated("C", (i, j), sum_, load("A", i, k) * load("B", k, j))
     body = loop("i", N, loop("j", M, update, tag=Vector(8)))
     mm = function(
-        "mm", "N M K", [given("A", N, size("K")), given("B", size("K"), M), result("C", N, M)],
+        "mm",
+        "N M K",
+        [given("A", N, size("K")), given("B", size("K"), M), result("C", N, M)],
         loop("i", N, loop("j", M, store("C", (i, j), 0.0), tag=Vector(8)), tag=Parallel()),
-        loop("k", size("K"), body, tag=Parallel(combine=Combine.PRIVATE),
-             reductions=(Private("C", sum_, Combine.PRIVATE),)),
-    )  # fmt: skip
+        loop(
+            "k",
+            size("K"),
+            body,
+            tag=Parallel(combine=Combine.PRIVATE),
+            reductions=(Private("C", sum_, Combine.PRIVATE),),
+        ),
+    )
     compiled = Compiled(mm)
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 9, (5, 17)).astype(np.float32), rng.integers(0, 9, (17, 19)).astype(np.float32)

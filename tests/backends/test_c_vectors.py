@@ -16,6 +16,8 @@ from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.loops import Vector
 
 ALL = [*FORMS, *REDUCTIONS]
+#: Functions of fewer arguments compile faster.
+GROUPS = [ALL[start : start + 8] for start in range(0, len(ALL), 8)]
 SIZES = [0, 1, 2, 3, 7, 8, 9, 16, 17, 31, 64, 67]
 
 
@@ -58,19 +60,22 @@ def test_a_vector_loop_computes_what_its_iterations_say(form: Form) -> None:
     ids=lambda flags: " ".join(flags),
 )
 def test_all_forms_are_the_same_on_every_processor_and_optimisation(flags: tuple[str, ...]) -> None:
-    compiled = Compiled(together(ALL), *flags)
-    for n in (0, 5, 67):
-        check(compiled, ALL, n, 5)
+    for group in GROUPS:
+        compiled = Compiled(together(group), *flags)
+        for n in (0, 5, 67):
+            check(compiled, group, n, 5)
 
 
 def test_all_forms_run_without_openmp() -> None:
-    check(Compiled(together(ALL), threads=False), ALL, 67, 5)
+    for group in GROUPS:
+        check(Compiled(together(group), "-O1", threads=False), group, 67, 5)
 
 
 def test_all_forms_are_free_of_undefined_behaviour() -> None:
-    compiled = Compiled(together(ALL), "-O1", "-march=native", *SANITISERS)
-    for n in (0, 1, 8, 67):
-        check(compiled, ALL, n, 5, sanitised=True)
+    for group in GROUPS:
+        compiled = Compiled(together(group), "-O1", "-march=native", *SANITISERS)
+        for n in (0, 67):
+            check(compiled, group, n, 5, sanitised=True)
 
 
 @pytest.mark.parametrize("width", [2, 4, 8, 16, 32, 64])

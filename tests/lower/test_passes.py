@@ -188,7 +188,9 @@ def buffers(f: LoopFunction) -> list[Node]:
 
 
 def test_a_buffer_that_only_constants_index_becomes_variables() -> None:
-    body = temporary("t", (4,), *(store("t", k, load("x", i + k)) for k in range(4)), store("y", i, load("t", 0) + load("t", 3)))
+    body = temporary(
+        "t", (4,), *(store("t", k, load("x", i + k)) for k in range(4)), store("y", i, load("t", 0) + load("t", 3))
+    )
     found = optimise(function("f", "N", [given("x", N + 4), result("y", N)], loop("i", N, body))).body
     assert not of(found, Allocate)
     names = [d.variable for d in of(found, Declare) if isinstance(d, Declare)]
@@ -205,7 +207,11 @@ def test_a_buffer_that_threads_share_stays_a_buffer() -> None:
     update = updated("s", 0, sum_, load("x", i))
     private = (Private("s", sum_, Combine.PRIVATE),)
     body = temporary(
-        "s", (1,), store("s", 0, 0.0), loop("i", N, update, tag=Parallel(), reductions=private), store("y", 0, load("s", 0))
+        "s",
+        (1,),
+        store("s", 0, 0.0),
+        loop("i", N, update, tag=Parallel(), reductions=private),
+        store("y", 0, load("s", 0)),
     )
     assert len(buffers(function("f", "N", [given("x", N), result("y", 1)], body))) == 1
 

@@ -7,7 +7,6 @@ results: the multiset of the terms that are in them.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,8 +16,8 @@ from tests.oracle.values import Named, Values
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
-#: A partial result of a reduction: the value it is for, and how often each term is in it.
-Partial = tuple[Named, frozenset[tuple[Point, int]]]
+#: A partial result of a reduction: the value it is for, and its terms: in order if that is locked, or sorted.
+Partial = tuple[Named, tuple[Point, ...]]
 Content = Named | Partial
 
 
@@ -42,7 +41,7 @@ def judge(program: Program, params: Mapping[str, int], tries: int = 0, seed: int
         exits = _exits(execution)
     except Misplaced as error:
         return [Failure("reach", str(error))]
-    found = [*_outside(execution, events, exits), *_races(events)]
+    found = [*_outside(execution, events, exits), *_races(execution, events)]
     choice = random.Random(seed)
     for order in [None] + [choice] * tries:
         found += Run(execution, exits).failures(linear(events, order))
@@ -80,8 +79,10 @@ def _outside(execution: Execution, events: Sequence[Event], exits: Sequence[tupl
     ]
 
 
-def _races(events: Sequence[Event]) -> list[Failure]:
+def _races(execution: Execution, events: Sequence[Event]) -> list[Failure]:
     """Conflicting accesses that nothing orders; updates of one reduction may conflict under a `combine`."""
+    computations = execution.program.algorithm.computations
+    locked = {name for name, computation in computations.items() if computation.ordered}
     touched: dict[Place, list[tuple[Event, bool]]] = {}
     for event in events:
         for place in {place for place, _ in event.reads}:
@@ -91,17 +92,17 @@ def _races(events: Sequence[Event]) -> list[Failure]:
     for place, accesses in touched.items():
         for position, (a, writes) in enumerate(accesses):
             for b, too in accesses[:position]:
-                if a is not b and (writes or too) and _race(a, b, writes and too):
+                if a is not b and (writes or too) and _race(a, b, writes and too and a.value[0] not in locked):
                     found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
     return found
 
 
-def _race(a: Event, b: Event, both_write: bool) -> bool:
+def _race(a: Event, b: Event, may_combine: bool) -> bool:
     ordered, loop = parted(a, b)
     if ordered:
         return False
     combined = loop is not None and loop.tag is not None and getattr(loop.tag, "combine", None) is not None
-    return not (combined and both_write and a.role is b.role is Role.UPDATE and a.value == b.value)
+    return not (combined and may_combine and a.role is b.role is Role.UPDATE and a.value == b.value)
 
 
 @dataclass
@@ -149,7 +150,7 @@ class Run:
         """What a place holds when it holds the value."""
         computations = self.execution.program.algorithm.computations
         if value[0] in computations and computations[value[0]].is_reduction:
-            return value, frozenset((term, 1) for term in self.execution.values.terms.get(value, ()))
+            return value, tuple(sorted(self.execution.values.terms.get(value, ())))
         return value
 
     def _check(self, place: Place, value: Named, reader: str) -> None:
@@ -166,17 +167,17 @@ class Run:
 
     def _stored(self, event: Event) -> Content:
         if event.role is Role.INIT:
-            return event.value, frozenset()
+            return event.value, ()
         if event.role is not Role.UPDATE:
             return self._complete(event.value)
         held = self.held.get(event.target)
         if held is None or held[0] != event.value:
             kind = "reduction" if held is None else "overwritten"
             self.found.append(Failure(kind, f"{event} wants a partial result at {event.target}, which holds {held}"))
-            return event.value, frozenset({(event.point, 1)})
-        terms = Counter(dict(held[1]))
-        terms[event.point] += 1
-        return event.value, frozenset(terms.items())
+            return event.value, (event.point,)
+        terms = (*held[1], event.point)
+        locked = self.execution.program.algorithm.computations[event.value[0]].ordered
+        return event.value, terms if locked else tuple(sorted(terms))
 
 
 def _box(extents: Point) -> list[Point]:

@@ -65,8 +65,8 @@ def integer(e: Expr, names: Mapping[str, int]) -> int:
             return integer(e.operand, names)
         case Select():
             return integer(e.yes if integer(e.condition, names) else e.no, names)
-        case Binary() if e.op in _OPERATORS:
-            return int(_OPERATORS[e.op](integer(e.left, names), integer(e.right, names)))
+        case Binary() if e.op in OPERATORS:
+            return int(OPERATORS[e.op](integer(e.left, names), integer(e.right, names)))
     raise NotInteger(str(e))
 
 
@@ -75,7 +75,7 @@ def integers(expressions: Sequence[Expr], names: Mapping[str, int]) -> Point:
     return tuple(integer(e, names) for e in expressions)
 
 
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
+OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,

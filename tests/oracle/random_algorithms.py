@@ -53,6 +53,7 @@ class Algorithms:
         self.script.do(f"{', '.join(PARAMS[: self.rank])}, = tm.params('{' '.join(PARAMS[: self.rank])}')")
         self.script.do("i, j, k = tm.iters('i j k')")
         self.script.do(f"{', '.join(NEW_LOOPS)} = tm.iters('{' '.join(NEW_LOOPS)}')")
+        self.script.do("u, v, w = tm.iters('u v w')")
         self.script.do(f"{', '.join(NEW_COPY)} = tm.iters('{' '.join(NEW_COPY)}')")
         self.script.do(
             f"f = tm.Function('f', params=[{', '.join(PARAMS[: self.rank])}], assume='{' and '.join(least)}')"
@@ -75,6 +76,9 @@ class Algorithms:
 
     def _outputs(self, count: int) -> None:
         names = ["pqrs"[count - 1]] + [n for n in "pqrs"[: count - 1] if self.choice.random() < 0.15]
+        last = self.sources[-1]
+        if last.name == names[0] and last.rank == 2 and self.choice.random() < 0.1:
+            names[0] = f"{last.name}[{last.low[0]}, j]"
         self.script.do(f"f.outputs({', '.join(names)})")
 
     def _computation(self, name: str) -> None:
@@ -102,12 +106,20 @@ class Algorithms:
         """An index into dimension d, and the interval of the iterator in which it lies inside."""
         iterator, low, more = ITERATORS[d], source.low[d], source.more[d]
         form = self.choice.random()
-        if form < 0.07:
+        if form < 0.04 and d == 0 and low == 0 and more >= 1:
+            return f"{self._gathering()}[i]", 0, 2
+        if form < 0.10:
             return f"{PARAMS[d]} - 1 - {iterator}", -more, -low
-        if form < 0.12 and low >= 0:
+        if form < 0.14 and low >= 0:
             return f"{iterator} // 2", 2 * low, more
         offset = self.choice.choice((-1, 0, 0, 1))
         return f"{iterator} + {offset}" if offset else iterator, low - offset, more - offset
+
+    def _gathering(self) -> str:
+        """An input of indices from 0 to N."""
+        if "at" not in self.script.names:
+            self.script.do("at = f.input('at', tm.int32, [N + 2], values=(0, N + 1))")
+        return "at"
 
     def _box(self, rank: int, reads: Sequence[Read]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The points at which all reads are inside, from 0 at least; now and then one too many."""
@@ -135,8 +147,12 @@ class Algorithms:
     # -- kinds of computations
 
     def _declare(self, name: str, low: tuple[int, ...], more: tuple[int, ...], expr: str) -> None:
-        self.script.do(f"{name} = f.computation('{name}', {{{self._dims(low, more)}}}, {expr})")
-        self.sources.append(Source(name, low, more))
+        where = ""
+        if self.choice.random() < 0.05:
+            where = ", where=" + self.choice.choice(("i % 2 == 0", "i != 1", "(i > 1) | (i == 0)"))
+        self.script.do(f"{name} = f.computation('{name}', {{{self._dims(low, more)}}}, {expr}{where})")
+        if not where:
+            self.sources.append(Source(name, low, more))
 
     def _map(self, name: str, rank: int) -> None:
         reads = [self._read(rank, last=n == 0) for n in range(self.choice.choice((1, 2, 2, 3)))]
@@ -175,5 +191,6 @@ class Algorithms:
         term = " + ".join(self.choice.sample(terms, 2)) if self.choice.random() < 0.7 else read.text
         typed = f"tm.cast(tm.{self.dtype}, {term})"
         dims = self._dims(low, more)
-        self.script.do(f"{name} = f.reduction('{name}', {{{dims}}}, over={{{over}}}, op=tm.{op}, expr={typed})")
+        ordered = ", ordered=True" if self.choice.random() < 0.1 else ""
+        self.script.do(f"{name} = f.reduction('{name}', {{{dims}}}, {{{over}}}, tm.{op}, {typed}{ordered})")
         self.sources.append(Source(name, low, more))

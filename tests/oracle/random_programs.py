@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 
-from tests.oracle.random_algorithms import NEW_COPY, NEW_LOOPS, Algorithms
+from tests.oracle.random_algorithms import ITERATORS, NEW_COPY, NEW_LOOPS, Algorithms
 from tests.oracle.script import Script
 from tiramisu_py import sets
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.statement import Role, Statement
 
 _FOLDS = ("i % 2, j", "i, j % 2", "j, i", "i % 2, j % 2", "(i + j) % 3", "0, j", "i + j")
+_MAPS_1 = ("u = -i", "u = i, v = i", "u = floor(i/2), v = i", "u = 0", "u = 2i")
+_MAPS_2 = ("u = j, v = i", "u = i + j, v = j", "u = i, v = floor(j/2), w = -j", "u = j", "u = 2i + j")
 WEIGHTS = {
     "split": 4,
     "tile": 3,
@@ -29,6 +31,11 @@ WEIGHTS = {
     "store_at": 1,
     "inline": 1,
     "store_in": 4,
+    "set_schedule": 1,
+    "sliding": 3,
+    "overlapped": 3,
+    "wavefront": 2,
+    "combined": 3,
     "cache": 3,
 }
 
@@ -58,12 +65,14 @@ class Commands:
             return ""  # nothing to choose from
         return text
 
-    @staticmethod
-    def _handle(statement: Statement) -> str:
+    def _handle(self, statement: Statement) -> str:
         for role in (Role.INIT, Role.UPDATE):
             if statement.role is role and statement.name == f"{statement.source}_{role.value}":
                 return f"{statement.source}.{role.value}"
-        return statement.name
+        return self._name(statement.name)
+
+    def _name(self, name: str) -> str:
+        return name if name in self.script.names else f"f['{name}']"
 
     def _loop(self, statement: Statement) -> str:
         return self.choice.choice(self.script.program.loop_names(statement))
@@ -98,8 +107,8 @@ class Commands:
         loops = self.script.program.loop_names(statement)
         at = loops.index(self.choice.choice(loops[:-1]))
         sizes = self.choice.choice(("2, 2", "2, 3", "3, 2"))
-        new = ", ".join(next(self.fresh) for _ in range(4))
-        return f"{handle}.tile({loops[at]}, {loops[at + 1]}, {sizes}, {new})"
+        a, b, c, d = next(self.fresh), next(self.fresh), next(self.fresh), next(self.fresh)
+        return f"{handle}.tile({loops[at]}, {loops[at + 1]}, {sizes}, {a}, {b}, {c}, {d})"
 
     def _interchange(self, statement: Statement, handle: str) -> str:
         return f"{handle}.interchange({self._loop(statement)}, {self._loop(statement)})"
@@ -140,6 +149,11 @@ class Commands:
     def _unroll(self, statement: Statement, handle: str) -> str:
         return f"{handle}.unroll({self._loop(statement)}{self.choice.choice(('', ', 2', ', 3'))})"
 
+    def _set_schedule(self, statement: Statement, handle: str) -> str:
+        maps = _MAPS_1 if len(statement.dims) == 1 else _MAPS_2 if len(statement.dims) == 2 else ()
+        dims = ", ".join(ITERATORS[: len(statement.dims)])
+        return f"{handle}.set_schedule('{{ [{dims}] -> [{self.choice.choice(maps)}] }}')"
+
     # -- order and parts
 
     def _order(self, statement: Statement, handle: str) -> str:
@@ -159,6 +173,51 @@ class Commands:
             return f"{self._handle(reader)}.shift({level}, {self.choice.choice((1, 1, 2))})"
         return ""
 
+    def _sliding(self, statement: Statement, handle: str) -> str:
+        """A reader some iterations behind its producer, which keeps only what is still needed."""
+        name, reader = self._producer_and_reader()
+        program = self.script.program
+        level = program.loop_names(reader)[0]
+        behind = self._handle(reader)
+        if not self.script.attempt(f"{behind}.after({self._handle(program.statements_of(name)[-1])}, {level})"):
+            return ""
+        self.script.attempt(f"{behind}.shift({level}, {self.choice.choice((0, 1, 2))})")
+        iterators = program.algorithm.computations[name].iterators
+        rest = "".join(f", {iterator}" for iterator in iterators[1:])
+        return f"{self._name(name)}.store_in([{iterators[0]} % {self.choice.choice((2, 3, 4))}{rest}])"
+
+    def _overlapped(self, statement: Statement, handle: str) -> str:
+        """A reader in tiles that threads compute, its producer computed again for each of them."""
+        name, reader = self._producer_and_reader()
+        loop, (outer, inner) = self.script.program.loop_names(reader)[0], (next(self.fresh), next(self.fresh))
+        if self.script.attempt(f"{self._handle(reader)}.split({loop}, {self.choice.choice((2, 3))}, {outer}, {inner})"):
+            self.script.attempt(f"{self._name(name)}.compute_at({self._handle(reader)}, {outer})")
+            self.script.attempt(f"{self._handle(reader)}.parallelize({outer})")
+        return f"{self._handle(reader)}.vectorize({inner}, 2)"
+
+    def _wavefront(self, statement: Statement, handle: str) -> str:
+        """Two loops skewed and swapped, the inner one parallel."""
+        a, b = self.script.program.loop_names(statement)[:2] if len(statement.loops) > 1 else ("", "")
+        if a and self.script.attempt(f"{handle}.skew({a}, {b}, {self.choice.choice((1, 1, 2))})"):
+            self.script.attempt(f"{handle}.interchange({a}, {b})")
+            return f"{handle}.parallelize({a})"
+        return ""
+
+    def _combined(self, statement: Statement, handle: str) -> str:
+        """The terms of a reduction in blocks, dealt out to threads or lanes."""
+        updates = [s for s in self.script.program.statements.values() if s.role is Role.UPDATE]
+        update = self.choice.choice(updates)
+        loops, handle = self.script.program.loop_names(update), self._handle(update)
+        outer, inner = next(self.fresh), next(self.fresh)
+        self.script.attempt(f"{handle}.split({loops[-1]}, 2, {outer}, {inner})")
+        order = [*self.script.program.loop_names(self.script.program.statements[update.name])]
+        self.choice.shuffle(order)
+        self.script.attempt(f"{handle}.reorder({', '.join(order)})")
+        combine = self.choice.choice(("", ", combine=tm.PRIVATE", ", combine=tm.ATOMIC"))
+        if self.choice.random() < 0.5:
+            return f"{handle}.vectorize({self.choice.choice(order)}, 2{combine})"
+        return f"{handle}.parallelize({self.choice.choice(order)}{combine})"
+
     def _separate(self, statement: Statement, handle: str) -> str:
         cut = self.choice.choice(("1", "2", "N - 1", "1, N - 1"))
         parts = [f"{statement.name}_{n}" for n in range(cut.count(",") + 2)]
@@ -168,14 +227,14 @@ class Commands:
 
     def _compute_at(self, statement: Statement, handle: str) -> str:
         name, reader = self._producer_and_reader()
-        return f"{name}.compute_at({self._handle(reader)}, {self._loop(reader)})"
+        return f"{self._name(name)}.compute_at({self._handle(reader)}, {self._loop(reader)})"
 
     def _store_at(self, statement: Statement, handle: str) -> str:
         name, reader = self._producer_and_reader()
-        return f"{name}.store_at({self._handle(reader)}, {self._loop(reader)})"
+        return f"{self._name(name)}.store_at({self._handle(reader)}, {self._loop(reader)})"
 
     def _inline(self, statement: Statement, handle: str) -> str:
-        return f"{self._producer_and_reader()[0]}.inline()"
+        return f"{self._name(self._producer_and_reader()[0])}.inline()"
 
     def _store_in(self, statement: Statement, handle: str) -> str:
         name = self.choice.choice(self._computations())
@@ -186,9 +245,9 @@ class Commands:
             into = self.choice.choice(sharing)
             rank = len(program.buffers[program.storages[into].buffer].extents)
             indices = [iterators[d] if d < len(iterators) else "0" for d in range(rank)]
-            return f"{name}.store_in({into}, [{', '.join(indices)}])"
+            return f"{self._name(name)}.store_in({self._name(into)}, [{', '.join(indices)}])"
         forms = ("i % 2", "i % 3", "i // 2", "i", "0") if len(iterators) == 1 else _FOLDS
-        return f"{name}.store_in([{self.choice.choice(forms)}])"
+        return f"{self._name(name)}.store_in([{self.choice.choice(forms)}])"
 
     def _cache(self, statement: Statement, handle: str) -> str:
         program = self.script.program
@@ -198,11 +257,11 @@ class Commands:
         iterators = NEW_COPY[: sets.out_size(program.storages[source].index)]
         level = self._loop(statement) if self.choice.random() < 0.8 else "tm.root"
         listed = f"[{', '.join(iterators)}]"
-        return f"{name} = {handle}.cache({source}, {level}, {listed}, name='{name}')"
+        return f"{name} = {handle}.cache({self._name(source)}, {level}, {listed}, name='{name}')"
 
 
 def random_script(seed: int) -> Script:
     """A random algorithm with up to six random commands; the same for the same seed."""
     choice = random.Random(seed)
     script = Algorithms(choice).written()
-    return Commands(choice, script).write(choice.choice((0, 1, 2, 3, 3, 4, 5, 6)))
+    return Commands(choice, script).write(choice.choice((0, 1, 2, 3, 4, 5, 6, 8)))

@@ -2,193 +2,211 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import islpy as isl
 import pytest
 
+import tiramisu_py as tm
 from tests.oracle.judge import judge, kinds, sizes
 from tests.oracle.plain import function, integer
 from tiramisu_py import sets
-from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator, sum_
-from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand, Param, as_expr, select
-from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.program import Program
-from tiramisu_py.schedule import loops, order, placement, tags
-from tiramisu_py.schedule.initial import initial_program
+from tiramisu_py.algorithm.expressions import as_expr
+from tiramisu_py.program.loops import Loop
 
-N = Param("N")
-i, k = Iter("i"), Iter("k")
+(N,) = tm.params("N")
+i, j, k = tm.iters("i j k")
 
 
-def access(source: str, *indices: Operand) -> Expr:
-    return Access(source, tuple(as_expr(index) for index in indices), ty.float64)
+def of_n(assume: str = "N >= 0") -> tm.Function:
+    return tm.Function("f", params=[N], assume=assume)
 
 
-class Sketch:
-    """An algorithm over N >= 0, declared piece by piece."""
-
-    def __init__(self, assume: str = "N >= 0") -> None:
-        self.isl = isl.Context()
-        context = isl.Set.read_from_str(self.isl, f"[N] -> {{ : N >= 0 and {assume} }}")
-        self.algorithm = Algorithm("f", self.isl, ("N",), context)
-
-    def input(self, name: str, *shape: Operand) -> None:
-        self.algorithm = self.algorithm.with_input(Input(name, ty.float64, tuple(as_expr(n) for n in shape)))
-
-    def computation(
-        self, name: str, dims: str, where: str, expr: Expr, over: Sequence[str] = (), op: Operator | None = None
-    ) -> None:
-        names = tuple(dims.split(","))
-        text = f"[N] -> {{ {name}[{dims}] : {where} }}"
-        points = isl.Set.read_from_str(self.isl, text)
-        value = tuple(n for n in names if n not in over)
-        domain = sets.with_dims(sets.named(sets.project_prefix(points, len(value)), name), value)
-        declared = Computation(name, ty.float64, value, domain, points, expr, over=tuple(over), op=op)
-        self.algorithm = self.algorithm.with_computation(declared)
-
-    def program(self, *outputs: str) -> Program:
-        return initial_program(self.algorithm.with_outputs(outputs))
-
-
-def pipeline() -> Program:
+def pipeline() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Input]:
     """q[i] = p[i] + p[i + 1], p[i] = 2 a[i]."""
-    sketch = Sketch()
-    sketch.input("a", N + 1)
-    sketch.computation("p", "i", "0 <= i <= N", 2 * access("a", i))
-    sketch.computation("q", "i", "0 <= i < N", access("p", i) + access("p", i + 1))
-    return sketch.program("q")
+    f = of_n()
+    a = f.input("a", tm.float64, [N + 1])
+    p = f.computation("p", {i: N + 1}, 2 * a[i])
+    q = f.computation("q", {i: N}, p[i] + p[i + 1])
+    f.outputs(q)
+    return f, p, q, a
 
 
-def total(terms: str = "0 <= i < N and 0 <= k < 3") -> Program:
-    """c[i] = sum over k of a[i, k], with at least the value c[i] where a term is."""
-    sketch = Sketch()
-    sketch.input("a", N, 3)
-    sketch.computation("c", "i,k", terms, access("a", i, k), ["k"], sum_)
-    return sketch.program("c")
+def total(ordered: bool = False) -> tuple[tm.Function, tm.Reduction]:
+    """c[i] = the sum of a[i, 0], a[i, 1], a[i, 2]."""
+    f = of_n()
+    a = f.input("a", tm.float64, [N, 3])
+    c = f.reduction("c", {i: N}, over={k: 3}, op=tm.sum, expr=a[i, k], ordered=ordered)
+    f.outputs(c)
+    return f, c
 
 
-def verdict(program: Program, most: int = 4) -> set[str]:
+def verdict(f: tm.Function, most: int = 4) -> set[str]:
+    program = f.program
     return {kind for params in sizes(program, most) for kind in kinds(judge(program, params, tries=2))}
 
 
-def together(program: Program) -> Program:
-    return order.place_after(program, ["p"], ["q"], "i", True, "q.after(p, i)")
-
-
 def test_a_program_as_declared_is_right() -> None:
-    assert verdict(pipeline()) == set()
-    assert verdict(total()) == set()
+    assert verdict(pipeline()[0]) == set()
+    assert verdict(total()[0]) == set()
 
 
 def test_a_fusion_reads_too_early_unless_it_is_shifted() -> None:
-    fused = together(pipeline())
-    assert verdict(fused) == {"order"}
-    assert judge(fused, {"N": 0}) == []
-    assert verdict(loops.shift(fused, ["q"], "i", 1)) == set()
+    f, p, q, _ = pipeline()
+    q.after(p, i)
+    assert verdict(f) == {"order"}
+    assert judge(f.program, {"N": 0}) == []
+    q.shift(i, 1)
+    assert verdict(f) == set()
 
 
 def test_a_consumer_before_its_producer_reads_nothing() -> None:
-    assert verdict(order.place_after(pipeline(), ["q"], ["p"], order.root, True, "p.after(q)")) == {"order"}
+    f, p, q, _ = pipeline()
+    p.after(q, tm.root)
+    assert verdict(f) == {"order"}
 
 
 @pytest.mark.parametrize(("places", "expected"), [(1, {"overwritten"}), (2, set())])
 def test_folding_needs_a_place_for_each_value_in_flight(places: int, expected: set[str]) -> None:
-    shifted = loops.shift(together(pipeline()), ["q"], "i", 1)
-    assert verdict(placement.store_in(shifted, "p", None, [i % places])) == expected
+    f, p, q, _ = pipeline()
+    q.after(p, i)
+    q.shift(i, 1)
+    p.store_in([i % places])
+    assert verdict(f) == expected
 
 
 def test_a_buffer_that_is_too_small_is_out_of_bounds() -> None:
-    program = pipeline()
-    small = replace(program.buffers["p"], extents=(as_expr(N),))
-    assert verdict(program.with_buffer(small)) == {"bounds"}
+    f, p, _, _ = pipeline()
+    p.store_in(tm.Buffer("small", (as_expr(N),), tm.float64), [i])
+    assert verdict(f) == {"bounds"}
 
 
 def test_iterations_that_meet_race_when_they_are_parallel() -> None:
-    assert verdict(tags.parallelize(pipeline(), ["q"], ["i"])) == set()
-    folded = placement.store_in(loops.shift(together(pipeline()), ["q"], "i", 1), "p", None, [i % 2])
-    assert "race" in verdict(tags.vectorize(folded, ["p"], "i", 4))
+    f, p, q, _ = pipeline()
+    q.parallelize(i)
+    assert verdict(f) == set()
+    f, p, q, _ = pipeline()
+    q.after(p, i)
+    q.shift(i, 1)
+    p.store_in([i % 2])
+    p.vectorize(i, 4)
+    assert "race" in verdict(f)
+
+
+def test_values_computed_twice_at_once_race_even_though_they_are_the_same() -> None:
+    f, p, q, _ = pipeline()
+    p.store_in(tm.Buffer("whole", (as_expr(N + 1),), tm.float64), [i])
+    p.compute_at(q, i)
+    assert verdict(f) == set()
+    q.parallelize(i)
+    assert verdict(f) == {"race"}
 
 
 def test_a_recurrence_is_not_parallel_and_not_reversed() -> None:
-    sketch = Sketch("N >= 1")
-    sketch.input("a", N)
-    before = select(i == 0, access("a", 0), access("s", i - 1) + access("a", i))
-    sketch.computation("s", "i", "0 <= i < N", before)
-    program = sketch.program("s")
-    assert verdict(program) == set()
-    assert verdict(tags.parallelize(program, ["s"], ["i"])) >= {"race"}
-    assert verdict(loops.reverse(program, ["s"], "i")) == {"order"}
+    f = of_n("N >= 1")
+    a = f.input("a", tm.float64, [N])
+    s = f.computation("s", {i: N}, lambda s: tm.select(i == 0, a[0], s[i - 1] + a[i]))
+    f.outputs(s)
+    assert verdict(f) == set()
+    s.reverse(i)
+    assert verdict(f) == {"order"}
+    f.undo()
+    s.parallelize(i)
+    assert verdict(f) >= {"race"}
 
 
 def test_a_select_without_a_known_condition_reads_both_branches() -> None:
-    sketch = Sketch("N >= 1")
-    sketch.input("a", N)
-    sketch.computation("s", "i", "0 <= i < N", select(access("a", i) > 0, access("a", i), access("a", i - 1)))
-    assert verdict(sketch.program("s")) == {"bounds"}
+    f = of_n("N >= 1")
+    a = f.input("a", tm.float64, [N])
+    f.outputs(f.computation("s", {i: N}, tm.select(a[i] > 0, a[i], a[i - 1])))
+    assert verdict(f) == {"bounds"}
+
+
+def test_an_index_that_is_a_value_may_be_anything_that_is_declared_of_it() -> None:
+    f = of_n("N >= 1")
+    at = f.input("at", tm.int32, [N], values=(0, N))
+    a = f.input("a", tm.float64, [N])
+    p = f.computation("p", {i: N}, 2 * a[i])
+    q = f.computation("q", {i: N}, p[at[i]])
+    f.outputs(q)
+    assert verdict(f) == set()
+    q.after(p, i)
+    assert verdict(f) == {"order"}
+    assert judge(f.program, {"N": 1}) == []
 
 
 def test_values_that_need_each_other_are_an_error_of_the_algorithm() -> None:
-    sketch = Sketch()
-    sketch.computation("s", "i", "0 <= i < N", access("s", (i + 1) % 2 + 2 * (i // 2)))
-    assert "algorithm" in verdict(sketch.program("s"))
+    f = of_n()
+    f.outputs(f.computation("s", {i: 2 * N}, lambda s: s[(i + 1) % 2 + 2 * (i // 2)], dtype=tm.float64))
+    assert verdict(f) == {"algorithm"}
 
 
 def test_a_caller_array_that_is_no_output_must_stay_as_it_is() -> None:
-    program = placement.store_in(pipeline(), "p", "a", None)
-    assert verdict(program) == {"overwritten"}
+    f, p, _, a = pipeline()
+    p.store_in(a, [i])
+    assert verdict(f) == {"overwritten"}
 
 
 def test_an_output_in_place_of_its_input_is_right_when_nothing_needs_the_input_any_more() -> None:
-    sketch = Sketch()
-    sketch.input("a", N)
-    sketch.computation("q", "i", "0 <= i < N", access("a", i) + 1)
-    assert verdict(placement.store_in(sketch.program("q"), "q", "a", None)) == set()
-    sketch = Sketch("N >= 2")
-    sketch.input("a", N)
-    sketch.computation("q", "i", "0 <= i < N", access("a", (i + 1) % 2))
-    assert verdict(placement.store_in(sketch.program("q"), "q", "a", None)) == {"overwritten"}
+    for index, expected in ((i, set()), ((i + 1) % 2, {"overwritten"})):
+        f = of_n("N >= 2")
+        a = f.input("a", tm.float64, [N])
+        q = f.computation("q", {i: N}, a[index] + 1)
+        f.outputs(q)
+        q.store_in(a, [i])
+        assert verdict(f) == expected
 
 
 def test_terms_may_come_in_any_order_but_each_once() -> None:
-    assert verdict(loops.reverse(total(), ["c_update"], "k")) == set()
-    program = total()
+    f, c = total()
+    c.update.reverse(k)
+    assert verdict(f) == set()
+    program = f.program
     update = program.statements["c_update"]
     first = isl.Set.read_from_str(update.instances.get_ctx(), "[N] -> { c_update[i, k] : k = 0 }")
-    late = update.instances.subtract(first)
-    assert verdict(program.with_statement(replace(update, instances=late))) == {"reduction"}
-    again = replace(update, name="again", instances=sets.named(update.instances, "again"), loops=(7, 8))
-    again = replace(
-        again,
-        point=sets.from_frame(update.point, again.instances.get_space()),
-        coords=sets.from_frame(update.coords, again.instances.get_space()),
-    )
-    twice = program.with_statement(again).with_loop(replace(program.loops[0], id=7), replace(program.loops[0], id=8))
-    assert verdict(twice) == {"reduction"}
+    without = program.with_statement(replace(update, instances=update.instances.subtract(first)))
+    assert kinds(judge(without, {"N": 2})) == {"reduction"}
+    instances = sets.named(update.instances, "again")
+    point = sets.from_frame(update.point, instances.get_space())
+    coords = sets.from_frame(update.coords, instances.get_space())
+    again = replace(update, name="again", instances=instances, loops=(7, 8), point=point, coords=coords)
+    twice = program.with_statement(again).with_loop(Loop(7, "i"), Loop(8, "k"))
+    assert kinds(judge(twice, {"N": 2})) == {"reduction"}
+
+
+def test_the_order_of_terms_can_be_locked() -> None:
+    f, c = total(ordered=True)
+    assert verdict(f) == set()
+    c.update.reverse(k)
+    assert verdict(f) == {"reduction"}
 
 
 def test_an_update_before_its_initialisation_is_noticed() -> None:
-    assert verdict(order.place_after(total(), ["c_update"], ["c_init"], order.root, True, "")) >= {"reduction"}
+    f, c = total()
+    c.init.after(c.update, tm.root)
+    assert verdict(f) >= {"reduction"}
 
 
 def test_parallel_terms_race_unless_they_are_combined() -> None:
-    program = loops.interchange(total(), ["c_update"], "i", "k")
-    assert verdict(tags.parallelize(program, ["c_update"], ["k"])) == {"race"}
-    for combine in Combine:
-        assert verdict(tags.parallelize(program, ["c_update"], ["k"], combine=combine)) == set()
+    f, c = total()
+    c.update.interchange(i, k)
+    c.update.parallelize(k)
+    assert verdict(f) == {"race"}
+    for combine in (tm.PRIVATE, tm.ATOMIC):
+        c.update.parallelize(k, combine=combine)
+        assert verdict(f) == set()
 
 
 def test_a_reader_inside_the_loop_of_the_terms_sees_a_partial_result() -> None:
-    sketch = Sketch()
-    sketch.input("a", N, 3)
-    sketch.computation("c", "i,k", "0 <= i < N and 0 <= k < 3", access("a", i, k), ["k"], sum_)
-    sketch.computation("d", "i,j", "0 <= i < N and 0 <= j < 3", access("c", i))
-    program = order.place_after(sketch.program("d"), ["c_update"], ["d"], "i", True, "")
-    assert verdict(program) == set()
-    deeper = order.place_after(program, ["c_update"], ["d"], "k", True, "")
-    assert verdict(deeper) == {"reduction"}
+    f = of_n()
+    a = f.input("a", tm.float64, [N, 3])
+    c = f.reduction("c", {i: N}, over={k: 3}, op=tm.sum, expr=a[i, k])
+    d = f.computation("d", {i: N, j: 3}, c[i] + 0 * j)
+    f.outputs(d)
+    d.after(c.update, i)
+    assert verdict(f) == set()
+    d.after(c.update, k)
+    assert verdict(f) == {"reduction"}
 
 
 def test_floors_are_evaluated_as_python_does() -> None:
@@ -201,4 +219,4 @@ def test_floors_are_evaluated_as_python_does() -> None:
 
 def test_integer_expressions_are_python_integers() -> None:
     names = {"i": -7, "N": 3}
-    assert integer(as_expr(select((i < 0) & ~(N < 0), i // 2, i % 2)), names) == -4
+    assert integer(as_expr(tm.select((i < 0) & ~(N < 0), i // 2, i % 2)), names) == -4

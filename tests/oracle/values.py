@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
-from tests.oracle.plain import NotInteger, Point, integer, integers, points
+from tests.oracle.plain import OPERATORS, NotInteger, Point, integer, integers, points
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.expressions import Access, Expr, Select
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Select
 
 #: A value: the name of an input or a computation, and its indices.
 Named = tuple[str, Point]
@@ -58,7 +59,29 @@ class Values:
         for child in e.children():
             yield from self.read_by(child, names)
         if isinstance(e, Access) and not self._is_scalar(e.source):
-            yield e.source, integers(e.indices, names)
+            for index in product(*(sorted(self.choices(i, names)) for i in e.indices)):
+                yield e.source, index
+
+    def choices(self, e: Expr, names: Mapping[str, int]) -> frozenset[int]:
+        """What an index may be: one integer, or whatever the declared facts allow an input's elements to be."""
+        try:
+            return frozenset({integer(e, names)})
+        except NotInteger:
+            pass
+        match e:
+            case Access() if e.source in self.algorithm.inputs:
+                return frozenset(self.range_of(self.algorithm.inputs[e.source]))
+            case Cast():
+                return self.choices(e.operand, names)
+            case Binary():
+                sides = product(self.choices(e.left, names), self.choices(e.right, names))
+                return frozenset(OPERATORS[e.op](a, b) for a, b in sides)
+        raise AssertionError(f"nothing is known of the index {e}")
+
+    def range_of(self, source: Input) -> range:
+        """The values that an input's elements are declared to have."""
+        assert source.values is not None, f"nothing is declared of the values of {source.name}"
+        return range(*integers(source.values, self.params))
 
     def _is_scalar(self, source: str) -> bool:
         declared = self.algorithm.source(source)

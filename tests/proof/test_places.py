@@ -10,6 +10,7 @@ from tests.proof.stories import C, N, blur, i, kinds, r, r0, r1, refusal, stages
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Operand, as_expr
 from tiramisu_py.algorithm.types import float32, float64
+from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Storage
 
 
@@ -100,3 +101,29 @@ def test_arrays_of_the_callers_are_large_enough_for_what_is_asked() -> None:
     assert written(stored) == ({"R": 4, "C": 1}, ("by", (3, 0)), ("by", (3, 0)))
     assert found.message.startswith("the caller finds by[3, 0] in by[3, 0]")
     assert kinds(story.draft) == ["bounds", "bounds"]
+
+
+def test_a_value_that_does_not_exist_is_not_computed() -> None:
+    story = stages()
+    p = story.draft.program.statements["p"]
+    (x,) = sets.variables(p.frame)
+    more = replace(p, instances=p.instances.union(sets.as_set(x.eq_set(sets.constant(p.frame, -1)))))
+    story.draft.change("by hand", lambda program: program.with_statement(more))
+    violation = story.draft.check().violations[0]
+    assert (violation.kind, violation.command) == ("bounds", "by hand")
+    assert "p[-1] is computed, but p has no such value, at N = 1" in violation.message
+
+
+def test_values_stored_for_those_of_another_computation_are_not_taken_for_them() -> None:
+    story = stages()
+    p = story.draft.program.statements["p"]
+    story.draft.change("by hand", lambda program: program.with_statement(replace(p, source="a", role=Role.COPY)))
+    assert "order" in {violation.kind for violation in story.draft.check().violations}
+
+
+def test_an_extent_that_is_not_affine_is_not_known_to_be_enough() -> None:
+    story = stages()
+    story.p.store_in(Buffer("square", (N * N + 1,), float32), [i])
+    violation = refusal(story.draft)
+    assert (violation.kind, violation.command[:10]) == ("unknown", "p.store_in")
+    assert "N * N is not affine" in violation.message

@@ -179,6 +179,26 @@ def test_combine_does_not_excuse_a_reader_in_the_loop() -> None:
     assert set(kinds(f)) == {"reduction", "race"}
 
 
+@pytest.mark.parametrize(("combine", "legal"), [(Combine.PRIVATE, False), (Combine.ATOMIC, True)])
+def test_private_copies_are_combined_only_after_their_loop(combine: Combine, legal: bool) -> None:
+    """s[0] has one term and is complete in the first iteration, but s is kept apart there as a whole."""
+    f = Draft("f", "N", N >= 1)
+    a = f.input("a", float32, [N])
+    s = f.reduction("s", {i: N}, {k: (0, i + 1)}, sum_, a[k])
+    d = f.computation("d", {k: 1}, s[k] + 1)
+    f.outputs(d, s)
+    s.update.interchange(i, k)
+    d.after(s.update, k)
+    assert f.check().ok
+    s.update.parallelize(k, combine=combine)
+    assert f.check().ok == legal
+    if not legal:
+        violation = refusal(f)
+        assert violation.kind == "reduction"
+        assert written(violation) == ({"N": 1}, ("s", (0,)), ("d", (0,)))
+        assert "inside loop k, which combines its partial results only at its end" in violation.message
+
+
 def test_statements_of_one_nest_do_not_share_its_loops() -> None:
     """A tag on one nest does not slip to another that has a loop of the same name."""
     f, u = heat()

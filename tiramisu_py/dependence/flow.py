@@ -67,7 +67,8 @@ class Flow:
         name = touch.storage.buffer
         if name not in self._determined:
             storages = list(self.touches.program.storages_in(name))
-            self._determined[name] = len(storages) == 1 and self._injective(touch)
+            alone = len(storages) == 1 and all(w.source == touch.source for w in self.touches.writers(name))
+            self._determined[name] = alone and self._injective(touch)
         return self._determined[name]
 
     def _injective(self, touch: Touch) -> bool:

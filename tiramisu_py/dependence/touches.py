@@ -38,12 +38,13 @@ class Actor:
 class Touch:
     """A read or a write.
 
-    `domain` holds the instances (of a write), or the pairs (of a read); `instance`, `value`, `place` and `coords`
-    are functions on it: the instance, the value that is named, the place (scope coordinates, then the element of
-    the buffer), and the iterations of the statement's loops.
+    `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
+    pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
+    named, the place (scope coordinates, then the element of the buffer), and the iterations of the statement's loops.
     """
 
     actor: Actor
+    source: str
     storage: Storage
     buffer: Buffer
     is_write: bool
@@ -52,11 +53,6 @@ class Touch:
     value: isl.MultiAff
     place: isl.MultiAff
     coords: isl.MultiAff | None = None
-
-    @property
-    def source(self) -> str:
-        """The computation or input whose value is named."""
-        return self.storage.source
 
     @property
     def role(self) -> Role | None:
@@ -160,7 +156,7 @@ class Touches:
 
     def _write(self, statement: Statement) -> Touch | None:
         storage = self.program.storages[statement.target]
-        value = sets.renamed(self.program.value_of(statement), storage.source)
+        value = sets.renamed(self.program.value_of(statement), statement.source)
         domain = statement.instances.intersect_params(self.program.context.params())
         return self._touch(statement, storage, True, domain, sets.identity(statement.frame), value, statement.coords)
 
@@ -233,7 +229,8 @@ class Touches:
             return None
         place = _place(storage, buffer, sets.prefix(coords, len(buffer.scope)), value)
         actor = Actor(statement.name, statement)
-        return Touch(actor, storage, buffer, is_write, domain, instance, value, place, coords)
+        source = sets.out_name(sets.graph(value))
+        return Touch(actor, source, storage, buffer, is_write, domain, instance, value, place, coords)
 
     # -- the caller
 
@@ -264,7 +261,7 @@ class Touches:
         same = sets.identity(domain.get_space())
         place = sets.renamed(sets.compose(same, storage.index), buffer.name)
         actor = Actor("the caller", None, moment)
-        return Touch(actor, storage, buffer, is_write, domain, same, same, place)
+        return Touch(actor, storage.source, storage, buffer, is_write, domain, same, same, place)
 
 
 def _place(storage: Storage, buffer: Buffer, owner: isl.MultiAff, value: isl.MultiAff) -> isl.MultiAff:

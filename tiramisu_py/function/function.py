@@ -10,6 +10,7 @@ import islpy as isl
 import numpy as np
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.arguments import extents
 from tiramisu_py.algorithm.declarations import Algorithm, Operator
 from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction
 from tiramisu_py.algorithm.domain import parse_context
@@ -97,13 +98,13 @@ class Function:
             self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._declare(with_input(self._program, declared))
+        self._declare(lambda program: with_input(program, declared))
         return Input(self, name)
 
     def scalar(self, name: str, dtype: DType) -> Expr:
         """Declare a scalar that the caller passes; the result is an expression."""
         declared = declare_input(self.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
-        self._declare(with_input(self._program, declared))
+        self._declare(lambda program: with_input(program, declared))
         return Access(name, (), declared.dtype, self.owner)
 
     def computation(
@@ -127,7 +128,7 @@ class Function:
             self.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
             location=caller(),
         )  # fmt: skip
-        self._declare(with_computation(self._program, declared))
+        self._declare(lambda program: with_computation(program, declared))
         return Computation(self, name)
 
     def reduction(
@@ -153,7 +154,7 @@ class Function:
             self.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._declare(with_computation(self._program, declared))
+        self._declare(lambda program: with_computation(program, declared))
         return Reduction(self, name)
 
     def outputs(self, *results: Computation | Expr) -> None:
@@ -167,7 +168,7 @@ class Function:
         names = [self._output(result) for result in results]
         if len(set(names)) < len(names):
             raise DeclarationError(f"an output is named twice: {', '.join(names)}")
-        self._declare(with_outputs(self._program, tuple(names)))
+        self._declare(lambda program: with_outputs(program, tuple(names)))
 
     def _output(self, result: object) -> str:
         if isinstance(result, Computation):
@@ -180,11 +181,16 @@ class Function:
 
     def _slice(self, result: Access) -> str:
         declared = declare_slice(self.algorithm, result, self.owner, caller())
-        self._declare(with_computation(self._program, declared))
+        self._declare(lambda program: with_computation(program, declared))
         return declared.name
 
-    def _declare(self, program: Program) -> None:
-        self._program = program
+    def _declare(self, change: Callable[[Program], Program]) -> None:
+        """Declare something in the program and in the states before its commands, so that `undo` keeps it."""
+        last = change(self._program)
+        declared: Program | None = None
+        for state in self._program.history[:-1]:
+            declared = change(state).with_(algorithm=last.algorithm, parent=declared)
+        self._program = last.with_(parent=declared)
 
     def __getitem__(self, name: str) -> Input | Computation:
         """The input or computation of this name, as the declarations returned it."""
@@ -322,8 +328,13 @@ class Function:
             storage = self._program.storages[name]
             over = storage.buffer
             over_input = over in self.algorithm.inputs and over in arguments and name not in arguments
-            if over_input and sets.is_identity(storage.index) and sets.is_square(storage.index):
+            if over_input and sets.is_identity(storage.index) and self._has_shape_of(name, over):
                 arguments[name] = arguments[over]
+
+    def _has_shape_of(self, output: str, over: str) -> bool:
+        own = extents(self.algorithm, self.algorithm.computations[output])
+        shape = self.algorithm.inputs[over].shape
+        return len(own) == len(shape) and all(a.same_as(b) for a, b in zip(own, shape, strict=True))
 
     def pseudocode(self) -> str:
         """The scheduled loops as text, to be read."""

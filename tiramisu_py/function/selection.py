@@ -351,8 +351,9 @@ class Selection:
         That no value is overwritten before its last use is proven.
         """
         into, at = self._target(buffer, indices)
+        names = self.statement_names()
         written = (buffer,) if indices is None else (buffer, list(indices))
-        self._apply("store_in", written, {}, lambda p, _: placement.store_in(p, self._source, into, at))
+        self._apply("store_in", written, {}, lambda p, _: placement.store_in(p, self._source, names, into, at))
         return self
 
     def _target(
@@ -376,11 +377,11 @@ class Selection:
 
         The buffer shrinks to what one iteration keeps.
         """
-        others = self._others(consumer)
+        names, others = self.statement_names(), self._others(consumer)
 
         def change(p: Program, _: str) -> Program:
             scope = () if isinstance(level, Root) else recompute.scope_of(p, others, level)
-            return placement.store_at(p, self._source, scope)
+            return placement.store_at(p, self._source, names, scope)
 
         self._apply("store_at", (consumer, level), {}, change)
         return self
@@ -432,6 +433,8 @@ class Selection:
         layout: Sequence[Expr | int] | None,
     ) -> Selection:
         names = self.statement_names()
+        if isinstance(source, Part):
+            raise CommandError(f"{source.name} is a part or a copy: name the computation or the input it comes from")
         copy = copies.Copy(
             name, source.name, tuple(map(loop_name, iterators)), memory, None if layout is None else tuple(layout)
         )

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64
-from tiramisu_py.lower.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store
+from tiramisu_py.lower.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
 from tiramisu_py.lower.lanes import is_half
 from tiramisu_py.lower.linear import Key, number
 from tiramisu_py.lower.transform import Names, block, defined, loads, variables, walk, with_children
@@ -59,7 +59,7 @@ class Accumulation:
 
     def _combine(self, partial: Partial, lane: Expr) -> Node:
         target, dtype = partial.target, partial.target.dtype
-        term = Lane(Iter(partial.variable, dtype), lane, dtype)
+        term = Lane(Variable(partial.variable, dtype), lane, dtype)
         value = as_typed(partial.operator(target, term), dtype)
         return Store(target.buffer, target.indices, value, partial.statement, partial.operator)
 
@@ -78,16 +78,17 @@ def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
     for private in loop.reductions:
         if private.combine is Combine.PRIVATE and _reducible(loop, private):
             for store in _updates(loop.body, private.buffer):
-                _add(partials, store, private, taken)
+                _add(partials, store, taken)
     return Accumulation(_with_variables(loop.body, partials), tuple(partials.values()), width, lane)
 
 
-def _add(partials: dict[Place, Partial], store: Store, private: Private, taken: Names) -> None:
+def _add(partials: dict[Place, Partial], store: Store, taken: Names) -> None:
+    assert store.update is not None
     target = Load(store.buffer, store.indices, store.value.dtype)
     place = (store.buffer, target.key())
     if place not in partials:
         variable = taken.fresh(f"{store.buffer}_partial")
-        partials[place] = Partial(target, private.operator, store.statement, variable)
+        partials[place] = Partial(target, store.update, store.statement, variable)
 
 
 def _updates(node: Node, buffer: str) -> Iterator[Store]:
@@ -127,6 +128,6 @@ def _reading_variable(value: Expr, partial: Partial) -> Expr:
     key = partial.target.key()
 
     def variable(e: Expr) -> Expr | None:
-        return Iter(partial.variable, e.dtype) if isinstance(e, Load) and e.key() == key else None
+        return Variable(partial.variable, e.dtype) if isinstance(e, Load) and e.key() == key else None
 
     return rewrite(value, variable)

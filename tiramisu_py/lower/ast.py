@@ -6,7 +6,7 @@ raised again afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -77,6 +77,22 @@ class Leaf:
         at = isl.PwMultiAff.from_multi_aff(sets.renamed(function, _LEAF)).pullback_pw_multi_aff(self.instance)
         access = self.build.access_from_pw_multi_aff(at)
         return [access.get_op_arg(i) for i in range(1, access.get_op_n_arg())]
+
+
+def positions(tree: Tree) -> Iterator[int]:
+    """The leaves of a tree, by their numbers."""
+    match tree:
+        case LeafNode():
+            yield tree.position
+        case SequenceNode():
+            for child in tree.children:
+                yield from positions(child)
+        case GuardNode():
+            yield from positions(tree.then)
+            if tree.otherwise is not None:
+                yield from positions(tree.otherwise)
+        case LoopNode():
+            yield from positions(tree.body)
 
 
 class _Callback:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.program.loops import Combine, Tag
 
@@ -54,6 +54,14 @@ class Scalar(Expr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Variable(Iter):
+    """A variable of `Declare`, which holds a value; other `Iter` nodes are loop variables and bounds."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ramp(Expr):
     """``base + lane`` for each of `lanes` lanes: what a vectorised loop variable becomes."""
 
@@ -89,7 +97,7 @@ class Lane(Expr):
         return (self.vector, self.lane)
 
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Lane(*children, self.dtype)
+        return Lane(children[0], children[1], self.dtype)
 
 
 # -- statements

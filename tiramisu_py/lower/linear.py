@@ -1,5 +1,8 @@
 """Linear forms of int64 expressions: ``sum of factor * atom + constant``, atoms in their order of appearance.
 
+Forms are equal modulo 2**64, as the arithmetic that they stand for wraps; what holds of whole numbers (the sign of a
+difference, a quotient) holds of a form only where it is `exact`.
+
 An atom is whatever is not linear itself: a variable, a parameter, a quotient, a minimum, a product of two variables, a
 load. `LANE` is the atom that stands for the lane of a `Ramp` where lanes are asked about.
 """
@@ -13,9 +16,13 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64, weak_int
-from tiramisu_py.lower.ir import Ramp
+from tiramisu_py.lower.ir import Ramp, Variable
 
 Key = tuple[Any, ...]
+
+#: No form with factors of at most this sum, and a constant of at most that, wraps: sizes are below 2**46.
+MOST_FACTORS = 2**15
+MOST_CONSTANT = 2**60
 
 #: The lane of a vector, as a variable; no user's name looks like this.
 LANE = Iter("<lane>", int64)
@@ -43,9 +50,9 @@ class Linear:
         terms = dict(self.terms)
         for key, (atom, count) in other.terms.items():
             total = terms[key][1] + factor * count if key in terms else factor * count
-            terms[key] = (atom, total)
+            terms[key] = (atom, _wrapped(total))
         kept = {key: term for key, term in terms.items() if term[1] != 0}
-        return Linear(kept, self.constant + factor * other.constant)
+        return Linear(kept, _wrapped(self.constant + factor * other.constant))
 
     def times(self, factor: int) -> Linear:
         """``factor * self``."""
@@ -63,25 +70,55 @@ class Linear:
     def is_constant(self) -> bool:
         return not self.terms
 
+    @property
+    def exact(self) -> bool:
+        """Whether the arithmetic cannot wrap: over indices and sizes with moderate factors, not over values."""
+        total = sum(abs(factor) for _, factor in self.terms.values())
+        small = total <= MOST_FACTORS and abs(self.constant) <= MOST_CONSTANT
+        return small and all(_is_moderate(atom) for atom, _ in self.terms.values())
+
     def expression(self) -> Expr:
         """The form as an expression: positive terms first, the constant last."""
         ordered = sorted(self.terms.values(), key=lambda term: term[1] < 0)
         return _sum([*ordered], self.constant)
 
 
+def _wrapped(value: int) -> int:
+    """A whole number as int64 arithmetic leaves it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _is_moderate(atom: Expr) -> bool:
+    """Whether an atom is an index or a size, or made of such: of a value, nothing is known."""
+    match atom:
+        case Variable():
+            return False
+        case Iter() | Param():
+            return True
+        case Ramp():
+            return linear(atom.base).exact
+        case Cast():
+            return atom.operand.dtype.is_integer and atom.operand.dtype.bits <= 32
+        case Binary(op="//" | "%" | "min" | "max"):
+            return linear(atom.left).exact and linear(atom.right).exact
+    return False
+
+
 def _sum(terms: Iterable[tuple[Expr, int]], constant: int) -> Expr:
     result: Expr | None = None
     for atom, factor in terms:
-        size = _scaled(atom, abs(factor))
+        down = -(2**63) < factor < 0
+        size = _scaled(atom, -factor if down else factor)
         if result is None:
-            result = size if factor > 0 else _first_negative(atom, factor)
+            result = _first_negative(atom, factor) if down else size
         else:
-            result = Binary("+" if factor > 0 else "-", result, size, int64)
+            result = Binary("-" if down else "+", result, size, int64)
     if result is None:
         return number(constant)
     if constant == 0:
         return result
-    return Binary("+" if constant > 0 else "-", result, number(abs(constant)), int64)
+    down = -(2**63) < constant < 0  # there is no literal 2**63
+    return Binary("-" if down else "+", result, number(-constant if down else constant), int64)
 
 
 def _scaled(atom: Expr, factor: int) -> Expr:
@@ -154,7 +191,7 @@ def operands(op: str, e: Expr) -> list[Expr]:
 def nonnegative(e: Expr, known: Collection[str] = ()) -> bool:
     """Whether an int64 expression is at least 0 as its parts show; `known` are variables that are."""
     form = linear(e, lanes=True)
-    return form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
+    return form.exact and form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
 
 
 def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:
@@ -165,7 +202,7 @@ def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:
             return e is LANE or e.name in known
         case Binary(op="max"):
             return nonnegative(e.left, known) or nonnegative(e.right, known)
-        case Binary(op="min" | "*"):
+        case Binary(op="min"):
             return nonnegative(e.left, known) and nonnegative(e.right, known)
         case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
             return e.op == "%" or nonnegative(e.left, known)

@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
+from tiramisu_py.lower.anchors import Anchor, anchors_of, parted
 from tiramisu_py.lower.ast import (
     GuardNode,
     Leaf,
@@ -23,6 +24,7 @@ from tiramisu_py.lower.ast import (
     Tree,
     generated,
     loop_options,
+    positions,
     scheduled,
 )
 from tiramisu_py.lower.bodies import Body
@@ -74,11 +76,28 @@ class Nest:
         self.reserved = reserved
         self.buffers = {body.piece.name: _temporaries(program, body.buffers) for body in bodies}
         self.names = {body.piece.statement.name: self._names(body.piece.statement) for body in bodies}
-        self.leaves: list[Fragment] = []
+        self.leaves: list[Fragment | Anchor] = []
         self.executed: dict[str, isl.Set] = {}
+        self.anchors: dict[str, Anchor] = {}
 
     def lowered(self) -> Fragment | None:
         """The loops of the nest; None where nothing is executed."""
+        found = self._lowered()
+        if found is not None and parted(self.program, found.node, found.waiting):
+            self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
+            found = self._lowered()
+        return found
+
+    def _owners(self) -> set[LoopId]:
+        """The innermost loops of the scopes of buffers."""
+        buffers = [self.program.buffers[name] for names in self.buffers.values() for name in names]
+        return {buffer.scope[-1] for buffer in buffers if buffer.scope}
+
+    def _anchors(self, loop: LoopId) -> list[Anchor]:
+        statements = {body.piece.statement.name: body.piece.statement for body in self.bodies.values()}
+        return anchors_of(self.program, list(statements.values()), loop)
+
+    def _lowered(self) -> Fragment | None:
         tree = self._tree(("separate", "atomic"))
         if len(self.leaves) > MOST_LEAVES * (1 + len(self.bodies)):
             tree = self._tree(("atomic", "atomic"))
@@ -108,7 +127,8 @@ class Nest:
         kept = []
         for position in range(1, 2 * depth + 1):
             dimension = Dimension(position)
-            if dimension.is_loop or self._orders(statements, dimension.depth):
+            anchored = any(anchor.level == dimension.depth for anchor in self.anchors.values())
+            if dimension.is_loop or anchored or self._orders(statements, dimension.depth):
                 kept.append(dimension)
         return kept
 
@@ -124,6 +144,10 @@ class Nest:
             kept = [time[dimension.position] for dimension in dimensions]
             function = sets.function(piece.statement.frame, None, kept)
             times.append((piece.instances, sets.from_frame(function, piece.frame)))
+        for anchor in self.anchors.values():
+            time = sets.outputs(anchor.time)
+            kept = [time[dimension.position] for dimension in dimensions]
+            times.append((anchor.instances, sets.function(anchor.instances.get_space(), None, kept)))
         return scheduled(times), sets.sized_frame(self.program.context.get_space(), None, len(dimensions))
 
     def _options(
@@ -146,6 +170,9 @@ class Nest:
     # -- leaves
 
     def _at_leaf(self, leaf: Leaf) -> None:
+        if leaf.statement in self.anchors:
+            self.leaves.append(self.anchors[leaf.statement])
+            return
         body = self.bodies[leaf.statement]
         statement = body.piece.statement
         known = self.executed.get(leaf.statement)
@@ -172,7 +199,8 @@ class Nest:
             case SequenceNode():
                 return [fragment for child in tree.children for fragment in self._fragments(child)]
             case LeafNode():
-                return [self.leaves[tree.position]]
+                leaf = self.leaves[tree.position]
+                return [] if isinstance(leaf, Anchor) else [leaf]
             case GuardNode():
                 return self._guard(tree)
             case LoopNode():
@@ -198,10 +226,11 @@ class Nest:
         names = self.names[statement.name]
         variable = self.variables[statement.loops[depth]]
         first = _expression(tree.first, names)
-        if tree.degenerate:
-            body = sequence(inside)
-            return [replace(body, node=Let(variable, first, body.node))]
         waiting = frozenset(name for fragment in inside for name in fragment.waiting)
+        if tree.degenerate:
+            whole = [buffer for buffer in self._scoped(waiting, depth + 1) if self._is_whole(tree, buffer.scope[-1])]
+            body = allocated_in(inside, whole)
+            return [replace(body, node=Let(variable, first, body.node))]
         body = allocated_in(inside, self._scoped(waiting, depth + 1))
         upper = self._upper(tree, names)
         node = self._for(statement.loops[depth], For(variable, first, upper, body.node, tree.step))
@@ -218,6 +247,15 @@ class Nest:
         if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
             raise UnsupportedError(f"isl built a loop condition that this version does not know: {condition}")
         return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
+
+    def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
+        """Whether both anchors of a loop's iteration are inside, so that the iteration is there as a whole."""
+        found = {self._anchor_name(position) for position in positions(tree)}
+        return {f"@first{loop}", f"@last{loop}"} <= found
+
+    def _anchor_name(self, position: int) -> str:
+        leaf = self.leaves[position]
+        return leaf.name if isinstance(leaf, Anchor) else ""
 
     def _depth(self, iterator: str) -> int:
         return int(iterator.removeprefix("@"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, typed_const
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, For, Lane, Load, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, For, Lane, Load, Node, Ramp, Store, Variable
 from tiramisu_py.lower.transform import (
     Names,
     all_expressions,
@@ -114,7 +114,7 @@ class Promotion:
         if not isinstance(e, Load) or e.buffer != self.node.buffer:
             return None
         rank = len(self.node.extents)
-        variable = Iter(self.variables[self._cell(e.indices[:rank])], e.dtype)
+        variable = Variable(self.variables[self._cell(e.indices[:rank])], e.dtype)
         return Lane(variable, rewrite(e.indices[rank], self._variable), e.dtype) if len(e.indices) > rank else variable
 
     def _cell(self, indices: tuple[Expr, ...]) -> Cell:

@@ -1,6 +1,7 @@
 """Folding of index arithmetic, and of what it makes dead.
 
-Only int64 arithmetic and conditions are folded: of values, each operation stays as the algorithm says it.
+Only int64 arithmetic and conditions are folded, and what may wrap only in ways that wrap alike: of values, each
+operation stays as the algorithm says it.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ def _has_lanes(e: Expr) -> bool:
 
 def _extremum(e: Binary) -> Expr:
     """The minimum (maximum) of those operands that no other is always below (above)."""
+    if not linear(e).exact:
+        return e
     kept: list[Expr] = []
     for part in operands(e.op, e):
         gaps = [difference(part, other) for other in kept]
@@ -117,6 +120,8 @@ def _extremum(e: Binary) -> Expr:
 def _divided(e: Binary, divisor: int) -> Expr:
     """``(divisor * x + rest) // divisor`` is ``x + rest // divisor``; the remainder is that of the rest."""
     form = linear(e.left)
+    if not form.exact:
+        return e
     whole = Linear({k: (a, f // divisor) for k, (a, f) in form.terms.items() if f % divisor == 0})
     rest = Linear({k: t for k, t in form.terms.items() if t[1] % divisor}, form.constant)
     if rest.is_constant:
@@ -131,8 +136,9 @@ def _divided(e: Binary, divisor: int) -> Expr:
 def _comparison(e: Binary) -> Expr:
     if not (is_index(e.left.dtype) and is_index(e.right.dtype)):
         return e
-    gap = linear(e.left).plus(linear(e.right), -1)
-    return Const(_COMPARE[e.op](gap.constant), bool_) if gap.is_constant else e
+    left, right = linear(e.left), linear(e.right)
+    gap = left.plus(right, -1)
+    return Const(_COMPARE[e.op](gap.constant), bool_) if gap.is_constant and left.exact and right.exact else e
 
 
 def _logic(e: Binary) -> Expr:

@@ -68,10 +68,10 @@ def same_work(a: Statement, b: Statement) -> bool:
 
 
 def handle(statement: Statement) -> str:
-    """How the user addresses a statement: ``C``, or ``C.update`` and ``C.init`` for the parts of a reduction."""
-    if statement.role in (Role.UPDATE, Role.INIT):
+    """How the user addresses a statement: ``C``, ``C.update`` and ``C.init``, or the name of a part or a copy."""
+    if statement.name == f"{statement.source}_{statement.role.value}":
         return f"{statement.source}.{statement.role.value}"
-    return statement.name if statement.role is Role.COPY else statement.source
+    return statement.name
 
 
 def words(named: Named) -> str:

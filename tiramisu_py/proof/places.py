@@ -5,11 +5,13 @@ their type is that of the values.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import islpy as isl
 
 from tiramisu_py import sets, smallest
+from tiramisu_py.algorithm.affine import NotAffine
 from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.soundness import box
 from tiramisu_py.dependence.flow import Flow
@@ -25,6 +27,7 @@ from tiramisu_py.proof.values import first_spot, reads_alike
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every access that touches no place."""
     yield from _unreachable(flow)
+    yield from _nonexistent(flow)
     for storage in flow.touches.program.storages.values():
         yield from _mistyped(flow, storage)
     for buffer in flow.touches.program.buffers.values():
@@ -38,10 +41,8 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
     program = flow.touches.program
     for statement, storage, source in _used(flow):
         if not program.in_scope(statement, program.buffers[storage.buffer]):
-            instances = _accessing(flow, statement, source)
-            if not instances.is_empty():
-                found = partial(_still_unreachable, statement=statement, source=storage.source)
-                yield Finding(_out_of_scope(program, statement, storage, instances), found)
+            violation = _out_of_scope(program, statement, storage, _accessing(flow, statement, source))
+            yield Finding(violation, partial(_still_unreachable, statement=statement, source=storage.source))
     for name in (*program.algorithm.outputs, *program.algorithm.inputs):
         if _still_hidden(flow, name):
             yield Finding(_not_the_callers(program, name), partial(_still_hidden, name=name))
@@ -57,11 +58,11 @@ def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
 
 
 def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
-    """The instances that store, or that read a source."""
-    if not source:
+    """The instances that read a source; all, where they store or only a branch that is never taken reads it."""
+    relation = flow.touches.read_relation(statement, source) if source else None
+    if relation is None or relation.is_empty():
         return statement.instances.intersect_params(flow.touches.program.context.params())
-    relation = flow.touches.read_relation(statement, source)
-    return sets.empty(statement.frame) if relation is None else relation.domain()
+    return relation.domain()
 
 
 def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
@@ -72,10 +73,12 @@ def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
 
 def _out_of_scope(program: Program, statement: Statement, storage: Storage, instances: isl.Set) -> Violation:
     buffer = program.buffers[storage.buffer]
-    params = smallest.smallest_params(instances)
-    instance = smallest.earliest(instances, statement.coords, params)
-    who = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
-    witness = Witness(params, reader=who, element=(buffer.name, ()))
+    witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
+    if not instances.is_empty():
+        params = smallest.smallest_params(instances)
+        instance = smallest.earliest(instances, statement.coords, params)
+        who = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+        witness = replace(witness, params=params, reader=who)
     loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
     does = "stores to" if storage.name == statement.target else "reads"
     where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
@@ -93,6 +96,30 @@ def _not_the_callers(program: Program, name: str) -> Violation:
     loops = ", ".join(program.loops[loop].name for loop in program.buffers[buffer].scope)
     message = f"the caller cannot reach {name}: {buffer} exists once for each iteration of ({loops})"
     return Violation("reach", message, Witness({}, reader=(name, ()), element=(buffer, ())))
+
+
+# -- values
+
+
+def _nonexistent(flow: Flow) -> Iterator[Finding]:
+    """Statements that compute values which the algorithm does not have."""
+    for statement in flow.touches.program.statements.values():
+        write = flow.touches.write(statement)
+        bad = None if write is None else _without_value(flow, write)
+        if write is not None and bad is not None and not bad.is_empty():
+            spot = first_spot(write, bad)
+            witness = Witness(spot.params, spot.named, spot.named, spot.element)
+            message = f"{words(spot.named)} is computed, but {write.source} has no such value, {witness}"
+            yield Finding(Violation("bounds", message, witness), partial(_still_nonexistent, statement=statement))
+
+
+def _without_value(flow: Flow, write: Touch) -> isl.Set:
+    return write.domain.subtract(sets.preimage(flow.touches.values.domain(write.source), write.value))
+
+
+def _still_nonexistent(flow: Flow, statement: Statement) -> bool:
+    mine = [s for s in flow.touches.program.statements.values() if same_work(s, statement)]
+    return any(not _without_value(flow, w).is_empty() for w in map(flow.touches.write, mine) if w is not None)
 
 
 # -- type
@@ -118,11 +145,21 @@ def _still_mistyped(flow: Flow, name: str) -> bool:
 
 def _outside(flow: Flow, buffer: Buffer) -> Iterator[Finding]:
     touches = [*flow.touches.writers(buffer.name), *flow.touches.readers(buffer.name)]
-    inside = extent_box(flow.touches.program, buffer)
+    try:
+        inside = extent_box(flow.touches.program, buffer)
+    except NotAffine as error:
+        message = f"the extents of {buffer.name} cannot be checked: {error.part} is not affine in the parameters"
+        witness = Witness({}, element=(buffer.name, ()))
+        yield Finding(Violation("unknown", message, witness), partial(_has_buffer, buffer=buffer))
+        return
     for touch in touches:
         bad = outside(touch, inside)
         if not bad.is_empty():
             yield Finding(_beyond(flow, touch, bad), partial(_still_outside, touch=touch))
+
+
+def _has_buffer(flow: Flow, buffer: Buffer) -> bool:
+    return flow.touches.program.buffers.get(buffer.name) is buffer
 
 
 def extent_box(program: Program, buffer: Buffer) -> isl.Set:
@@ -156,6 +193,9 @@ def _beyond(flow: Flow, touch: Touch, bad: isl.Set) -> Violation:
     if touch.actor.statement is None:
         does = f"the caller finds {words(spot.named)} in"
     needed = missing_condition(bad, program.context)
-    advice = f"make {touch.buffer.name} larger" + (f", or assume {needed}" if needed else "")
+    if min(spot.element[1], default=0) < 0:
+        advice = f"choose indices of {touch.buffer.name} that start at 0: {touch.source}.store_in([...])"
+    else:
+        advice = f"make {touch.buffer.name} larger" + (f", or assume {needed}" if needed else "")
     message = f"{does} {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
     return Violation("bounds", message, witness, repair=advice)

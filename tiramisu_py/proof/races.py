@@ -25,11 +25,11 @@ from tiramisu_py.proof.findings import Finding, Spot, handle, same_work, words
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every pair of accesses that conflict and have no order."""
     for buffer in flow.touches.program.buffers:
-        for a, b in _pairs(flow, buffer):
+        for a, b in pairs(flow, buffer):
             yield from _between(flow, a, b)
 
 
-def _pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
+def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
     """Pairs of statements' touches of a buffer, the first of them a write."""
     writes = [t for t in flow.touches.writers(buffer) if t.actor.statement is not None]
     reads = [t for t in flow.touches.readers(buffer) if t.actor.statement is not None]
@@ -39,8 +39,8 @@ def _pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
 
 
 def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
-    first, second = _statements(a, b)
-    depths = _unordered(flow, a, b)
+    first, second = statements(a, b)
+    depths = unordered(flow, a, b)
     ties = a is b
     if not (depths or ties) or (ties and _injective(a)):
         return
@@ -57,7 +57,8 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
             yield Finding(_tie(flow, a, bad), partial(_persists_tie, statement=second))
 
 
-def _statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
+def statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
+    """The statements of two touches, neither of them the caller's."""
     assert a.actor.statement is not None and b.actor.statement is not None
     return a.actor.statement, b.actor.statement
 
@@ -67,9 +68,9 @@ def _injective(write: Touch) -> bool:
     return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
 
 
-def _unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
+def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
     """The depths of shared loops whose iterations have no order and share the buffer."""
-    first, second = _statements(a, b)
+    first, second = statements(a, b)
     loops = flow.touches.program.loops
     inside = len(a.buffer.scope)
     return [k for k in range(inside, shared(first, second)) if loops[first.loops[k]].is_concurrent]
@@ -100,7 +101,7 @@ def commuting(a: Touch, b: Touch, loop: Loop) -> bool:
 
 def _same_time(flow: Flow, a: Touch, conflict: isl.Map) -> isl.Map:
     """Different instances of a statement that store to one place at the same time."""
-    statement, _ = _statements(a, a)
+    statement, _ = statements(a, a)
     clock = a.prefix(len(statement.loops))
     same = conflict.intersect(clock.apply_range(clock.reverse()))
     return same.subtract(isl.Map.identity(same.get_space()))
@@ -112,7 +113,7 @@ def _same_time(flow: Flow, a: Touch, conflict: isl.Map) -> isl.Map:
 def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation:
     program = flow.touches.program
     witness, write, other = pair_spots(flow, a, b, bad)
-    statement, _ = _statements(a, b)
+    statement, _ = statements(a, b)
     loop = program.loops[statement.loops[depth]]
     tag = loop.tag.name if loop.tag is not None else ""
     if b.is_write:
@@ -130,7 +131,7 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
 
 
 def _advice(a: Touch, b: Touch, loop: Loop) -> str:
-    first, _ = _statements(a, b)
+    first, _ = statements(a, b)
     command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
     if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
         width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
@@ -170,13 +171,18 @@ def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[i
 
 
 def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    return any(any(_between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+def pairs_alike(flow: Flow, a: Touch, b: Touch) -> list[tuple[Touch, Touch]]:
+    """The pairs of touches in another state of the program that stand for the same two."""
     storage = flow.touches.program.storages.get(a.storage.name)
-    pairs = _pairs(flow, storage.buffer) if storage is not None else iter(())
-    return any(_like(x, a) and _like(y, b) and any(_between(flow, x, y)) for x, y in pairs)
+    found = pairs(flow, storage.buffer) if storage is not None else iter(())
+    return [(x, y) for x, y in found if _like(x, a) and _like(y, b)]
 
 
 def _like(x: Touch, a: Touch) -> bool:
-    one, two = _statements(x, a)
+    one, two = statements(x, a)
     return same_work(one, two) and x.is_write == a.is_write and x.source == a.source
 
 

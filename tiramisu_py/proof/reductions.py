@@ -20,7 +20,6 @@ import islpy as isl
 
 from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.algorithm.soundness import indexed
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
@@ -163,9 +162,14 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
     point = key[place + chains.generation :]
     value = (c.name, point[: len(c.iterators)])
     witness = Witness(params, None, value, (touch.buffer.name, key[len(touch.buffer.scope) : place]))
-    over = ", ".join(f"{name} = {at}" for name, at in zip(c.over, point[len(c.iterators) :], strict=False))
-    term = f" (the term {over})" if over else ""
-    return Violation("reduction", f"{words(value)} {wrong.what}{term}, {witness}", witness)
+    over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
+    return Violation("reduction", f"{words(value)} {wrong.what}{over}, {witness}", witness)
+
+
+def _term(c: Computation, point: tuple[int, ...]) -> str:
+    """A term in words: the values of the iterators that are reduced over."""
+    inner = zip(c.over, point[len(c.iterators) :], strict=True)
+    return f"the term {', '.join(f'{name} = {at}' for name, at in inner)}"
 
 
 # -- the start before the updates
@@ -209,7 +213,8 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
     if any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot)))):
         message = f"another value is stored to {words(spot.element)} while {words(spot.named)} is made there, {witness}"
         return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
-    term = indexed("the term", smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params))
+    point = smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params)
+    term = _term(chains.computation, point)
     message = f"{term} is added to {words(spot.named)} before that is started, {witness}"
     starts = [start for start in chains.starts if start.buffer is update.buffer]
     return Violation("reduction", message, witness, repair=order_repair(flow, accumulator, starts))

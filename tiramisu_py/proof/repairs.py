@@ -18,30 +18,36 @@ from tiramisu_py.proof.folding import larger_modulo
 def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
     """How a read can come after the writes of what it names; "" where no simple change is known."""
     reader = read.actor.statement
-    if reader is None:
-        return ""
-    program = flow.touches.program
     steps: dict[int, int] = {}
+    orders: dict[str, None] = {}
     for write in writes:
         writer = write.actor.statement
-        if writer is None or writer is reader:
+        if reader is None or writer is None or writer is reader:
             continue
-        if shared(writer, reader) == 0:
-            return f"{handle(reader)}.after({handle(writer)}, tm.root)"
         found = minimal_shift(flow, read, write)
         if found is None:
             return f"let {handle(reader)} share fewer loops with {handle(writer)}"
         depth, distance = found
-        steps[depth] = max(steps.get(depth, 0), distance)
-    names = program.loop_names(reader)
-    return " and ".join(f"{handle(reader)}.shift({names[depth]}, {by})" for depth, by in steps.items() if by)
+        if distance:
+            steps[depth] = max(steps.get(depth, 0), distance)
+        elif not _first(flow, writer, reader):
+            orders[f"{handle(reader)}.after({handle(writer)}, {_level(flow, writer, reader)})"] = None
+    names = () if reader is None else flow.touches.program.loop_names(reader)
+    shifts = [f"{handle(reader)}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
+    return " and ".join([*orders, *shifts])
+
+
+def _level(flow: Flow, a: Statement, b: Statement) -> str:
+    """The innermost loop that two statements share."""
+    count = shared(a, b)
+    return flow.touches.program.loop_names(a)[count - 1] if count else "tm.root"
 
 
 def minimal_shift(flow: Flow, read: Touch, write: Touch) -> tuple[int, int] | None:
     """The loop (by depth) that two statements share, and the least distance to shift the reader there.
 
     The distances are those of the value flow, ``write -> read`` of one value, whatever the places are. None where no
-    constant distance will do.
+    constant distance will do; 0 where none is needed.
     """
     writer, reader = write.actor.statement, read.actor.statement
     assert writer is not None and reader is not None
@@ -57,8 +63,7 @@ def minimal_shift(flow: Flow, read: Touch, write: Touch) -> tuple[int, int] | No
         if least < 0:
             return depth, -least + (0 if _in_order(flow, times, depth, -least, writer, reader) else 1)
         times = sets.equal_at(times, depth)
-    wrong_way = not times.is_empty() and not _first(flow, writer, reader)
-    return count - 1, 1 if wrong_way else 0
+    return count, 0
 
 
 def _in_order(flow: Flow, times: isl.Map, depth: int, by: int, writer: Statement, reader: Statement) -> bool:

@@ -15,7 +15,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof import bits, places, races, reductions, values
+from tiramisu_py.proof import bits, combining, places, races, reductions, strays, values
 from tiramisu_py.proof.findings import Finding
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.trust import proven, trusted
@@ -30,6 +30,8 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("reductions", reductions.findings),
     ("order", bits.findings),
     ("races", races.findings),
+    ("combining", combining.findings),
+    ("arrays", strays.findings),
 )
 
 

@@ -11,10 +11,11 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.extents import extents_of
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.program.storage import Buffer, Memory, Storage
 
 
 def initial_program(algorithm: Algorithm) -> Program:
@@ -29,6 +30,7 @@ def initial_program(algorithm: Algorithm) -> Program:
 
 def with_input(program: Program, declared: Input) -> Program:
     """The program with one more input, in a buffer that the caller passes."""
+    _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_input(declared))
     if declared.scalar:
         return program
@@ -38,6 +40,7 @@ def with_input(program: Program, declared: Input) -> Program:
 
 def with_computation(program: Program, declared: Computation) -> Program:
     """The program with one more computation, after all others."""
+    _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
     extents = declared.shape if declared.shape is not None else extents_of(declared.domain, program.context)
     program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, len(declared.iterators))
@@ -56,12 +59,27 @@ def with_computation(program: Program, declared: Computation) -> Program:
 
 
 def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
-    """The program with these outputs: the buffers that hold them are the caller's."""
-    program = program.with_(algorithm=program.algorithm.with_outputs(names))
+    """The program with these outputs in place of those before: the buffers that hold them are the caller's."""
     for name in names:
-        buffer = program.buffers[program.storages[name].buffer]
-        program = program.with_buffer(replace(buffer, argument=True))
+        if name not in program.storages:
+            raise DeclarationError(f"{name} has been inlined and is kept nowhere: say what the outputs are before inlining")
+        if program.buffers[program.storages[name].buffer].memory is Memory.REGISTER:
+            raise DeclarationError(f"{name} is kept in registers, where the caller cannot read it")
+    program = program.with_(algorithm=program.algorithm.with_outputs(names))
+    held = {program.storages[name].buffer for name in (*names, *program.algorithm.inputs) if name in program.storages}
+    changed = [b for b in program.buffers.values() if b.argument != (b.name in held)]
+    for buffer in changed:
+        program = program.with_buffer(replace(buffer, argument=buffer.name in held))
     return program
+
+
+def _check_unused(program: Program, name: str) -> None:
+    """Refuse a name that a command has given to a part, a copy or a buffer."""
+    for statement in (name, f"{name}_init", f"{name}_update"):
+        if statement in program.statements:
+            raise DeclarationError(f"{name!r} cannot be declared: the schedule has a statement called {statement}")
+    if name in program.buffers or name in program.storages:
+        raise DeclarationError(f"{name!r} cannot be declared: the schedule has a buffer of this name")
 
 
 def _mentions(guard: Expr, names: tuple[str, ...]) -> bool:

@@ -229,12 +229,12 @@ def reverse(program: Program, names: Sequence[str], loop: object) -> Program:
 def shift(program: Program, names: Sequence[str], loop: object, by: object) -> Program:
     """``i' = i + by`` for these statements only; `by` is an integer or affine in the parameters."""
     distance = as_expr(by)
-    wanted = loop_name(loop)
-    chosen = [s for s in statements(program, names) if find(program, s, wanted) is not None]
-    if not chosen:
-        loops_named(program, names, loop)
-    for statement in chosen:
-        position = [program.loops[x].name for x in statement.loops].index(wanted)
+    loops_named(program, names, loop)
+    for statement in statements(program, names):
+        found = find(program, statement, loop_name(loop))
+        if found is None:
+            continue
+        position = statement.depth(found)
         coords = sets.outputs(statement.coords)
         coords[position] = coords[position].add(_affine(statement, distance))
         program = program.with_statement(replace(statement, coords=sets.function(statement.frame, None, coords)))

@@ -107,7 +107,10 @@ def _in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Pr
 def inline(program: Program, names: Sequence[str], source: str) -> Program:
     """Substitute a computation's expression where it is read, and drop its statement and its buffer."""
     own = statements(program, names)
-    if len(own) != 1 or own[0].role is not Role.VALUE:
+    whole = program.statements_of(source)
+    if any(statement.role is Role.COPY for statement in own):
+        raise CommandError(f"{', '.join(names)} cannot be inlined: it is a copy of {source}; undo the command that made it")
+    if len(own) != 1 or len(whole) != 1 or own[0].role is not Role.VALUE:
         raise CommandError(f"{source} cannot be inlined: it is a reduction, or has been separated into parts")
     producer = own[0]
     if any(access.source == source for access in accesses(producer.body)):

@@ -16,8 +16,9 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.selection import nest
+from tiramisu_py.schedule.selection import nest, statements
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,20 @@ def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> 
 
 
 def store_in(
-    program: Program, source: str, into: Buffer | Input | str | Memory | None, indices: Sequence[object] | None
+    program: Program,
+    source: str,
+    names: Sequence[str],
+    into: Buffer | Input | str | Memory | None,
+    indices: Sequence[object] | None,
 ) -> Program:
     """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout."""
+    copies = _copies(program, names)
+    if copies and not isinstance(into, Memory):
+        raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
+    for copy in copies:
+        program = program.with_buffer(replace(program.buffers[copy.target], memory=into))
+    if copies:
+        return program
     storage = program.storages[source]
     own = program.buffers[storage.buffer]
     if isinstance(into, Memory):
@@ -133,6 +145,11 @@ def store_in(
     return _unused_dropped(program, own)
 
 
+def _copies(program: Program, names: Sequence[str]) -> list[Statement]:
+    """Those of the statements that copy what another statement computes, or an input."""
+    return [statement for statement in statements(program, names) if statement.role is Role.COPY]
+
+
 def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Program:
     """A computation in the array of its own name, with another layout."""
     sharing = [storage.name for storage in program.storages_in(source) if storage.name != source]
@@ -154,9 +171,13 @@ def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Progra
 
 
 def _unused_dropped(program: Program, old: Buffer) -> Program:
-    used = any(s.buffer == old.name for s in program.storages.values())
-    if used or old.name in program.algorithm.inputs:
+    """The program without a buffer that nothing uses any more; one without an output is no longer the caller's."""
+    if old.name in program.algorithm.inputs:
         return program
+    users = [storage.source for storage in program.storages_in(old.name)]
+    if users:
+        argument = any(source in program.algorithm.outputs for source in users)
+        return program.with_buffer(replace(program.buffers[old.name], argument=argument))
     return program.with_(buffers={n: b for n, b in program.buffers.items() if n != old.name})
 
 
@@ -209,8 +230,10 @@ def _image(program: Program, source: str, index: isl.MultiAff) -> isl.Set:
     return domain.apply(sets.graph(index)).intersect_params(program.context)
 
 
-def store_at(program: Program, source: str, scope: tuple[LoopId, ...]) -> Program:
+def store_at(program: Program, source: str, names: Sequence[str], scope: tuple[LoopId, ...]) -> Program:
     """Give a computation's own buffer one copy for each iteration of the loops `scope`."""
+    if _copies(program, names):
+        raise CommandError(f"{', '.join(names)} is a copy: it is kept at the level at which it is made")
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:

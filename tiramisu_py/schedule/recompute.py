@@ -13,7 +13,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.needed import needed_values
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
@@ -27,8 +27,8 @@ def compute_at(
     """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
     scope = scope_of(program, consumer, level)
     own = statements(program, names)
-    readers = _readers(program, source, scope)
     _check_movable(program, source, own)
+    readers = _readers(program, source, scope)
     needed = needed_by(program, source, readers, len(scope))
     for statement in own:
         program = program.with_statement(_moved(program, statement, scope, needed))
@@ -74,6 +74,8 @@ def reads(program: Program, statement: Statement, source: str) -> bool:
 
 
 def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
+    if any(statement.role is Role.COPY for statement in own):
+        raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
     if any(a.source == source for s in own for a in accesses(s.body)):
         raise CommandError(f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece")
     mine = {s.name for s in own}

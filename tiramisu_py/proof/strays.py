@@ -1,0 +1,68 @@
+"""The caller's arrays hold outputs and nothing else: where an output has no value, nothing is stored.
+
+Elements of an output's array that the output has no value for keep what the caller passed; another computation that is
+kept in the same array must stay within the output's elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.proof.findings import Finding, words
+from tiramisu_py.proof.values import first_spot
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every store to an element of an output's array that holds no value of the output at the end."""
+    for buffer in flow.touches.program.buffers:
+        for write, bad in _strays(flow, buffer):
+            yield Finding(_stray(write, bad), partial(_persists, buffer=buffer, source=write.source))
+
+
+def _persists(flow: Flow, buffer: str, source: str) -> bool:
+    return buffer in flow.touches.program.buffers and any(w.source == source for w, _ in _strays(flow, buffer))
+
+
+def _strays(flow: Flow, buffer: str) -> Iterator[tuple[Touch, isl.Set]]:
+    outputs = [storage.source for storage in flow.touches.program.storages_in(buffer) if _is_output(flow, storage.name)]
+    if not outputs:
+        return
+    others = [w for w in flow.touches.writers(buffer) if w.actor.statement is not None and w.source not in outputs]
+    exits = [r for r in flow.touches.readers(buffer) if r.actor.statement is None and r.source in outputs]
+    for write in others:
+        bad = write.domain
+        for kept in exits:
+            if not _is_conditional(flow, kept.source):
+                bad = bad.subtract(sets.preimage(kept.touched, write.place))
+        if not bad.is_empty():
+            yield write, bad
+
+
+def _is_output(flow: Flow, name: str) -> bool:
+    return name in flow.touches.program.algorithm.outputs
+
+
+def _is_conditional(flow: Flow, source: str) -> bool:
+    """Whether values exist only under conditions on values."""
+    computation = flow.touches.program.algorithm.computations[source]
+    inner = [{e.name for e in walk(g) if isinstance(e, Iter)} & set(computation.over) for g in computation.guards]
+    return not all(inner)
+
+
+def _stray(write: Touch, bad: isl.Set) -> Violation:
+    spot = first_spot(write, bad)
+    witness = Witness(spot.params, spot.named, None, spot.element)
+    message = (
+        f"{words(spot.named)} is stored to {words(spot.element)}, in an array of the caller in which no output has a "
+        f"value there: its elements stay as they are, {witness}"
+    )
+    return Violation("overwritten", message, witness, repair=f"keep {write.source} in a buffer of its own")
