@@ -29,7 +29,7 @@ from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Lane, Load, Scalar
 from tiramisu_py.lower.lanes import is_half
-from tiramisu_py.lower.linear import is_index, nonnegative
+from tiramisu_py.lower.linear import is_index
 from tiramisu_py.lower.transform import constant
 
 _LOGIC = {"&": "&&", "*": "&&", "min": "&&", "|": "||", "+": "||", "max": "||", "^": "!="}
@@ -128,7 +128,7 @@ class Scalars:
         divisor = constant(right)
         if op not in ("//", "%") or divisor is None or divisor <= 0 or not left.dtype.is_integer:
             return False
-        return left.dtype.kind == "u" or (is_index(left.dtype) and nonnegative(left, self.scope.nonnegative))
+        return left.dtype.kind == "u" or (is_index(left.dtype) and self.scope.facts.nonnegative(left))
 
     def _arithmetic(self, op: str, left: Code, right: Code, dtype: DType) -> Code:
         if op == "**" and dtype.is_float:

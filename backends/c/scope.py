@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import DType, int64
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction
 from tiramisu_py.lower.lanes import Lanes
 from tiramisu_py.lower.linear import number
-from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.lower.ranges import Facts
 from tiramisu_py.lower.transform import constant
 
 
@@ -28,8 +28,7 @@ class Array:
         position: Expr = number(0)
         for index, extent in zip(indices, self.extents, strict=True):
             position = _sum(_product(position, extent), index)
-        folded = all(constant(extent) is not None for extent in self.extents[1:])
-        return simplified(position) if folded else position
+        return position
 
     def distance(self, steps: tuple[int, ...]) -> Expr:
         """How far apart in memory elements are that are `steps` apart in each dimension."""
@@ -37,17 +36,22 @@ class Array:
 
 
 def _product(a: Expr, b: Expr) -> Expr:
-    if constant(a) == 0 or constant(b) == 1:
+    x, y = constant(a), constant(b)
+    if x is not None and y is not None:
+        return number(x * y)
+    if x == 0 or y == 1:
         return a
-    return b if constant(a) == 1 else Binary("*", a, b, int64)
+    return b if x == 1 else Binary("*", a, b, int64)
 
 
 def _sum(a: Expr, b: Expr) -> Expr:
     """``a + b`` without parentheses around b: ``a + x - 1`` for ``a + (x - 1)``."""
     if constant(a) == 0:
         return b
-    value = constant(b)
+    start, value = constant(a), constant(b)
     if value is not None:
+        if start is not None:
+            return number(start + value)
         return a if value == 0 else Binary("+" if value > 0 else "-", a, number(abs(value)), int64)
     if isinstance(b, Binary) and b.op in ("+", "-"):
         rest = constant(b.right)
@@ -62,7 +66,7 @@ class Scope:
     names: Mapping[str, str]
     arrays: dict[str, Array] = field(default_factory=dict)
     lanes: Lanes = field(default_factory=Lanes)
-    nonnegative: frozenset[str] = frozenset()
+    facts: Facts = field(default_factory=Facts)
     stack: int = 0
     threaded: bool = False
     atomic: frozenset[str] = frozenset()
@@ -72,11 +76,15 @@ class Scope:
         """The scope of a block inside."""
         return replace(self, arrays=dict(self.arrays), declared=set())
 
-    def declare(self, name: str, lanes: int = 1, nonnegative: bool = False) -> None:
+    def declare(self, name: str, lanes: int = 1) -> None:
         """Add a variable."""
         self.declared.add(name)
         self.lanes = self.lanes.with_variable(name, lanes)
-        self.nonnegative = self.nonnegative | {name} if nonnegative else self.nonnegative - {name}
+
+    def enter(self, node: For | Let, lanes: int = 1) -> None:
+        """Add the variable of a loop or a definition, and what that says of it."""
+        self.facts = self.facts.inside(node)
+        self.declare(node.variable, lanes)
 
     def declare_array(self, name: str, array: Array) -> None:
         """Add a buffer."""

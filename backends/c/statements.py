@@ -17,7 +17,7 @@ from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Store
-from tiramisu_py.lower.linear import nonnegative, number
+from tiramisu_py.lower.linear import number
 from tiramisu_py.lower.transform import constant
 from tiramisu_py.program.loops import Parallel
 
@@ -78,7 +78,7 @@ class Statements:
     def serial(self, node: For, scope: Scope) -> cgen.For:
         """A plain loop."""
         inner = scope.inner()
-        inner.declare(node.variable, nonnegative=nonnegative(node.lower, scope.nonnegative))
+        inner.enter(node)
         return self.header(node, scope, self.block(node.body, inner))
 
     def header(self, node: For, scope: Scope, body: cgen.Generable) -> cgen.For:
@@ -104,9 +104,8 @@ class Statements:
     def _let(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Let)
         lanes = scope.lanes.of(node.value)
-        known = node.value.dtype.is_integer and lanes == 1 and nonnegative(node.value, scope.nonnegative)
         value = self._value(node.value, scope, lanes)
-        scope.declare(node.variable, lanes, known)
+        scope.enter(node, lanes)
         line = f"const {self._type(node.value.dtype, lanes)} {scope.names[node.variable]} = {value}"
         return [cgen.Statement(line), *self.emit(node.body, scope)]
 

@@ -196,7 +196,7 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 #define TM_STORE(V, place, value) (*(V##_memory *)(place) = (value))
 
 /* One scalar in every lane (x - 0 is x for every float, -0.0 and NaN included). */
-#define TM_ALL(V, x) ((x) - (V){0})
+#define TM_ALL(V, x) ((__typeof__((V){0}[0]))(x) - (V){0})
 
 /* A value for each lane of a vector of type V, from one loop over lanes: GCC makes one instruction of that, where its own
  * comparison of a vector wider than a register would go element by element. */
@@ -219,6 +219,14 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
   })
 
 /* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0. */
+#ifdef __clang__
+#define TM_COMPARE(M, a, op, b) ((M)((a) op (b)))
+#define TM_SELECT(V, mask, yes, no)                                                                \
+  __extension__({                                                                                  \
+    const __auto_type tm_mask = (mask);                                                            \
+    (V)((tm_mask & (__typeof__(tm_mask))(yes)) | (~tm_mask & (__typeof__(tm_mask))(no)));          \
+  })
+#else
 #define TM_COMPARE(M, a, op, b)                                                                    \
   __extension__({                                                                                  \
     const __auto_type tm_a = (a);                                                                  \
@@ -231,6 +239,14 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
     const V tm_yes = (yes), tm_no = (no);                                                          \
     TM_EACH_LANE(V, tm_mask[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])                           \
   })
+#endif
+
+/* Floats to int32 or int64: one instruction where that treats what is out of range as `function` does. */
+#if defined(__x86_64__) || defined(__i386__)
+#define TM_TRUNCATED(V, function, a) __builtin_convertvector(a, V)
+#else
+#define TM_TRUNCATED(V, function, a) TM_MAP(V, function, a)
+#endif
 
 /* Every `stride`-th element from `place`; the elements of `place` at the indices in vector `index`. */
 #define TM_STRIDED(V, place, stride)                                                               \

@@ -161,8 +161,10 @@ class Vectors:
             return cast(target, bits) if dtype.is_integer else call("__builtin_convertvector", bits, target)
         if source.is_float and dtype.name in ("uint32", "uint64"):
             return self._mapped(f"tm_to_{dtype.name}", dtype, e)
-        code = self(e)
-        for step in _steps(source, dtype):
+        code, steps = self(e), _steps(source, dtype)
+        if source.is_float and dtype.is_integer:
+            code, steps = call("TM_TRUNCATED", self.type(steps[0]), f"tm_to_{steps[0].name}", code), steps[1:]
+        for step in steps:
             code = call("__builtin_convertvector", code, self.type(step))
         return cast(target, code) if source.is_integer and source.bits == dtype.bits and dtype.is_integer else code
 

@@ -17,7 +17,6 @@ from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower.accumulators import neutral
 from tiramisu_py.lower.ir import Block, Comment, For, Node, Private
-from tiramisu_py.lower.linear import nonnegative
 from tiramisu_py.lower.transform import variables
 from tiramisu_py.program.loops import Combine, Parallel
 
@@ -49,13 +48,14 @@ class ParallelLoops:
         if not copies:
             lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
         else:
-            region = [line for own in copies for line in own.start()]
-            lines += [cgen.Pragma("omp parallel"), cgen.Block([*region, cgen.Pragma(f"omp for{pragma}"), nest])]
+            first = [line for own in copies for line in own.start()]
+            last = [line for own in copies for line in own.combination()]
+            region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last])
+            lines += [cgen.Pragma("omp parallel"), region]
         if fails:
             failure = f"return {self.statements.out_of_memory('of a thread')}"
             lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([cgen.Statement(failure)])))
-        after = [line for own in copies for line in own.combination(scope)]
-        return [cgen.Block([*before, *lines, *after])] if before or fails else lines
+        return [cgen.Block([*before, *lines])] if before or fails else lines
 
     def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, int]:
         """The loops that are dealt out together, and their number."""
@@ -64,7 +64,7 @@ class ParallelLoops:
         scopes = [scope]
         for loop in chain:
             inside = scopes[-1].inner()
-            inside.declare(loop.variable, nonnegative=nonnegative(loop.lower, scopes[-1].nonnegative))
+            inside.enter(loop)
             scopes.append(inside)
         body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
         for loop, outside in reversed(list(zip(chain, scopes, strict=False))):
@@ -102,8 +102,8 @@ class Copies:
         self.private = private
         self.shared = scope.arrays[private.buffer]
         name = self.shared.name
-        self.all, self.own, self.slot = f"{name}_copies", f"{name}_own", f"{name}_slot"
-        self.elements, self.team = f"{name}_elements", f"{name}_threads"
+        self.all, self.own = f"{name}_copies", f"{name}_own"
+        self.slot, self.elements = f"{name}_slot", f"{name}_elements"
         self.array = replace(self.shared, name=self.own)
         self.kind = self.shared.dtype.c_name
 
@@ -115,32 +115,27 @@ class Copies:
         slots: tuple[Expr, ...] = (Iter("tm_threads()"), Iter(self.slot))
         lines: Lines = [
             cgen.LineComment(f"a private copy of {self.shared.name} for each thread"),
-            cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes}) / {size}"),
-            cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1}) / {line} * {line}"),
-            cgen.Statement(f"int {self.team} = 1"),
+            cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes})/{size}"),
+            cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1})/{line}*{line}"),
         ]
         words = f"of private copies of {self.shared.name}"
         return lines + statements.temporary(self.all, self.kind, slots, words, scope)
 
     def start(self) -> Lines:
         """What each thread does first: its own copy, with nothing in it."""
-        nothing = neutral(self.private.operator, self.shared.dtype)
-        value = Scalars(Scope({})).text(nothing)
-        return [
-            cgen.Pragma("omp master"),
-            cgen.Statement(f"{self.team} = tm_team()"),
-            cgen.Statement(f"{self.kind} *restrict const {self.own} = &{self.all}[tm_thread()*{self.slot}]"),
-            self._each(cgen.Block([cgen.Assign(f"{self.own}[e]", value)])),
-        ]
+        nothing = Scalars(Scope({})).text(neutral(self.private.operator, self.shared.dtype))
+        own = f"{self.kind} *const {self.own} = &{self.all}[tm_thread()*{self.slot}]"
+        return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[e]", nothing))]
 
-    def combination(self, scope: Scope) -> Lines:
-        """The copies combined into the buffer, in the order of the threads."""
+    def combination(self) -> Lines:
+        """What the threads do last: combine the copies into the buffer, each element in the order of the threads."""
         dtype = self.shared.dtype
         total, part = f"{self.shared.name}[e]", f"{self.all}[t*{self.slot} + e]"
         value = as_typed(self.private.operator(Iter(total, dtype), Iter(part, dtype)), dtype)
-        body = self._each(cgen.Block([cgen.Assign(total, Scalars(Scope({})).text(value))]))
-        header = cgen.For(cgen.Line("int t = 0"), cgen.Line(f"t < {self.team}"), cgen.Line("t++"), cgen.Block([body]))
-        return [header]
+        update = cgen.Assign(total, Scalars(Scope({})).text(value))
+        threads = cgen.For(cgen.Line("int t = 0"), cgen.Line("t < tm_team()"), cgen.Line("t++"), cgen.Block([update]))
+        return [cgen.Pragma("omp for schedule(static)"), self._each(threads)]
 
     def _each(self, body: cgen.Generable) -> cgen.For:
-        return cgen.For(cgen.Line("int64_t e = 0"), cgen.Line(f"e < {self.elements}"), cgen.Line("e++"), body)
+        header = (cgen.Line("int64_t e = 0"), cgen.Line(f"e < {self.elements}"), cgen.Line("e++"))
+        return cgen.For(*header, cgen.Block([body]))

@@ -28,7 +28,8 @@ class Verdict:
     - ``accepted``, ``refused``: the two agree;
     - ``unknown``: the proof gave up, whatever the judge finds;
     - ``unsound``: accepted, and yet the judge finds a failure;
-    - ``strict``: refused, and the judge finds nothing at the counterexample;
+    - ``strict``: refused, and the judge finds nothing at the counterexample (for reductions, at no small size: private
+      copies are a property of the program at all sizes, and show wherever its loop runs);
     - ``not smallest``: refused for a counterexample that is not the smallest.
     """
 
@@ -51,9 +52,9 @@ def compared(script: Script) -> Verdict:
     if not known:
         return Verdict("unknown", str(report.violations[0]))
     for violation in known:
-        params = {**small[0], **violation.witness.params}
-        if not judge(program, params):
-            return Verdict("strict", f"the judge finds nothing at {params}: {violation}")
+        at = [{**small[0], **violation.witness.params}]
+        if not any(judge(program, params) for params in (at if violation.kind != "reduction" else at + small)):
+            return Verdict("strict", f"the judge finds nothing at {at[0]}: {violation}")
     least = min(known, key=lambda violation: sum(violation.witness.params.values()))
     if least.kind == "reach":  # wrong for every size; the counterexample is the first one with an execution
         return Verdict("refused")

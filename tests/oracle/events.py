@@ -9,7 +9,6 @@ from functools import cached_property
 
 from tests.oracle.plain import Point, function, integers, points
 from tests.oracle.values import Named, Values
-from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -55,8 +54,6 @@ class Execution:
 
     def events(self) -> list[Event]:
         """All executions of all statements; raises `Misplaced`."""
-        for statement in self.program.statements.values():
-            self._check_scopes(statement)
         return [event for statement in self.program.statements.values() for event in self._of(statement)]
 
     def _of(self, statement: Statement) -> list[Event]:
@@ -98,19 +95,12 @@ class Execution:
             vector += [dynamic, static]
         return tuple(vector + [0] * (self.program.time_size - len(vector)))
 
-    def _check_scopes(self, statement: Statement) -> None:
-        names = {a.source for a in accesses(statement.body)} & set(self.program.storages)
-        for storage in [self.program.storages[statement.target], *map(self._storage(statement), names)]:
-            scope = self.program.buffers[storage.buffer].scope
-            if statement.loops[: len(scope)] != scope:
-                raise Misplaced(f"{statement.name} touches {storage.buffer} outside its scope")
-
-    def _storage(self, statement: Statement) -> Callable[[str], Storage]:
-        return lambda source: self.program.storage_for(statement, source)
-
     def place(self, statement: Statement, coords: Point, storage: Storage, index: Point) -> Place:
-        """Where a statement finds a value of a storage."""
-        owner = coords[: len(self.program.buffers[storage.buffer].scope)]
+        """Where a statement finds a value of a storage; raises `Misplaced`."""
+        scope = self.program.buffers[storage.buffer].scope
+        if statement.loops[: len(scope)] != scope:
+            raise Misplaced(f"{statement.name} touches {storage.buffer} outside its scope")
+        owner = coords[: len(scope)]
         return storage.buffer, owner, self._index[storage.name](owner + index)
 
     @cached_property

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.events import Event, Execution, Misplaced, Place, linear, parted
-from tests.oracle.plain import Point, points
+from tests.oracle.plain import Point, integers, points
 from tests.oracle.values import Named, Values
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -124,23 +124,25 @@ class Run:
             self._write(event.target, self._stored(event))
         for place, value in self.exits:
             self._check(place, value, "the caller")
+        outputs = {place for place, _ in self.exits}
         for place, content in before.items():
-            if self.held[place] != content and place[0] not in self._output_buffers():
+            if self.held[place] != content and place not in outputs:
                 self.found.append(Failure("overwritten", f"the caller's {place} has been changed"))
         return self.found
 
     def _enter(self) -> dict[Place, Content]:
+        """Fill the caller's arrays: inputs with their values, others with something of the caller's own."""
         program, values = self.execution.program, self.execution.values
+        for buffer in program.buffers.values():
+            if buffer.argument:
+                for element in _box(integers(buffer.extents, self.execution.params)):
+                    self._write((buffer.name, (), element), (f"the caller's {buffer.name}", element))
         for source in program.algorithm.inputs.values():
             if source.scalar:
                 continue
             for index in _box(values.shape(source)):
                 self._write(self.execution.outside_any_loop(source.name, index), (source.name, index))
         return dict(self.held)
-
-    def _output_buffers(self) -> set[str]:
-        program = self.execution.program
-        return {program.storages[name].buffer for name in program.algorithm.outputs}
 
     def _write(self, place: Place, content: Content) -> None:
         self.held[place] = content

@@ -76,6 +76,22 @@ def test_executions_at_one_time_have_no_order() -> None:
     assert set(kinds(f)) == {"race", "overwritten"}
 
 
+def test_an_execution_that_reads_what_another_stores_at_its_time_has_no_order() -> None:
+    f = Draft("f", "N", N >= 1)
+    a = f.input("a", float32, [N + 1])
+    p = f.computation("p", {i: N}, a[i + 1])
+    f.outputs(p)
+    p.store_in(a, [i])
+    assert f.check().ok
+    s = f.program.statements["p"]
+    in_pairs = [sets.floor_div(sets.outputs(s.coords)[0], 2)]
+    pairs = replace(s, coords=sets.function(s.frame, None, in_pairs))
+    f.change("by hand", lambda program: program.with_statement(pairs))
+    violation = refusal(f)
+    assert (violation.kind, violation.command) == ("race", "by hand")
+    assert written(violation) == ({"N": 2}, ("p", (1,)), ("p", (0,)))
+
+
 def test_partial_results_have_no_name() -> None:
     f = Draft("f", "N K", (N >= 1) & (K >= 2))
     a = f.input("a", float32, [N, K])

@@ -73,11 +73,15 @@ def _smallest(dtype: DType) -> bool | int | float:
     return float("-inf") if dtype.is_float else False if dtype.is_bool else int(np.iinfo(dtype.numpy).min)
 
 
+def _all_ones(dtype: DType) -> bool | int:
+    return True if dtype.is_bool else _largest(dtype) if dtype.name.startswith("uint") else -1
+
+
 sum_ = Operator("sum", lambda a, b: binary("+", a, b), lambda dtype: 0)
 product = Operator("product", lambda a, b: binary("*", a, b), lambda dtype: 1)
 min_ = Operator("min", lambda a, b: binary("min", a, b), _largest)
 max_ = Operator("max", lambda a, b: binary("max", a, b), _smallest)
-logical_and = Operator("logical_and", lambda a, b: binary("&", a, b), lambda dtype: True if dtype.is_bool else -1)
+logical_and = Operator("logical_and", lambda a, b: binary("&", a, b), _all_ones)
 logical_or = Operator("logical_or", lambda a, b: binary("|", a, b), lambda dtype: 0)
 
 

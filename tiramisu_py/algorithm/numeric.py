@@ -45,8 +45,33 @@ def literal(value: bool | int | float, dtype: DType) -> Array:
 
 
 def converted(values: Array, dtype: DType) -> Array:
-    """Values in another type, as ``astype`` converts them."""
-    return np.asarray(values).astype(dtype.numpy, copy=False)
+    """Values in another type, as ``astype`` converts them.
+
+    What a float out of an integer's range becomes, NumPy leaves to the processor, and to the position in the array;
+    here it is always what x86 has for it: the smallest int32, of types of up to 16 bits; the smallest int64, of
+    others; of either, the lower bits.
+    """
+    given = np.asarray(values)
+    if dtype.is_integer and (given.dtype.kind == "f" or given.dtype == bfloat16.numpy):
+        return _whole(given.astype(np.float64), dtype)
+    return given.astype(dtype.numpy, copy=False)
+
+
+def _whole(values: Array, dtype: DType) -> Array:
+    if dtype.bits < 32 or dtype.name == "int32":
+        return _truncated(values, np.int32).astype(dtype.numpy)
+    if dtype.name != "uint64":
+        return _truncated(values, np.int64).astype(dtype.numpy)
+    upper = values >= 2.0**63
+    whole = _truncated(np.where(upper, values - 2.0**63, values), np.int64).astype(np.uint64)
+    return np.where(upper, whole ^ np.uint64(2**63), whole)
+
+
+def _truncated(values: Array, kind: type[np.signedinteger[Any]]) -> Array:
+    info = np.iinfo(kind)
+    whole = np.trunc(values)
+    inside = (whole >= float(info.min)) & (whole < -float(info.min))
+    return np.where(inside, np.where(inside, whole, 0.0).astype(kind), info.min).astype(kind)
 
 
 def unary(op: str, operand: Array, dtype: DType) -> Array:

@@ -22,7 +22,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.dependence.touches import Touch, Touches
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.statement import Role, Statement
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,7 @@ class Flow:
         self.touches = touches
         self.precedence = Precedence(touches.program)
         self._determined: dict[str, bool] = {}
+        self._ties: dict[str, bool] = {}
 
     def unserved(self, read: Touch) -> isl.Set:
         """The reads (pairs of instance and value) that do not see the value they name."""
@@ -80,6 +81,12 @@ class Flow:
             return bool(place.is_injective())
         domain = sets.named(self.touches.values.domain(touch.source), None)
         return bool(place.intersect_domain(domain).is_injective())
+
+    def has_ties(self, statement: Statement) -> bool:
+        """Whether two instances of a statement have the same time (a schedule given by hand may do that)."""
+        if statement.name not in self._ties:
+            self._ties[statement.name] = not statement.coords_map.is_injective()
+        return self._ties[statement.name]
 
     # -- candidates
 

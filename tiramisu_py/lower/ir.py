@@ -8,7 +8,7 @@ unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar oper
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter
@@ -213,7 +213,7 @@ class Allocate:
     lanes: int = 1
 
 
-Node = Union[Block, Comment, For, If, Let, Declare, Assign, Store, Allocate]
+Node = Block | Comment | For | If | Let | Declare | Assign | Store | Allocate
 
 # -- the function
 

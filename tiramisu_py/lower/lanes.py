@@ -65,6 +65,8 @@ class Lanes:
         if is_half(e.dtype):
             return False
         match e:
+            case Load() if self.of_element(e.buffer, len(e.indices)) > 1:
+                return all(self.of(index) == 1 for index in e.indices)
             case Select() if self.of(e.condition) > 1 and _guards(e.condition):
                 guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
                 return all(load.key() in safe for load in guarded)

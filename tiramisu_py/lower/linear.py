@@ -191,7 +191,9 @@ def operands(op: str, e: Expr) -> list[Expr]:
 def nonnegative(e: Expr, known: Collection[str] = ()) -> bool:
     """Whether an int64 expression is at least 0 as its parts show; `known` are variables that are."""
     form = linear(e, lanes=True)
-    return form.exact and form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
+    return (
+        form.exact and form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
+    )
 
 
 def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:

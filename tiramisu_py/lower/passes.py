@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from tiramisu_py.lower.full_tiles import full_tiles
 from tiramisu_py.lower.ir import Allocate, Block, LoopFunction, Node
+from tiramisu_py.lower.ranges import Facts, decide
 from tiramisu_py.lower.registers import registers
 from tiramisu_py.lower.simplify import simplify, without_stores
+from tiramisu_py.lower.steps import counted
 from tiramisu_py.lower.transform import Names, block, constant, loads, names
 from tiramisu_py.lower.unroll import unroll
 from tiramisu_py.lower.vectorize import vectorize
@@ -31,10 +33,10 @@ def _nest_by_nest(node: Node, taken: Names, read: set[str]) -> Node:
         return replace(node, body=body) if node.buffer in read else body
     if isinstance(node, Block):
         return block([_nest_by_nest(child, taken, read) for child in node.body])
-    body = full_tiles(simplify(node))
+    body = full_tiles(simplify(counted(node)))
     body = simplify(unroll(body, taken))
     body = simplify(vectorize(body, taken))
-    return simplify(registers(body, taken))
+    return simplify(decide(simplify(registers(body, taken)), Facts()))
 
 
 def _is_small(node: Allocate) -> bool:

@@ -32,7 +32,7 @@ def privates(program: Program, loop: LoopId, body: Node) -> tuple[Private, ...]:
     found = []
     for buffer, stores in updates.items():
         if _meet(program, [program.statements[name] for name in {s.statement: None for s in stores}], loop):
-            if isinstance(tag, Parallel) and tag.combine is Combine.PRIVATE:
+            if tag.combine is Combine.PRIVATE:
                 _check_alone(program, loop, body, stores)
             assert stores[0].update is not None
             found.append(Private(buffer, stores[0].update, tag.combine))

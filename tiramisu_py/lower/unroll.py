@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Assign, Comment, For, Let, Node, Store
-from tiramisu_py.lower.linear import difference, linear, nonnegative, number
+from tiramisu_py.lower.linear import difference, linear, nonnegative, number, operands
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import EMPTY, Names, block, substitute, walk, with_children
 from tiramisu_py.program.loops import Unroll
@@ -60,11 +60,20 @@ def without_comments(node: Node) -> Node:
 
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
     """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
-    extent = simplified(Binary("-", upper, lower, int64))
+    extent = _extent(lower, upper)
     if not nonnegative(extent):
         extent = simplified(Binary("max", extent, number(0), int64))
     strips = Binary("//", extent, number(width), int64)
     return simplified(Binary("+", lower, Binary("*", strips, number(width), int64), int64))
+
+
+def _extent(lower: Expr, upper: Expr) -> Expr:
+    """``upper - lower``, of a minimum the minimum of the differences."""
+    gaps = [Binary("-", high, lower, int64) for high in operands("min", upper)]
+    extent = gaps[0]
+    for gap in gaps[1:]:
+        extent = Binary("min", extent, gap, int64)
+    return simplified(extent)
 
 
 def _by_factor(loop: For, factor: int, taken: Names) -> Node:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower.accumulators import accumulated
+from tiramisu_py.lower.accumulators import Accumulation, accumulated
 from tiramisu_py.lower.ir import (
     Allocate,
     Assign,
@@ -97,12 +97,25 @@ class VectorLoop:
         loop = self.loop
         lane = "lane" if "lane" not in names(loop) else self.taken.fresh("lane")
         accumulation = accumulated(loop, self.width, lane, self.taken)
+        vectors = self._vectors(accumulation)
+        if any(isinstance(node, For) and node.variable == lane and _assigns(node) for node in walk(vectors)):
+            accumulation = replace(accumulation, body=loop.body, partials=())
+            vectors = self._vectors(accumulation)
+        strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
+        return accumulation.around(_straight(strip_loop))
+
+
+    def _vectors(self, accumulation: Accumulation) -> Node:
+        loop = self.loop
         lanes = Lanes(dict.fromkeys(accumulation.variables, self.width))
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
-        vectors = Strips(self.width, lane, reduced, self.atomic).vectors(body, lanes)
-        strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
-        return accumulation.around(_straight(strip_loop))
+        return Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes)
+
+
+def _assigns(node: Node) -> bool:
+    """Whether a variable is assigned to: one lane of a vector cannot be."""
+    return any(isinstance(inner, Assign) for inner in walk(node))
 
 
 def _straight(loop: For) -> Node:

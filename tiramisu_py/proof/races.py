@@ -41,8 +41,8 @@ def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
 def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
     first, second = statements(a, b)
     depths = unordered(flow, a, b)
-    ties = a is b
-    if not (depths or ties) or (ties and _injective(a)):
+    ties = first is second and flow.has_ties(first)
+    if not (depths or ties) or (a is b and _injective(a)):
         return
     conflict = flow.same_place(a, b)
     if conflict.is_empty():
@@ -52,9 +52,9 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
         if not bad.is_empty():
             yield Finding(_race(flow, a, b, bad, depth), partial(_persists, a=a, b=b))
     if ties:
-        bad = _same_time(flow, a, conflict)
+        bad = _same_time(a, b, conflict)
         if not bad.is_empty():
-            yield Finding(_tie(flow, a, bad), partial(_persists_tie, statement=second))
+            yield Finding(_tie(flow, a, b, bad), partial(_persists, a=a, b=b))
 
 
 def statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
@@ -99,12 +99,12 @@ def commuting(a: Touch, b: Touch, loop: Loop) -> bool:
     return combined and a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
 
 
-def _same_time(flow: Flow, a: Touch, conflict: isl.Map) -> isl.Map:
-    """Different instances of a statement that store to one place at the same time."""
-    statement, _ = statements(a, a)
-    clock = a.prefix(len(statement.loops))
-    same = conflict.intersect(clock.apply_range(clock.reverse()))
-    return same.subtract(isl.Map.identity(same.get_space()))
+def _same_time(a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+    """The conflicts between different instances of one statement that have the same time."""
+    first, _ = statements(a, b)
+    count = len(first.loops)
+    same = conflict.intersect(a.prefix(count).apply_range(b.prefix(count).reverse()))
+    return same.subtract(sets.graph(a.instance).apply_range(sets.graph(b.instance).reverse()))
 
 
 # -- in words
@@ -142,10 +142,10 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
     return f"leave loop {loop.name} sequential: it carries a dependence"
 
 
-def _tie(flow: Flow, a: Touch, bad: isl.Map) -> Violation:
-    witness, one, two = pair_spots(flow, a, a, bad)
-    both = f"{words(one.named)} and {words(two.named)}"
-    message = f"{both} are stored to {words(one.element)} at the same time, without an order, {witness}"
+def _tie(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, two = pair_spots(flow, a, b, bad)
+    first, second = one.computed(flow.touches.program), two.computed(flow.touches.program)
+    message = f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time, {witness}"
     return Violation("race", message, witness, repair="give the executions different times")
 
 
@@ -184,9 +184,3 @@ def pairs_alike(flow: Flow, a: Touch, b: Touch) -> list[tuple[Touch, Touch]]:
 def _like(x: Touch, a: Touch) -> bool:
     one, two = statements(x, a)
     return same_work(one, two) and x.is_write == a.is_write and x.source == a.source
-
-
-def _persists_tie(flow: Flow, statement: Statement) -> bool:
-    mine = [s for s in flow.touches.program.statements.values() if same_work(s, statement)]
-    writes = [w for w in map(flow.touches.write, mine) if w is not None and not _injective(w)]
-    return any(not _same_time(flow, w, flow.same_place(w, w)).is_empty() for w in writes)

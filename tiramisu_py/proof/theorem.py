@@ -67,15 +67,15 @@ class _Check:
         self.values = Values(program.algorithm)
         self.flows: dict[int, Flow] = {}
         self.memory: Memory = {}
+        self.asserted: list[str] = []
 
     def report(self) -> Report:
         name = self.program.algorithm.name
         violations = self._unsound() or self._unproven()
         if violations:
             return Report(name, tuple(violations))
-        return Report(
-            name, (), proven(self.program), trusted(self.program, self.values), self._bits(),
-        )  # fmt: skip
+        facts = proven(self.program, self.asserted), trusted(self.program, self.values, self.asserted)
+        return Report(name, (), *facts, self._bits())
 
     def _unsound(self) -> list[Violation]:
         try:
@@ -100,6 +100,7 @@ class _Check:
     def _given_up(self, condition: str, error: isl.Error) -> list[Violation]:
         self.program.algorithm.isl_context.reset_operations()
         if condition in self.program.asserted:
+            self.asserted.append(condition)
             return []
         message = f"the condition {condition!r} could not be decided ({_reason(error)})"
         return [Violation("unknown", message, Witness({}), repair="use constant sizes where you can, or fewer loops")]

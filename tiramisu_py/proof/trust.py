@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
@@ -19,12 +19,12 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def trusted(program: Program, values: Values) -> tuple[str, ...]:
-    """What the proof of a program relies on without proving it, in words."""
+def trusted(program: Program, values: Values, asserted: Collection[str] = ()) -> tuple[str, ...]:
+    """What the proof of a program relies on without proving it, in words; `asserted` are conditions the user vouches for."""
     facts = [*_assumed(program.algorithm), *_declared(program.algorithm, values)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
-    return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in program.asserted)]))
+    return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in asserted)]))
 
 
 def _assumed(algorithm: Algorithm) -> Iterator[str]:
@@ -53,19 +53,24 @@ def _functions(computation: Computation) -> Iterator[str]:
         yield f"the operator {computation.op.name} is associative and commutative"
 
 
-def proven(program: Program) -> tuple[str, ...]:
-    """What a check without violations has shown, in words."""
-    facts = ["every read is inside its array, and every recurrence ends", "every read sees the value it names"]
+def proven(program: Program, asserted: Collection[str] = ()) -> tuple[str, ...]:
+    """What a check without violations has shown, in words; `asserted` are the conditions that it has not."""
+    return tuple(fact for condition, fact in _conditions(program) if condition not in asserted)
+
+
+def _conditions(program: Program) -> Iterator[tuple[str, str]]:
+    """What each condition says of a program."""
+    yield "algorithm", "every read is inside its array, and every recurrence ends"
+    yield "values", "every read sees the value it names"
     if program.algorithm.outputs:
         outputs = ", ".join(program.algorithm.outputs)
-        facts.append(f"the caller finds every value of {outputs}, and its other arrays unchanged")
+        yield "values", f"the caller finds every value of {outputs}, and its other arrays unchanged"
     reductions = [name for name, c in program.algorithm.computations.items() if c.is_reduction]
     if reductions:
-        facts.append(f"every term is in {', '.join(reductions)} once, and only complete results are read")
+        yield "reductions", f"every term is in {', '.join(reductions)} once, and only complete results are read"
     loops = [loop for loop in program.loops.values() if loop.is_concurrent and program.with_this_loop(loop.id)]
     if loops:
         names = ", ".join(dict.fromkeys(loop.name for loop in loops))
-        facts.append(f"no two iterations of the concurrent loops {names} conflict")
-    return tuple(facts)
+        yield "races", f"no two iterations of the concurrent loops {names} conflict"
 
 

@@ -1,0 +1,144 @@
+"""What the loops around a statement say about its index arithmetic: maxima, minima and tests that they decide.
+
+Before: ``max(min(256, C - 256*c0), 0)`` inside ``for c0 in 0 .. (C + 255) // 256``. After: ``min(256, C - 256*c0)``,
+since c0 <= (C - 1) / 256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.lower.ir import For, Let, Node
+from tiramisu_py.lower.linear import LANE, Linear, is_index, linear, operands
+from tiramisu_py.lower.transform import constant, with_children, with_expressions
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Linear forms that are at least 0 at some place of a function, beside those that are so anywhere."""
+
+    forms: tuple[Linear, ...] = ()
+
+    def inside(self, node: Node) -> Facts:
+        """The facts inside a loop or a definition."""
+        match node:
+            case For():
+                return self._without(node.variable)._and(_of_loop(node))
+            case Let() if is_index(node.value.dtype):
+                variable = linear(Iter(node.variable, int64))
+                known = self._without(node.variable)
+                return known._and([variable]) if self.nonnegative(node.value) else known
+            case Let():
+                return self._without(node.variable)
+        return self
+
+    def _and(self, more: list[Linear]) -> Facts:
+        return Facts((*self.forms, *more))
+
+    def _without(self, variable: str) -> Facts:
+        """The facts less those on another variable of the same name."""
+        key = Iter(variable, int64).key()
+        return Facts(tuple(form for form in self.forms if not any(_mentions(k, key) for k in form.terms)))
+
+    def nonnegative(self, e: Expr) -> bool:
+        """Whether an int64 expression is at least 0, as far as the facts show."""
+        return self._holds(linear(e, lanes=True))
+
+    def _holds(self, form: Linear) -> bool:
+        return self._plain(form) or any(self._plain(form.plus(fact, -1)) for fact in self.forms)
+
+    def _plain(self, form: Linear) -> bool:
+        return form.constant >= 0 and all(f > 0 and self._atom(a) for a, f in form.terms.values())
+
+    def _atom(self, e: Expr) -> bool:
+        match e:
+            case Param():
+                return True
+            case Iter():
+                return e is LANE or any(_is_lower_bound(fact, e) for fact in self.forms)
+            case Binary(op="max"):
+                return self.nonnegative(e.left) or self.nonnegative(e.right)
+            case Binary(op="min" | "*"):
+                return self.nonnegative(e.left) and self.nonnegative(e.right)
+            case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
+                return e.op == "%" or self.nonnegative(e.left)
+        return False
+
+    def decided(self, e: Expr) -> Expr | None:
+        """The expression, with the extremum or comparison at its root decided; None where the facts do not say."""
+        if not isinstance(e, Binary) or not is_index(e.left.dtype) or not is_index(e.right.dtype):
+            return None
+        if e.op in ("min", "max"):
+            more, less = (e.left, e.right) if e.op == "max" else (e.right, e.left)
+            if self._at_least(more, less):
+                return self.folded(e.left)
+            return self.folded(e.right) if self._at_least(less, more) else None
+        if e.op in COMPARISONS and e.dtype.is_bool:
+            return self._compared(e)
+        return None
+
+    def _at_least(self, a: Expr, b: Expr, by: int = 0) -> bool:
+        """Whether ``a >= b + by``: for a minimum, each operand; for a maximum, one."""
+        if isinstance(a, Binary) and a.op in ("min", "max"):
+            decide = all if a.op == "min" else any
+            return decide(self._at_least(side, b, by) for side in (a.left, a.right))
+        return self._holds(linear(a, lanes=True).plus(linear(b, lanes=True), -1).plus(Linear({}, -by)))
+
+    def _compared(self, e: Binary) -> Expr | None:
+        a, b, strict = _as_less(e)
+        if a is None or b is None:
+            return None
+        if self._at_least(b, a, strict):
+            return Const(True, bool_)
+        return Const(False, bool_) if self._at_least(a, b, 1 - strict) else None
+
+    def folded(self, e: Expr) -> Expr:
+        """The expression with everything decided that the facts decide."""
+        return rewrite(e, self.decided)
+
+
+def _is_lower_bound(fact: Linear, variable: Iter) -> bool:
+    """Whether a fact says of one variable that it is at least 0 (or more)."""
+    return set(fact.terms) == {variable.key()} and fact.constant <= 0 < fact.factor(variable)
+
+
+def _mentions(key: object, part: object) -> bool:
+    return key == part or (isinstance(key, tuple) and any(_mentions(inner, part) for inner in key))
+
+
+def _as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:
+    """A comparison as ``a <= b`` (0) or ``a < b`` (1)."""
+    match e.op:
+        case "<" | "<=":
+            return e.left, e.right, int(e.op == "<")
+        case ">" | ">=":
+            return e.right, e.left, int(e.op == ">")
+    return None, None, 0
+
+
+def _of_loop(loop: For) -> list[Linear]:
+    """What a loop says of its variable: it is not below the lower bound, and below the upper one."""
+    variable = linear(Iter(loop.variable, int64))
+    lower = [variable.plus(linear(low), -1) for low in operands("max", loop.lower)]
+    return lower + [fact for high in operands("min", loop.upper) for fact in _below(variable, linear(high))]
+
+
+def _below(variable: Linear, high: Linear) -> Iterator[Linear]:
+    """``high - 1 - variable >= 0``; for ``high = e // d + k`` also ``e + d*(k - 1) - d*variable >= 0``."""
+    yield high.plus(Linear({}, 1), -1).plus(variable, -1)
+    if len(high.terms) == 1:
+        ((atom, factor),) = high.terms.values()
+        d = constant(atom.right) if isinstance(atom, Binary) and atom.op == "//" else None
+        if factor == 1 and d is not None and d > 0 and isinstance(atom, Binary):
+            yield linear(atom.left).plus(Linear({}, d * (high.constant - 1))).plus(variable, -d)
+
+
+def decide(node: Node, facts: Facts) -> Node:
+    """The statement with every extremum and comparison of indices decided that the loops around it decide."""
+    node = with_expressions(node, facts.folded)
+    inside = facts.inside(node)
+    return with_children(node, lambda child: decide(child, inside))
