@@ -123,6 +123,16 @@ def test_declared_facts_that_are_used_are_listed() -> None:
     assert f.check().trusted == ("assumed: N >= 1 and M >= 1", "declared: 0 <= col < M")
 
 
+def test_declared_facts_that_bound_a_domain_are_listed() -> None:
+    f = Draft("f", "N M", None)
+    a = f.input("a", float32, [M])
+    start = f.input("start", int32, [N + 1], values=(0, M + 1))
+    f.outputs(f.reduction("s", {i: N}, {k: (start[i], start[i + 1])}, sum_, a[k]))
+    report = f.check()
+    assert report.ok
+    assert report.trusted == ("declared: 0 <= start < M + 1",)
+
+
 def test_narrow_index_arithmetic_is_listed() -> None:
     f = Draft("f", "N M", None)
     x = f.input("x", float32, [M + 1])

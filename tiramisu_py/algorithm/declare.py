@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.domain import Domain, conjuncts, parse_domain, parse_
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.references import SelfReference, check_references
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import MOST_DEEP, is_too_deep, walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -198,9 +198,15 @@ def _recurrence(
 
 def _expression(name: str, given: Any) -> Expr:
     try:
-        return as_expr(given)
+        found = as_expr(given)
     except (DeclarationError, DTypeError) as error:
         raise DeclarationError(f"the expression of {name} cannot be used: {error}") from None
+    if is_too_deep(found):
+        raise DeclarationError(
+            f"the expression of {name} nests more than {MOST_DEEP} operations: make a reduction of it, add up in "
+            "groups, or split it into several computations"
+        )
+    return found
 
 
 def _converted(name: str, body: Expr, dtype: DType) -> Expr:

@@ -7,6 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 
 
+#: Expressions nest no deeper than this: every pass over them is recursive, and Python's stack ends.
+MOST_DEEP = 120
+
+
+def is_too_deep(expression: Expr) -> bool:
+    """Whether an expression nests deeper than `MOST_DEEP`."""
+    level: dict[int, Expr] = {id(expression): expression}
+    for _ in range(MOST_DEEP):
+        level = {id(child): child for parent in level.values() for child in parent.children()}
+        if not level:
+            return False
+    return True
+
+
 def walk(expression: Expr) -> Iterator[Expr]:
     """Every node, operands before the node that uses them."""
     for child in expression.children():

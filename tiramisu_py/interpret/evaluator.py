@@ -12,7 +12,7 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.lower.ir import Lane, Load, Ramp, Scalar, Variable, Variable
+from tiramisu_py.lower.ir import Lane, Load, Ramp, Scalar, Variable
 
 
 @dataclass
@@ -67,9 +67,6 @@ class Evaluator:
         return e.value if e.dtype.weak else arithmetic.literal(e.value, e.dtype)
 
     def visit_iter(self, e: Iter) -> Value:
-        return self._variable(e.name)
-
-    def visit_variable(self, e: Variable) -> Value:
         return self._variable(e.name)
 
     def visit_variable(self, e: Variable) -> Value:

@@ -46,7 +46,8 @@ class Facts:
 
     def nonnegative(self, e: Expr) -> bool:
         """Whether an int64 expression is at least 0, as far as the facts show."""
-        return self._holds(linear(e, lanes=True))
+        form = linear(e, lanes=True)
+        return form.exact and self._holds(form)
 
     def _holds(self, form: Linear) -> bool:
         return self._plain(form) or any(self._plain(form.plus(fact, -1)) for fact in self.forms)
@@ -62,7 +63,7 @@ class Facts:
                 return e is LANE or any(_is_lower_bound(fact, e) for fact in self.forms)
             case Binary(op="max"):
                 return self.nonnegative(e.left) or self.nonnegative(e.right)
-            case Binary(op="min" | "*"):
+            case Binary(op="min"):
                 return self.nonnegative(e.left) and self.nonnegative(e.right)
             case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
                 return e.op == "%" or self.nonnegative(e.left)
@@ -86,7 +87,8 @@ class Facts:
         if isinstance(a, Binary) and a.op in ("min", "max"):
             decide = all if a.op == "min" else any
             return decide(self._at_least(side, b, by) for side in (a.left, a.right))
-        return self._holds(linear(a, lanes=True).plus(linear(b, lanes=True), -1).plus(Linear({}, -by)))
+        x, y = linear(a, lanes=True), linear(b, lanes=True)
+        return x.exact and y.exact and self._holds(x.plus(y, -1).plus(Linear({}, -by)))
 
     def _compared(self, e: Binary) -> Expr | None:
         a, b, strict = _as_less(e)
@@ -123,8 +125,9 @@ def _as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:
 def _of_loop(loop: For) -> list[Linear]:
     """What a loop says of its variable: it is not below the lower bound, and below the upper one."""
     variable = linear(Iter(loop.variable, int64))
-    lower = [variable.plus(linear(low), -1) for low in operands("max", loop.lower)]
-    return lower + [fact for high in operands("min", loop.upper) for fact in _below(variable, linear(high))]
+    lows = [form for low in operands("max", loop.lower) if (form := linear(low)).exact]
+    highs = [form for high in operands("min", loop.upper) if (form := linear(high)).exact]
+    return [variable.plus(low, -1) for low in lows] + [fact for high in highs for fact in _below(variable, high)]
 
 
 def _below(variable: Linear, high: Linear) -> Iterator[Linear]:

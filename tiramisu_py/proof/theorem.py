@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import islpy as isl
 
@@ -42,8 +43,11 @@ def check(program: Program, operations: int = OPERATIONS) -> Report:
     within its budget of `operations` is a violation of kind "unknown", unless the program asserts it by name.
     """
     start = time.perf_counter()
+    done = _Check(program)
     with _budget(program.algorithm.isl_context, operations):
-        report = _Check(program).report()
+        violations = done.violations()
+        kept = PRESERVED if violations else done.bits()
+    report = done.report(violations, kept)
     return replace(report, seconds=time.perf_counter() - start)
 
 
@@ -69,13 +73,17 @@ class _Check:
         self.memory: Memory = {}
         self.asserted: list[str] = []
 
-    def report(self) -> Report:
+    def report(self, violations: list[Violation], kept: str) -> Report:
+        """The report of these violations, or of the proof."""
         name = self.program.algorithm.name
-        violations = self._unsound() or self._unproven()
         if violations:
             return Report(name, tuple(violations))
         facts = proven(self.program, self.asserted), trusted(self.program, self.values, self.asserted)
-        return Report(name, (), *facts, self._bits())
+        return Report(name, (), *facts, kept)
+
+    def violations(self) -> list[Violation]:
+        """Why the program is refused; errors of the algorithm alone, if there are any."""
+        return self._unsound() or self._unproven()
 
     def _unsound(self) -> list[Violation]:
         try:
@@ -116,16 +124,26 @@ class _Check:
 
     def _blamed(self, finding: Finding) -> Violation:
         """The violation with the command after the last state of the program that does not have it."""
+        try:
+            blamed = self._last_change(finding.persists)
+        except isl.Error:
+            self.program.algorithm.isl_context.reset_operations()
+            return finding.violation
+        command = "" if blamed is None or blamed.command is None else blamed.command.text
+        return replace(finding.violation, command=command)
+
+    def _last_change(self, persists: Callable[[Flow], bool]) -> Program | None:
+        """The state of the program after the last one that has not a property; None where all states have it."""
         states = self.program.history
         for earlier, later in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
-            if not finding.persists(self._flow(earlier)):
-                command = later.command.text if later.command is not None else ""
-                return replace(finding.violation, command=command)
-        return finding.violation
+            if not persists(self._flow(earlier)):
+                return later
+        return None
 
     # -- bits
 
-    def _bits(self) -> str:
+    def bits(self) -> str:
+        """Whether bits are preserved, or which commands give them up."""
         try:
             sentences = [self._who_reordered(name) for name in bits.reordered(self._flow(self.program))]
         except isl.Error as error:
@@ -133,12 +151,11 @@ class _Check:
         return "; ".join(sentences) or PRESERVED
 
     def _who_reordered(self, name: str) -> str:
-        states = self.program.history
-        for earlier, later in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
-            if not bits.is_reordered(self._flow(earlier), name):
-                by = later.command.text if later.command is not None else "the declaration"
-                return f"bits given up by {by}: it changes the order in which the terms of {name} are combined"
-        return f"bits given up: the terms of {name} are not combined in lexicographic order"
+        changed = self._last_change(partial(bits.is_reordered, name=name))
+        if changed is None or changed.command is None:
+            return f"bits given up: the terms of {name} are not combined in lexicographic order"
+        by = changed.command.text
+        return f"bits given up by {by}: it changes the order in which the terms of {name} are combined"
 
 
 def _reason(error: isl.Error) -> str:

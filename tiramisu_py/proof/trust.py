@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm import declarations
@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.conditions import in_words
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.soundness import Values
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.program.program import Program
 
 _KNOWN = (
@@ -20,7 +20,7 @@ _KNOWN = (
 
 
 def trusted(program: Program, values: Values, asserted: Collection[str] = ()) -> tuple[str, ...]:
-    """What the proof of a program relies on without proving it, in words; `asserted` are conditions the user vouches for."""
+    """What the proof of a program relies on without proving it, in words; `asserted` are conditions it left out."""
     facts = [*_assumed(program.algorithm), *_declared(program.algorithm, values)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
@@ -37,11 +37,22 @@ def _assumed(algorithm: Algorithm) -> Iterator[str]:
 def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:
     for computation in algorithm.computations.values():
         for reading in values.of(computation):
-            for name in reading.facts:
-                low, high = algorithm.inputs[name].values or ("", "")
-                yield f"declared: {low} <= {name} < {high}"
+            yield from _ranges(algorithm, reading.facts)
             if reading.narrow:
                 yield f"the 32-bit index arithmetic of {reading.access} in {computation.name} does not overflow"
+
+
+        # bounds that are values: the points are enclosed by what is declared of them
+        read = [access.source for guard in computation.guards for access in accesses(guard)]
+        yield from _ranges(algorithm, read)
+
+
+def _ranges(algorithm: Algorithm, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        declared = algorithm.inputs.get(name)
+        if declared is not None and declared.values is not None:
+            low, high = declared.values
+            yield f"declared: {low} <= {name} < {high}"
 
 
 def _functions(computation: Computation) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.selection import find, loop_name, loops_named, nest, size, statements, unused
+from tiramisu_py.schedule.selection import find, loop_name, loops_named, nest, size, statements, unused, whole
 
 Coordinates = list[isl.Aff]
 
@@ -85,18 +85,12 @@ def split(
 ) -> Program:
     """Cut a loop into blocks of a constant size: ``outer = floor((i - origin) / by)``, ``inner`` the rest."""
     step = size(by, f"the block size of {loop_name(loop)}")
-    start = _offset(origin)
+    start = whole(origin, "origin")
     for _, old in loops_named(program, names, loop):
         new = (loop_name(outer), loop_name(inner))
         unused(program, program.with_this_loop(old), new, apart=[old])
         program = _split(program, old, step, new, start)
     return program
-
-
-def _offset(origin: object) -> int:
-    if isinstance(origin, bool) or not isinstance(origin, int):
-        raise CommandError(f"origin is {origin!r}: give an integer")
-    return origin
 
 
 def _split(program: Program, old: LoopId, step: int, names: tuple[str, str], origin: int) -> Program:
@@ -198,8 +192,7 @@ def skew(
     program: Program, names: Sequence[str], outer: object, inner: object, factor: object, new: object | None = None
 ) -> Program:
     """``inner' = inner + factor * outer``."""
-    if isinstance(factor, bool) or not isinstance(factor, int):
-        raise CommandError(f"the skewing factor is {factor!r}: give an integer")
+    by = whole(factor, "the skewing factor")
     for statement, loop in loops_named(program, names, inner):
         current = program.statements[statement.name]
         out = find(program, current, loop_name(outer))
@@ -212,8 +205,8 @@ def skew(
         program = Rewrite(
             run,
             fresh,
-            lambda c, f=factor: [*c[:-1], c[-1].add(sets.scaled(c[0], f))],  # type: ignore[misc]
-            lambda c, f=factor: [*c[:-1], c[-1].sub(sets.scaled(c[0], f))],  # type: ignore[misc]
+            lambda c, f=by: [*c[:-1], c[-1].add(sets.scaled(c[0], f))],  # type: ignore[misc]
+            lambda c, f=by: [*c[:-1], c[-1].sub(sets.scaled(c[0], f))],  # type: ignore[misc]
         ).applied(program)
     return program
 
@@ -228,7 +221,7 @@ def reverse(program: Program, names: Sequence[str], loop: object) -> Program:
 
 def shift(program: Program, names: Sequence[str], loop: object, by: object) -> Program:
     """``i' = i + by`` for these statements only; `by` is an integer or affine in the parameters."""
-    distance = as_expr(by)
+    distance = as_expr(whole(by, "the distance") if isinstance(by, int) else by)
     loops_named(program, names, loop)
     for statement in statements(program, names):
         found = find(program, statement, loop_name(loop))

@@ -10,7 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Cast, Expr, as_expr
-from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
+from tiramisu_py.algorithm.traversal import accesses, is_too_deep, rewrite, substitute
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
@@ -122,7 +122,15 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
     readers = [s for s in program.statements.values() if any(a.source == source for a in _read_by(s))]
     for reader in readers:
         program = program.with_statement(_with_inlined(program, reader, producer, source))
+        program = program.with_(orders=(*program.orders, *_inherited(program, producer, reader)))
     return _without(program, producer, source)
+
+
+def _inherited(program: Program, producer: Statement, reader: Statement) -> list[Order]:
+    """The orders of the copies that a producer reads, for the statement that reads them in its place."""
+    copies = {s.name for s in program.statements.values() if s.target in producer.sources.values()}
+    orders = [order for order in program.orders if order.after == producer.name and order.before in copies]
+    return [replace(order, after=reader.name) for order in orders]
 
 
 def _read_by(statement: Statement) -> list[Access]:
@@ -148,9 +156,12 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
         value = substitute(producer.body, dict(zip(iterators, indices, strict=True)))
         return value if value.dtype == dtype else Cast(value, dtype)
 
+    body = rewrite(reader.body, body_at)
+    if is_too_deep(body):
+        raise CommandError(f"{source} cannot be inlined: the expression of {reader.name} would nest too deep")
     return replace(
         reader,
-        body=rewrite(reader.body, body_at),
+        body=body,
         guards=tuple(rewrite(guard, body_at) for guard in reader.guards),
         sources={**producer.sources, **reader.sources},
     )

@@ -59,10 +59,14 @@ def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[
 
 
 def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
-    inside = [s for s in program.with_this_loop(scope[-1]) if s.source != source and reads(program, s, source)]
+    inside = [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
     if not inside:
         raise CommandError(f"no statement in loop {program.loops[scope[-1]].name} reads {source}")
     return inside
+
+
+def _computes(statement: Statement, source: str) -> bool:
+    return statement.source == source and statement.role is not Role.COPY
 
 
 def reads(program: Program, statement: Statement, source: str) -> bool:

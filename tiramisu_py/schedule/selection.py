@@ -11,6 +11,9 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
+#: Sizes, distances and factors are below this.
+LARGEST = 2**31
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -26,6 +29,13 @@ def size(given: object, what: str, least: int = 1) -> int:
     """A constant size; raises `CommandError` for anything that is not an integer of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
         raise CommandError(f"{what} is {given!r}: give an integer of at least {least}")
+    return whole(given, what)
+
+
+def whole(given: object, what: str) -> int:
+    """An integer that coordinates can be moved by without leaving 64 bits; raises `CommandError`."""
+    if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= LARGEST:
+        raise CommandError(f"{what} is {given!r}: give an integer between -2**31 and 2**31")
     return given
 
 
