@@ -117,6 +117,8 @@ class Scalars:
         if dtype.is_bool:
             return infix(_LOGIC[e.op], self(left), self(right))
         if is_half(dtype):
+            if e.op in ("min", "max") and dtype.name == "float16":
+                return self._rounded(call(f"tm_{e.op}_float16", self.as_float(left), self.as_float(right)), dtype)
             return self._rounded(self._arithmetic(e.op, self.as_float(left), self.as_float(right), float32), dtype)
         if self._divides_plainly(e.op, left, right):
             op = "/" if e.op == "//" else "%"

@@ -124,7 +124,7 @@ TM_SIGNED(int16_t, uint16_t, int16)
 TM_SIGNED(int32_t, uint32_t, int32)
 TM_SIGNED(int64_t, uint64_t, int64)
 
-/* -- minimum and maximum: of floats, a NaN wins; of equal operands, the second */
+/* -- minimum and maximum: of floats, a NaN wins; of equal operands, the second (of float16, the first, as in NumPy) */
 
 #define TM_ORDER(T, name)                                                  \
   TM_INLINE T tm_min_##name(T a, T b) { return a < b ? a : b; }            \
@@ -144,6 +144,8 @@ TM_ORDER(uint32_t, uint32)
 TM_ORDER(uint64_t, uint64)
 TM_ORDER_FLOAT(float, float32)
 TM_ORDER_FLOAT(double, float64)
+TM_INLINE float tm_min_float16(float a, float b) { return a <= b || a != a ? a : b; }
+TM_INLINE float tm_max_float16(float a, float b) { return a >= b || a != a ? a : b; }
 
 /* -- floats: division that rounds down, and its remainder, which has the sign of the divisor */
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.program.storage import Buffer
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.order import root
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _BACKENDS = os.path.join(os.path.dirname(_PACKAGE), "backends")
@@ -40,4 +42,8 @@ def spelled(argument: object) -> str:
         return str(argument)
     if isinstance(argument, Buffer):
         return argument.name
+    if isinstance(argument, Combine | Memory):
+        return f"tm.{argument.name}"
+    if argument is root:
+        return "tm.root"
     return repr(argument)

@@ -462,4 +462,7 @@ class Part(Selection):
         return found or (self._statement,)
 
     def __repr__(self) -> str:
+        for role in ("init", "update"):
+            if self._statement == f"{self._source}_{role}":
+                return f"{self._source}.{role}"
         return self._statement

@@ -67,7 +67,7 @@ class Lanes:
         match e:
             case Load() if self.of_element(e.buffer, len(e.indices)) > 1:
                 return all(self.of(index) == 1 for index in e.indices)
-            case Select() if self.of(e.condition) > 1 and _guards(e.condition):
+            case Select() if self.of(e.condition) > 1 and guards(e.condition):
                 guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
                 return all(load.key() in safe for load in guarded)
             case Call():
@@ -82,7 +82,7 @@ def is_half(dtype: DType) -> bool:
     return dtype.is_float and dtype.bits == 16
 
 
-def _guards(condition: Expr) -> bool:
+def guards(condition: Expr) -> bool:
     """Whether a part of a condition is one on indices or sizes, which may guard loads."""
     compared = (part for part in walk(condition) if isinstance(part, Binary) and part.op in COMPARISONS)
     variables = any(isinstance(part, Iter) and part.dtype.is_bool for part in walk(condition))

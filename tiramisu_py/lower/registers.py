@@ -51,8 +51,7 @@ def registers(node: Node, taken: Names) -> Node:
     if None in accesses or len({access.lanes for access in known}) > 1 or len(known) > MOST_VARIABLES:
         return node
     lanes = next((access.lanes for access in known), 1)
-    cells = sorted({access.cell for access in known})
-    return Promotion(node, lanes, {cell: taken.fresh(_name(node.buffer, cell)) for cell in cells}).body()
+    return Promotion(node, lanes, _variables(node.buffer, {access.cell for access in known}, taken)).body()
 
 
 def _is_shared(node: Allocate) -> bool:
@@ -61,8 +60,15 @@ def _is_shared(node: Allocate) -> bool:
     return any(node.buffer in names(loop) for loop in loops)
 
 
-def _name(buffer: str, cell: Cell) -> str:
-    return "_".join([buffer, *map(str, cell)])
+def _variables(buffer: str, cells: set[Cell], taken: Names) -> dict[Cell, str]:
+    """A name for each element: the buffer's, and the positions in which elements differ."""
+    differing = [len(set(positions)) > 1 for positions in zip(*cells, strict=True)]
+
+    def name(cell: Cell) -> str:
+        kept = [position for position, differs in zip(cell, differing, strict=True) if differs]
+        return "_".join([buffer, *map(str, kept or (0,))])
+
+    return {cell: taken.fresh(name(cell)) for cell in sorted(cells)}
 
 
 def _accesses(node: Allocate) -> Iterator[Access | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Unary
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.lanes import Lanes
-from tiramisu_py.lower.linear import along_lanes, is_index, number
+from tiramisu_py.lower.linear import along_lanes, is_index, linear, number
 from tiramisu_py.lower.simplify import simplified
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -35,8 +35,7 @@ def _all(e: Expr, value: bool, lanes: Lanes, width: int) -> Expr:
             return _all(e.operand, not value, lanes, width)
         case Binary(op="&" | "|") if e.dtype.is_bool:
             op = e.op if value else {"&": "|", "|": "&"}[e.op]
-            sides = (_all(side, value, lanes, width) for side in (e.left, e.right))
-            return Binary(op, *sides, bool_)
+            return Binary(op, _all(e.left, value, lanes, width), _all(e.right, value, lanes, width), bool_)
         case Binary() if e.op in COMPARISONS and is_index(e.left.dtype) and is_index(e.right.dtype):
             return _compared(e.op if value else _OPPOSITE[e.op], e.left, e.right, width)
     return _FALSE
@@ -45,7 +44,8 @@ def _all(e: Expr, value: bool, lanes: Lanes, width: int) -> Expr:
 def _compared(op: str, left: Expr, right: Expr, width: int) -> Expr:
     """Whether ``left op right`` in all lanes: a difference that grows evenly is extreme in the first or last lane."""
     spaced = along_lanes(Binary("-", left, right, int64))
-    if spaced is None:
+    exact = linear(left, lanes=True).exact and linear(right, lanes=True).exact
+    if spaced is None or not exact:
         return _FALSE
     first, step = spaced
     last: Expr = Binary("+", first, number(step * (width - 1)), int64)

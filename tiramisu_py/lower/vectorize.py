@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, Select, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.accumulators import Accumulation, accumulated
 from tiramisu_py.lower.ir import (
@@ -20,6 +21,7 @@ from tiramisu_py.lower.ir import (
     Block,
     Comment,
     For,
+    If,
     Lane,
     Let,
     Load,
@@ -27,12 +29,14 @@ from tiramisu_py.lower.ir import (
     Ramp,
     Store,
 )
-from tiramisu_py.lower.lanes import Lanes, is_half
+from tiramisu_py.lower.lanes import Lanes, guards, is_half
 from tiramisu_py.lower.linear import along_lanes, difference, number
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import (
+    EMPTY,
     Names,
     block,
+    constant,
     expressions,
     names,
     rewrite_expressions,
@@ -40,6 +44,7 @@ from tiramisu_py.lower.transform import (
     walk,
     with_children,
 )
+from tiramisu_py.lower.uniform import in_all_lanes, in_no_lane
 from tiramisu_py.lower.unroll import repeated, strip_end, without_comments
 from tiramisu_py.program.loops import Combine, Vector
 
@@ -104,7 +109,6 @@ class VectorLoop:
         strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
         return accumulation.around(_straight(strip_loop))
 
-
     def _vectors(self, accumulation: Accumulation) -> Node:
         loop = self.loop
         lanes = Lanes(dict.fromkeys(accumulation.variables, self.width))
@@ -152,6 +156,8 @@ class Strips:
                 return self._store(node, lanes)
             case Allocate():
                 return self._allocate(node, lanes)
+            case If() if lanes.of(node.condition) > 1:
+                return self._guard(node, lanes)
         uniform = all(lanes.of(e) == 1 for e in _controls(node))
         return with_children(node, lambda child: self.vectors(child, lanes)) if uniform else self.by_lanes(node, lanes)
 
@@ -168,9 +174,34 @@ class Strips:
         whole = lanes.vectorisable(node.value, target) and all(map(lanes.vectorisable, node.indices))
         if node.update is not None and not self._independent(node):
             return self.by_lanes(node, lanes)
-        if whole and uniform == private and not is_half(node.value.dtype):
-            return node
-        return self.by_lanes(node, lanes)
+        if uniform != private or is_half(node.value.dtype):
+            return self.by_lanes(node, lanes)
+        return node if whole else self._choice(node, lanes)
+
+    def _choice(self, node: Store, lanes: Lanes) -> Node:
+        """A value that chooses between lanes and guards loads: by lanes only where they choose differently."""
+        choices = (e for e in parts(node.value) if isinstance(e, Select) and lanes.of(e.condition) > 1)
+        choice = next((e for e in choices if guards(e.condition)), None)
+        if choice is None:
+            return self.by_lanes(node, lanes)
+
+        def taking(branch: Expr) -> Node:
+            value = rewrite(node.value, lambda e: as_typed(branch, choice.dtype) if e is choice else None)
+            return self._store(replace(node, value=value), lanes)
+
+        return self._tested(choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes))
+
+    def _guard(self, node: If, lanes: Lanes) -> Node:
+        """A guard that lanes may pass or not: by lanes only where it is not the same in all."""
+        then = self.vectors(node.then, lanes)
+        otherwise = EMPTY if node.otherwise is None else self.vectors(node.otherwise, lanes)
+        return self._tested(node.condition, lanes, then, otherwise, self.by_lanes(node, lanes))
+
+    def _tested(self, condition: Expr, lanes: Lanes, yes: Node, no: Node, by_lanes: Node) -> Node:
+        in_none = in_no_lane(condition, lanes, self.width)
+        in_all = in_all_lanes(condition, lanes, self.width)
+        mixed = by_lanes if constant(in_all) == 0 else If(in_all, yes, by_lanes)
+        return mixed if constant(in_none) == 0 else If(in_none, no, mixed)
 
     def _independent(self, node: Store) -> bool:
         """Whether the lanes of an update can do without each other's results."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -55,6 +55,13 @@ class Program:
     def with_statement(self, *changed: Statement) -> Program:
         """The program with statements added or replaced, by name; replaced ones keep their position."""
         return replace(self, statements={**self.statements, **{s.name: s for s in changed}})
+
+    def with_statement_before(self, statement: Statement, others: Iterable[str]) -> Program:
+        """The program with one more statement, declared just before the first of `others`."""
+        names = list(self.statements)
+        at = min((names.index(name) for name in others), default=len(names))
+        items = list(self.statements.items())
+        return replace(self, statements=dict([*items[:at], (statement.name, statement), *items[at:]]))
 
     def with_loop(self, *changed: Loop) -> Program:
         """The program with loops added or replaced, by number."""

@@ -46,6 +46,7 @@ def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy
     declared = program.algorithm.source(copy.source)
     needed = needed_by(program, copy.source, readers, len(scope))
     program, statement = _copying(program, copy, scope, needed, declared)
+    program = program.with_statement_before(statement, [reader.name for reader in readers])
     program = _with_storage(program, copy, scope, needed, declared)
     for reader in readers:
         level_loop = scope[-1] if scope else None
@@ -103,7 +104,7 @@ def _copying(
         body=Access(copy.source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=copy.name,
     )
-    return program.with_statement(statement), statement
+    return program, statement
 
 
 def _with_storage(
