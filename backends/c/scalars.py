@@ -161,8 +161,9 @@ class Scalars:
             return infix("!=", self.as_float(e) if is_half(source) else self(e), Code("0"))
         value = self.as_float(e) if is_half(source) else self(e)
         if is_half(dtype):
-            return self._rounded(cast("float", value) if dtype.name == "bfloat16" else value, dtype)
-        if source.is_float and not dtype.is_float:
+            return self._rounded(self.converted(e, float32) if dtype.name == "bfloat16" else value, dtype)
+        narrowed = source.bits == 64 and dtype == float32
+        if source.is_float and (narrowed or not dtype.is_float):
             return call(f"tm_to_{dtype.name}", value)
         return cast(dtype.c_name, value) if not (is_half(source) and dtype == float32) else value
 

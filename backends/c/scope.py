@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction
 from tiramisu_py.lower.lanes import Lanes
 from tiramisu_py.lower.linear import number
-from tiramisu_py.lower.ranges import Facts
+from tiramisu_py.lower.ranges import Facts, facts_of
 from tiramisu_py.lower.transform import constant
 
 
@@ -95,7 +95,7 @@ class Scope:
 
 def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
     """What is in sight where a function's body begins."""
-    scope = Scope(names)
+    scope = Scope(names, facts=facts_of(function))
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
             scope.declare_array(argument.name, Array(names[argument.name], argument.dtype, argument.extents))

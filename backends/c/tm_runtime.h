@@ -21,8 +21,15 @@
 #endif
 /* A type may make a comparison constant (x >= 0 of an unsigned x); vectors never cross a call that is not inlined. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wtautological-compare"
+#pragma GCC diagnostic ignored "-Woverflow"
+#pragma GCC diagnostic ignored "-Wint-in-bool-context"
 #pragma GCC diagnostic ignored "-Wpsabi"
 #ifndef __clang__
+#pragma GCC diagnostic ignored "-Wbool-compare"
+#pragma GCC diagnostic ignored "-Wbool-operation"
+#pragma GCC diagnostic ignored "-Wabsolute-value"
 /* Every element is written before it is read (this is proven), but the compiler cannot see that in loops. */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -168,6 +175,23 @@ TM_INLINE float tm_max_float16(float a, float b) { return a >= b || a != a ? a :
 
 TM_FLOAT(float, float32, f)
 TM_FLOAT(double, float64, )
+
+/* -- double to float: before 14, GCC forgets the rounding where two lanes become double again (GCC bug of the precision
+ * of vector types), unless it cannot see it */
+
+TM_INLINE float tm_to_float32(double value) {
+  float rounded = (float)value;
+#if !defined(__clang__) && __GNUC__ < 14
+#if defined(__x86_64__)
+  __asm__("" : "+x"(rounded));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(rounded));
+#else
+  __asm__("" : "+m"(rounded));
+#endif
+#endif
+  return rounded;
+}
 
 /* -- floats to integers, for every value: out of range (and NaN) as x86 converts */
 

@@ -145,7 +145,7 @@ BAD: list[tuple[Any, str]] = [
     ({i: True}, "is bool; bounds are integers"),
     ({i: "N"}, "bound N of i in the domain of c cannot be used"),
     ({i: (0, N, 2)}, r"i in the domain of c has 3 bounds"),
-    ({i: N * M}, r"the domain of c has no upper bound for i, because i < \(N \* M\) is not affine"),
+    ({i: N * M}, r"the domain of c has no upper bound for i, because i < N \* M is not affine"),
     ({i: k}, "the domain of c uses the iterator k, which is not among its iterators"),
     ({i: params("Q")[0]}, r"uses the parameter Q, which f does not have; add it to params=\[N, M\]"),
     ({iters("N")[0]: 4}, "the domain of c has an iterator called N, as a parameter is"),

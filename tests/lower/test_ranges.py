@@ -74,6 +74,19 @@ def test_another_variable_of_the_same_name_is_not_meant() -> None:
     assert found.body.body.indices[0].same_as(most(a, number(0)))
 
 
+def test_preconditions_and_guards_say_what_holds() -> None:
+    extent = most(N - 2, number(0))
+    known = Facts().where(Binary("&", Binary(">=", N, number(3), bool_), Binary("<", a, M, bool_), bool_))
+    assert known.folded(extent).same_as(N - 2)
+    assert known.folded(least(a, M)).same_as(a)
+    guarded = decide(If(Binary(">", N, number(5), bool_), store(extent), store(extent)), Facts())
+    assert isinstance(guarded, If)
+    assert isinstance(guarded.then, Store)
+    assert isinstance(guarded.otherwise, Store)
+    assert guarded.then.indices[0].same_as(N - 2)
+    assert guarded.otherwise.indices[0].same_as(extent)
+
+
 def iterations(loops: list[tuple[str, Expr, Expr]], values: dict[str, int]) -> Iterator[dict[str, int]]:
     """The values of the variables in every iteration."""
     if not loops:

@@ -10,6 +10,8 @@ from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, j, k, r, r0, r1, t, x, y
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
+from tiramisu_py.lower.ir import For
+from tiramisu_py.lower.transform import walk
 
 SIZES = (0, 1, 2, 5, 9, 17)
 (N,) = tm.params("N")
@@ -58,7 +60,7 @@ def _sum_of_two() -> tuple[tm.Function, tm.Reduction]:
 def test_parts_of_a_reduction_that_meet_only_together_are_combined_in_a_parallel_loop(combine):
     f, C = _sum_of_two()
     C.get_update(1).parallelize(i, combine=combine)
-    assert any(node.reductions for node in [lower(f.program).body.body[-1]])
+    assert any(isinstance(node, For) and node.reductions for node in walk(lower(f.program).body))
     _right(f)
 
 

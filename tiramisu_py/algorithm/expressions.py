@@ -460,14 +460,32 @@ def call(function: str, *arguments: Operand) -> Expr:
     return Call(function, tuple(operands), ty.bool_ if function in PREDICATES else common)
 
 
+#: How tightly operators bind when an expression is printed, as in Python.
+_BINDING = {
+    "<": 1, "<=": 1, ">": 1, ">=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5,
+    "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "**": 9,
+}  # fmt: skip
+_NEGATION = 8
+_TIGHTEST = 10
+
+
+def _binding(e: Expr) -> int:
+    if isinstance(e, Binary) and e.op in _BINDING:
+        return _BINDING[e.op]
+    return _NEGATION if isinstance(e, Unary) else _TIGHTEST
+
+
 def _infix(e: Any) -> str:
     if e.op in ("min", "max"):
         return f"{e.op}({e.left}, {e.right})"
-    return f"{_wrapped(e.left)} {e.op} {_wrapped(e.right)}"
+    own = _BINDING[e.op]
+    chained = own + 1 if own == 1 or e.op == "**" else own
+    return f"{_wrapped(e.left, chained)} {e.op} {_wrapped(e.right, own + 1)}"
 
 
-def _wrapped(e: Expr) -> str:
-    return f"({e})" if isinstance(e, Binary | Select) and getattr(e, "op", "") not in ("min", "max") else str(e)
+def _wrapped(e: Expr, least: int) -> str:
+    """The operand in parentheses where it binds less tightly than `least`."""
+    return f"({e})" if _binding(e) < least else str(e)
 
 
 _PRINTERS: dict[str, Callable[[Any], str]] = {
@@ -476,7 +494,7 @@ _PRINTERS: dict[str, Callable[[Any], str]] = {
     "Iter": lambda e: e.name,
     "Param": lambda e: e.name,
     "Access": lambda e: f"{e.source}[{', '.join(map(str, e.indices))}]" if e.indices else e.source,
-    "Unary": lambda e: f"{e.op}{_wrapped(e.operand)}",
+    "Unary": lambda e: f"{e.op}{_wrapped(e.operand, _NEGATION)}",
     "Binary": _infix,
     "Select": lambda e: f"select({e.condition}, {e.yes}, {e.no})",
     "Cast": lambda e: f"{e.dtype}({e.operand})",

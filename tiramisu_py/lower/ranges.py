@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import For, Let, Node
+from tiramisu_py.lower.ir import For, If, Let, LoopFunction, Node
 from tiramisu_py.lower.linear import LANE, Linear, is_index, linear, operands
 from tiramisu_py.lower.transform import constant, with_children, with_expressions
 
@@ -35,6 +35,10 @@ class Facts:
             case Let():
                 return self._without(node.variable)
         return self
+
+    def where(self, condition: Expr) -> Facts:
+        """The facts where a condition holds."""
+        return self._and(list(_of_condition(condition)))
 
     def _and(self, more: list[Linear]) -> Facts:
         return Facts((*self.forms, *more))
@@ -122,6 +126,21 @@ def _as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:
     return None, None, 0
 
 
+def _of_condition(condition: Expr) -> Iterator[Linear]:
+    """The forms that are at least 0 where a condition holds, as far as it is a conjunction of comparisons."""
+    if not isinstance(condition, Binary):
+        return
+    if condition.op == "&" and condition.dtype.is_bool:
+        yield from _of_condition(condition.left)
+        yield from _of_condition(condition.right)
+    elif condition.op in COMPARISONS and is_index(condition.left.dtype) and is_index(condition.right.dtype):
+        less, more, strict = _as_less(condition)
+        if less is not None and more is not None:
+            small, large = linear(less), linear(more)
+            if small.exact and large.exact:
+                yield large.plus(small, -1).plus(Linear({}, -strict))
+
+
 def _of_loop(loop: For) -> list[Linear]:
     """What a loop says of its variable: it is not below the lower bound, and below the upper one."""
     variable = linear(Iter(loop.variable, int64))
@@ -140,8 +159,19 @@ def _below(variable: Linear, high: Linear) -> Iterator[Linear]:
             yield linear(atom.left).plus(Linear({}, d * (high.constant - 1))).plus(variable, -d)
 
 
+def facts_of(function: LoopFunction) -> Facts:
+    """What a function's preconditions say, which it checks before anything else."""
+    facts = Facts()
+    for condition, _ in function.preconditions:
+        facts = facts.where(condition)
+    return facts
+
+
 def decide(node: Node, facts: Facts) -> Node:
     """The statement with every extremum and comparison of indices decided that the loops around it decide."""
     node = with_expressions(node, facts.folded)
+    if isinstance(node, If):
+        otherwise = None if node.otherwise is None else decide(node.otherwise, facts)
+        return If(node.condition, decide(node.then, facts.where(node.condition)), otherwise)
     inside = facts.inside(node)
     return with_children(node, lambda child: decide(child, inside))
