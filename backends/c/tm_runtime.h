@@ -193,13 +193,19 @@ TM_INLINE float tm_to_float32(double value) {
   return rounded;
 }
 
-/* -- floats to integers, for every value: out of range (and NaN) as x86 converts */
+/* -- floats to integers, for every value: out of range (and NaN) as x86 converts. GCC makes trunc(x) of (double)(int)x,
+ * which is -0.0 for -0.5 and leaves what is out of range as it is, unless something unknown lies between */
 
+TM_INLINE int32_t tm_unknown_zero(void) {
+  int32_t zero = 0;
+  __asm__("" : "+r"(zero));
+  return zero;
+}
 TM_INLINE int32_t tm_to_int32(double value) {
-  return value > -2147483649.0 && value < 2147483648.0 ? (int32_t)value : INT32_MIN;
+  return value > -2147483649.0 && value < 2147483648.0 ? (int32_t)value ^ tm_unknown_zero() : INT32_MIN;
 }
 TM_INLINE int64_t tm_to_int64(double value) {
-  return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
+  return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value ^ tm_unknown_zero() : INT64_MIN;
 }
 TM_INLINE int8_t tm_to_int8(double value) { return (int8_t)tm_to_int32(value); }
 TM_INLINE int16_t tm_to_int16(double value) { return (int16_t)tm_to_int32(value); }
@@ -269,7 +275,7 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 
 /* Floats to int32 or int64: one instruction where that treats what is out of range as `function` does. */
 #if defined(__x86_64__) || defined(__i386__)
-#define TM_TRUNCATED(V, function, a) __builtin_convertvector(a, V)
+#define TM_TRUNCATED(V, function, a) (__builtin_convertvector(a, V) ^ tm_unknown_zero())
 #else
 #define TM_TRUNCATED(V, function, a) TM_MAP(V, function, a)
 #endif

@@ -25,10 +25,10 @@ SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 class Compiled:
     """A function as a shared library in a folder of its own."""
 
-    def __init__(self, function: LoopFunction, *flags: str, passes: bool = True, threads: bool = True) -> None:
+    def __init__(self, function: LoopFunction, *flags: str, register: int = 64, threads: bool = True) -> None:
         self.function = function
         self.folder = tempfile.TemporaryDirectory()
-        self.texts = emit(optimise(function) if passes else function)
+        self.texts = emit(optimise(function, register))
         folder = Path(self.folder.name)
         for name, text in self.texts.items():
             (folder / name).write_text(text)

@@ -54,6 +54,14 @@ def test_a_vector_loop_computes_what_its_iterations_say(form: Form) -> None:
             check(compiled, [form], n, m)
 
 
+@pytest.mark.parametrize("register", [4, 16, 32])
+def test_vectors_in_parts_compute_the_same(register: int) -> None:
+    for group in GROUPS:
+        compiled = Compiled(together(group), "-O1", register=register)
+        for n in (0, 5, 16, 67):
+            check(compiled, group, n, 5)
+
+
 @pytest.mark.parametrize(
     "flags",
     [("-O0",), ("-O2",), ("-O3", "-march=x86-64-v3"), ("-O2", "-march=x86-64-v4")],

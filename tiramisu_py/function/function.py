@@ -30,7 +30,7 @@ from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.program import Command, Program
 from tiramisu_py.proof import Report, check
 from tiramisu_py.schedule import order
-from tiramisu_py.schedule.initial import initial_program, with_computation, with_input, with_outputs
+from tiramisu_py.schedule.initial import caught_up, initial_program, with_computation, with_input, with_outputs
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.view.pseudocode import pseudocode
 
@@ -98,13 +98,13 @@ class Function:
             self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._declare(lambda program: with_input(program, declared))
+        self._program = with_input(self._program, declared)
         return Input(self, name)
 
     def scalar(self, name: str, dtype: DType) -> Expr:
         """Declare a scalar that the caller passes; the result is an expression."""
         declared = declare_input(self.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
-        self._declare(lambda program: with_input(program, declared))
+        self._program = with_input(self._program, declared)
         return Access(name, (), declared.dtype, self.owner)
 
     def computation(
@@ -128,7 +128,7 @@ class Function:
             self.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
             location=caller(),
         )  # fmt: skip
-        self._declare(lambda program: with_computation(program, declared))
+        self._program = with_computation(self._program, declared)
         return Computation(self, name)
 
     def reduction(
@@ -154,7 +154,7 @@ class Function:
             self.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._declare(lambda program: with_computation(program, declared))
+        self._program = with_computation(self._program, declared)
         return Reduction(self, name)
 
     def outputs(self, *results: Computation | Expr) -> None:
@@ -168,7 +168,7 @@ class Function:
         names = [self._output(result) for result in results]
         if len(set(names)) < len(names):
             raise DeclarationError(f"an output is named twice: {', '.join(names)}")
-        self._declare(lambda program: with_outputs(program, tuple(names)))
+        self._program = with_outputs(self._program, tuple(names))
 
     def _output(self, result: object) -> str:
         if isinstance(result, Computation):
@@ -181,16 +181,8 @@ class Function:
 
     def _slice(self, result: Access) -> str:
         declared = declare_slice(self.algorithm, result, self.owner, caller())
-        self._declare(lambda program: with_computation(program, declared))
+        self._program = with_computation(self._program, declared)
         return declared.name
-
-    def _declare(self, change: Callable[[Program], Program]) -> None:
-        """Declare something in the program and in the states before its commands, so that `undo` keeps it."""
-        last = change(self._program)
-        declared: Program | None = None
-        for state in self._program.history[:-1]:
-            declared = change(state).with_(algorithm=last.algorithm, parent=declared)
-        self._program = last.with_(parent=declared)
 
     def __getitem__(self, name: str) -> Input | Computation:
         """The input or computation of this name, as the declarations returned it."""
@@ -234,7 +226,7 @@ class Function:
         """Take the last command back; raises `CommandError` where there is none."""
         if self._program.parent is None:
             raise CommandError(f"{self.name} has no command to undo")
-        self._program = self._program.parent
+        self._program = caught_up(self._program.parent, self.algorithm)
 
     def copy(self) -> Self:
         """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its by."""

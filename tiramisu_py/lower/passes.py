@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.lower.full_tiles import full_tiles
 from tiramisu_py.lower.ir import Allocate, Block, LoopFunction, Node
@@ -15,28 +15,46 @@ from tiramisu_py.lower.unroll import unroll
 from tiramisu_py.lower.vectorize import vectorize
 
 
-def optimise(function: LoopFunction) -> LoopFunction:
+def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
     """The function with full tiles separated, loops unrolled and vectorised, and small buffers in registers.
 
-    Afterwards only parallel loops are tagged. Raises `UnsupportedError` where unrolling would repeat too much. The
-    nests are worked on one by one, so that the cost grows with their number and not with its square.
+    `register` is the size of the processor's vectors in bytes (64 with AVX-512, 32 with AVX2, 16 otherwise): the code
+    is right on every processor, and fast on that one. Afterwards only parallel loops are tagged. Raises
+    `UnsupportedError` where unrolling would repeat too much.
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
-    read = {load.buffer for load in loads(function.body)}
-    return replace(function, body=_nest_by_nest(function.body, taken, read, facts_of(function)))
+    read = frozenset(load.buffer for load in loads(function.body))
+    return replace(function, body=Passes(taken, read, facts_of(function), register).run(function.body))
 
 
-def _nest_by_nest(node: Node, taken: Names, read: set[str], facts: Facts) -> Node:
-    if isinstance(node, Allocate) and not _is_small(node):
-        inner = node.body if node.buffer in read else without_stores(node.body, node.buffer)
-        body = _nest_by_nest(inner, taken, read, facts)
-        return replace(node, body=body) if node.buffer in read else body
-    if isinstance(node, Block):
-        return block([_nest_by_nest(child, taken, read, facts) for child in node.body])
-    body = full_tiles(simplify(counted(node)))
-    body = simplify(unroll(body, taken))
-    body = simplify(vectorize(body, taken))
-    return simplify(decide(simplify(registers(body, taken)), facts))
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """The passes over one function: its names, the buffers that it reads, what it may rely on, and the register size.
+
+    The nests are worked on one by one, so that the cost grows with their number and not with its square.
+    """
+
+    taken: Names
+    read: frozenset[str]
+    facts: Facts
+    register: int
+
+    def run(self, node: Node) -> Node:
+        """The statement after all passes."""
+        if isinstance(node, Allocate) and not _is_small(node):
+            inner = node.body if node.buffer in self.read else without_stores(node.body, node.buffer)
+            body = self.run(inner)
+            return replace(node, body=body) if node.buffer in self.read else body
+        if isinstance(node, Block):
+            return block([self.run(child) for child in node.body])
+        return self._nest(node)
+
+    def _nest(self, node: Node) -> Node:
+        body = full_tiles(simplify(counted(node)))
+        body = simplify(unroll(body, self.taken))
+        body = simplify(vectorize(body, self.taken, self.register))
+        body = simplify(registers(body, self.taken))
+        return simplify(decide(body, self.facts))
 
 
 def _is_small(node: Allocate) -> bool:

@@ -31,6 +31,7 @@ from tiramisu_py.lower.ir import (
 )
 from tiramisu_py.lower.lanes import Lanes, guards, is_half
 from tiramisu_py.lower.linear import along_lanes, difference, number
+from tiramisu_py.lower.parts import Parts, widest
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -54,17 +55,18 @@ MOST_STRIPS = 8
 MOST_STATEMENTS = 128
 
 
-def vectorize(node: Node, taken: Names, atomic: frozenset[str] = frozenset()) -> Node:
+def vectorize(node: Node, taken: Names, register: int = 64, atomic: frozenset[str] = frozenset()) -> Node:
     """The statement with loops tagged Vector turned into vector strips and a scalar remainder.
 
-    Updates of the buffers in `atomic` are atomic, one element at a time.
+    `register` is the size of the processor's vectors in bytes: wider vectors are computed in parts. Updates of the
+    buffers in `atomic` are atomic, one element at a time.
     """
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
-        return simplify(VectorLoop(loop, node.tag.width, taken, atomic).strips_and_rest())
+        return simplify(VectorLoop(loop, node.tag.width, taken, register, atomic).strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
-    return with_children(node, lambda child: vectorize(child, taken.inside(node), atomic))
+    return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic))
 
 
 def _serial(node: Node) -> Node:
@@ -81,6 +83,7 @@ class VectorLoop:
     loop: For
     width: int
     taken: Names
+    register: int
     atomic: frozenset[str]
 
     def strips_and_rest(self) -> Node:
@@ -107,7 +110,12 @@ class VectorLoop:
             accumulation = replace(accumulation, body=loop.body, partials=())
             vectors = self._vectors(accumulation)
         strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
-        return accumulation.around(_straight(strip_loop))
+        return self._in_parts(accumulation.around(_straight(strip_loop)), lane)
+
+    def _in_parts(self, node: Node, lane: str) -> Node:
+        """Vectors of the strips in parts that fit a register of the processor."""
+        size = max(self.register // widest(self.loop.body), 2)
+        return Parts(self.width, size, lane, self.taken).split(node) if size < self.width else node
 
     def _vectors(self, accumulation: Accumulation) -> Node:
         loop = self.loop

@@ -63,8 +63,11 @@ def _sort(group: list[Statement], depth: int, orders: dict[int, list[Order]], fo
     for position, child in enumerate(_topological(list(members), child_of, edges)):
         for statement in members[child]:
             found[statement.name].append(position)
-        if len(members[child]) > 1 or len(members[child][0].loops) > depth:
+        if len(members[child]) > 1:
             _sort(members[child], depth + 1, orders, found)
+        else:
+            (alone,) = members[child]
+            found[alone.name] += [0] * (len(alone.loops) - depth)
 
 
 def _topological(children: list[object], child_of: Mapping[str, object], edges: Sequence[Order]) -> list[object]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import islpy as isl
 
@@ -20,6 +20,7 @@ from tiramisu_py.proof import bits, combining, places, races, reductions, strays
 from tiramisu_py.proof.findings import Finding
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.trust import proven, trusted
+from tiramisu_py.schedule.initial import caught_up
 
 #: isl does about 2.8 million operations a second; a check that needs more than half a minute is given up.
 OPERATIONS = 80_000_000
@@ -132,9 +133,14 @@ class _Check:
         command = "" if blamed is None or blamed.command is None else blamed.command.text
         return replace(finding.violation, command=command)
 
+    @cached_property
+    def _states(self) -> list[Program]:
+        """The history of the program, each state with everything that is declared by now."""
+        return [caught_up(state, self.program.algorithm) for state in self.program.history]
+
     def _last_change(self, persists: Callable[[Flow], bool]) -> Program | None:
         """The state of the program after the last one that has not a property; None where all states have it."""
-        states = self.program.history
+        states = self._states
         for earlier, later in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
             if not persists(self._flow(earlier)):
                 return later

@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Computation, Input, value_names
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
 from tiramisu_py.algorithm.extents import extents_of
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
@@ -58,7 +59,10 @@ def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy
 
 
 def _check(program: Program, copy: Copy) -> None:
-    rank = len(value_names(program.algorithm.source(copy.source)))
+    declared = program.algorithm.source(copy.source)
+    if isinstance(declared, Computation) and any(not _mentions(guard, declared.over) for guard in declared.guards):
+        raise CommandError(f"{copy.source} has values only under conditions on values: it cannot be copied as a whole")
+    rank = len(value_names(declared))
     if rank == 0:
         raise CommandError(f"{copy.source} is a scalar: there is nothing to copy")
     if len(copy.iterators) != rank or len(set(copy.iterators)) < rank:
@@ -69,6 +73,10 @@ def _check(program: Program, copy: Copy) -> None:
     taken = {*program.statements, *program.buffers, *program.storages, *program.algorithm.params}
     if copy.name in taken or copy.name in program.algorithm.inputs:
         raise CommandError(f"there is something called {copy.name} already: give the copy another name=")
+
+
+def _mentions(guard: Expr, names: tuple[str, ...]) -> bool:
+    return any(isinstance(node, Iter) and node.name in names for node in walk(guard))
 
 
 def _after_producers(

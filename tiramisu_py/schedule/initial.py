@@ -28,6 +28,21 @@ def initial_program(algorithm: Algorithm) -> Program:
     return with_outputs(program, algorithm.outputs)
 
 
+def caught_up(program: Program, algorithm: Algorithm) -> Program:
+    """A state of a program's history with what was declared after it, as if it had been declared before."""
+    if program.algorithm is algorithm:
+        return program
+    for declared in algorithm.inputs.values():
+        if declared.name not in program.algorithm.inputs:
+            program = with_input(program, declared)
+    for computation in algorithm.computations.values():
+        if computation.name not in program.algorithm.computations:
+            program = with_computation(program, computation)
+    if program.algorithm.outputs != algorithm.outputs:
+        program = with_outputs(program, algorithm.outputs)
+    return program.with_(algorithm=algorithm)
+
+
 def with_input(program: Program, declared: Input) -> Program:
     """The program with one more input, in a buffer that the caller passes."""
     _check_unused(program, declared.name)

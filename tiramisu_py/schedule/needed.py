@@ -7,6 +7,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
 from tiramisu_py.algorithm.reads import readings
+from tiramisu_py.algorithm.soundness import box
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
@@ -22,11 +23,12 @@ def needed_values(program: Program, statement: Statement, source: str) -> isl.Ma
             if reading.access.source == source:
                 values = sets.range_named(reading.relation, None)
                 found = found.union(point.apply_range(values))
-    return found.intersect_range(_exists(program, source, rank))
+    return found.intersect_range(existing(program, source))
 
 
-def _exists(program: Program, source: str, rank: int) -> isl.Set:
+def existing(program: Program, source: str) -> isl.Set:
+    """The indices of a source's values."""
     declared = program.algorithm.source(source)
     if isinstance(declared, Computation):
         return sets.named(declared.domain, None)
-    return sets.universe(sets.sized_frame(program.algorithm.param_space, None, rank))
+    return box(sets.sized_frame(program.algorithm.param_space, None, len(declared.shape)), declared.shape)

@@ -75,7 +75,7 @@ def _at_level(
         count = _depth(program, kept, joining, level)
         if count is None:
             continue
-        program = merged(program, kept, joining, count, command)
+        program = merged(program, kept, joining, count)
         placed = True
         if ordered:
             program = program.with_(orders=(*program.orders, Order(a, b, kept.loops[count - 1], command)))
@@ -98,12 +98,12 @@ def _depth(program: Program, kept: Statement, joining: Statement, level: str) ->
     return count if len(kept.loops) >= count and len(joining.loops) >= count else None
 
 
-def merged(program: Program, kept: Statement, joining: Statement, count: int, command: str) -> Program:
+def merged(program: Program, kept: Statement, joining: Statement, count: int) -> Program:
     """The program in which two statements (and all that share their loops) share the outermost `count` loops."""
     renaming: dict[LoopId, LoopId] = {}
     for x, y in zip(kept.loops[:count], joining.loops[:count], strict=True):
         if x != y:
-            _agree(program, x, y, command)
+            _agree(program, x, y)
             renaming[y] = x
     if not renaming:
         return program
@@ -113,11 +113,11 @@ def merged(program: Program, kept: Statement, joining: Statement, count: int, co
     return program
 
 
-def _agree(program: Program, kept: LoopId, joining: LoopId, command: str) -> None:
+def _agree(program: Program, kept: LoopId, joining: LoopId) -> None:
     a, b = program.loops[kept], program.loops[joining]
     if b.tag is not None and b.tag != a.tag:
         have = f"loop {a.name} is tagged by {a.tagged_by}" if a.tag else f"loop {a.name} is not tagged"
-        raise CommandError(f"{command}: {have}, but loop {b.name} by {b.tagged_by}; one loop has one tag")
+        raise CommandError(f"{have}, but loop {b.name} by {b.tagged_by}; one loop has one tag")
 
 
 def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:

@@ -14,7 +14,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.needed import needed_values
+from tiramisu_py.schedule.needed import existing, needed_values
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
 from tiramisu_py.schedule.selection import loop_name, loops_named, statements
@@ -101,7 +101,8 @@ def needed_by(program: Program, source: str, readers: list[Statement], depth: in
         values = outer.reverse().apply_range(needed_values(program, reader, source))
         needed = values if needed is None else needed.union(values)
     assert needed is not None
-    return filled(needed.intersect_params(program.context))
+    whole = filled(needed.intersect_params(program.context))
+    return whole if whole.is_equal(needed) else whole.intersect_range(existing(program, source)).coalesce()
 
 
 def filled(needed: isl.Map) -> isl.Map:

@@ -1,0 +1,161 @@
+"""Vectors wider than a register of the processor, in parts that are not: compilers keep wider ones in memory.
+
+Before, for 32 lanes of float32 in registers of 64 bytes: ``y[c + 0 .. 31] = x[c + 0 .. 31] * v``. After: the same for
+``c + 0 .. 15`` and v_0, then for ``c + 16 .. 31`` and v_1. A loop over lanes becomes one for each part. The lanes of a
+reduction stay what they are, and are combined in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from tiramisu_py.algorithm.expressions import Cast, Expr, Iter
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts_of
+from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Declare,
+    For,
+    Lane,
+    Let,
+    Load,
+    Node,
+    Ramp,
+    Store,
+    Variable,
+)
+from tiramisu_py.lower.linear import number
+from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.lower.transform import Names, block, constant, expressions, walk, with_children, with_expressions
+
+
+def widest(node: Node) -> int:
+    """The bytes of the widest type among the values that a statement computes, loads or stores."""
+    return max((dtype.bytes for dtype in _types(node)), default=1)
+
+
+def _types(node: Node) -> Iterator[DType]:
+    for statement in walk(node):
+        if isinstance(statement, Store | Assign | Declare):
+            yield statement.value.dtype
+        for e in expressions(statement)[-1:] if isinstance(statement, Store) else expressions(statement):
+            yield from (part.dtype for part in _values(e) if isinstance(part, Load | Cast))
+
+
+def _values(e: Expr) -> Iterator[Expr]:
+    """The parts of an expression less what is inside indices."""
+    yield e
+    for part in () if isinstance(e, Load) else e.children():
+        yield from _values(part)
+
+
+@dataclass
+class Parts:
+    """Splits vectors of `width` lanes into parts of `size`; `lane` is the variable of loops over lanes."""
+
+    width: int
+    size: int
+    lane: str
+    taken: Names
+    variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    buffers: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many parts a vector has."""
+        return self.width // self.size
+
+    def split(self, node: Node) -> Node:
+        """The statement with every vector in parts."""
+        match node:
+            case Block():
+                return block([self.split(child) for child in node.body])
+            case For() if self._is_over_lanes(node):
+                return block([self._lanes_of(node, k) for k in range(self.count)])
+            case Let() if self._is_vector(node.value):
+                values = [self.part(node.value, k) for k in range(self.count)]
+                names = self._named(node.variable)
+                body = self.split(node.body)
+                for name, value in zip(reversed(names), reversed(values), strict=True):
+                    body = Let(name, value, body)
+                return body
+            case Declare() if node.lanes > 1:
+                values = [self.part(node.value, k) for k in range(self.count)]
+                pairs = zip(self._named(node.variable), values, strict=True)
+                return block([replace(node, variable=n, value=value, lanes=self.size) for n, value in pairs])
+            case Assign() if node.variable in self.variables:
+                names = self.variables[node.variable]
+                return block([replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)])
+            case Store() if node.buffer in self.buffers or any(map(self._is_vector, (*node.indices, node.value))):
+                return block([self._stored(node, k) for k in range(self.count)])
+            case Allocate() if node.lanes > 1:
+                return self._allocated(node)
+        return with_children(node, self.split)
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        names = tuple(self.taken.fresh(f"{name}_{k}") for k in range(self.count))
+        self.variables[name] = names
+        return names
+
+    def _allocated(self, node: Allocate) -> Node:
+        names = tuple(self.taken.fresh(f"{node.buffer}_{k}") for k in range(self.count))
+        self.buffers[node.buffer] = (len(node.extents), names)
+        body = self.split(node.body)
+        for name in reversed(names):
+            body = replace(node, buffer=name, lanes=self.size, body=body)
+        return body
+
+    def _is_over_lanes(self, node: For) -> bool:
+        return node.variable == self.lane and constant(node.lower) == 0 and constant(node.upper) == self.width
+
+    def _lanes_of(self, node: For, k: int) -> Node:
+        """The loop over the lanes of one part."""
+        return replace(node, upper=number(self.size), body=self._in_lane(node.body, k))
+
+    def _in_lane(self, node: Node, k: int) -> Node:
+        if isinstance(node, Store):
+            return self._stored(node, k)
+        changed = with_expressions(node, lambda e: self.part(e, k))
+        return with_children(changed, lambda child: self._in_lane(child, k))
+
+    def _stored(self, node: Store, k: int) -> Node:
+        value = self.part(node.value, k)
+        buffer, indices = self._element(node.buffer, node.indices, k)
+        return replace(node, buffer=buffer, indices=indices, value=value)
+
+    def _element(self, buffer: str, indices: tuple[Expr, ...], k: int) -> tuple[str, tuple[Expr, ...]]:
+        """An element of a buffer in part k: a buffer of vectors has a buffer for each part, and lanes of its own."""
+        rank, names = self.buffers.get(buffer, (len(indices), ()))
+        own = tuple(self.part(index, k) for index in indices[:rank])
+        return (names[k] if names else buffer), own + indices[rank:]
+
+    def part(self, e: Expr, k: int) -> Expr:
+        """An expression in part k of its lanes."""
+        return simplified(rewrite(e, lambda inner: self._changed(inner, k)))
+
+    def _changed(self, e: Expr, k: int) -> Expr | None:
+        match e:
+            case Ramp():
+                return Ramp(simplified(e.base + k * self.size), self.size, e.dtype)
+            case Lane(vector=Iter() as vector) if vector.name in self.variables:
+                return Lane(Variable(self.variables[vector.name][k], vector.dtype), e.lane, e.dtype)
+            case Load() if e.buffer in self.buffers:
+                buffer, indices = self._element(e.buffer, e.indices, k)
+                return Load(buffer, indices, e.dtype)
+            case Iter() if e.name in self.variables:
+                return type(e)(self.variables[e.name][k], e.dtype)
+            case Iter() if e.name == self.lane:
+                return Iter(self.lane, int64) + k * self.size
+        return None
+
+    def _is_vector(self, e: Expr) -> bool:
+        return any(
+            isinstance(part, Ramp)
+            or (isinstance(part, Iter) and part.name in self.variables)
+            or (isinstance(part, Load) and part.buffer in self.buffers)
+            for part in parts_of(e)
+        )
