@@ -6,6 +6,7 @@ import pytest
 
 from tests.backends.building import function, given, load, loop, result, size, store, temporary, updated, var
 from tests.backends.kernels import blur, least, matmul, tiles
+from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.errors import UnsupportedError
@@ -178,6 +179,27 @@ def test_a_reduction_keeps_partial_results_in_a_vector() -> None:
     assert isinstance(declared.value, Const)
     assert str(declared.value) == "-0.0"
     assert len(of(found, Assign)) == 1
+
+
+@pytest.mark.parametrize(("register", "lanes"), [(64, 16), (32, 8), (16, 4), (4, 2)])
+def test_vectors_wider_than_a_register_are_in_parts(register: int, lanes: int) -> None:
+    private = (Private("s", sum_, Combine.PRIVATE),)
+    body = (store("y", i, load("x", i) * 2.0), updated("s", 0, sum_, load("x", i)))
+    wide = loop("i", N, *body, tag=Vector(32, Combine.PRIVATE), reductions=private)
+    found = vectorize(wide, Names(()), register)
+    declared = [node for node in of(found, Declare) if isinstance(node, Declare)]
+    assert [node.lanes for node in declared] == [lanes] * (32 // lanes)
+    assert {e.lanes for e in all_expressions(found) if isinstance(e, Ramp)} == {lanes}
+    assert loops(found)[0].step == 32
+
+
+def test_the_widest_value_decides_the_parts_and_indices_do_not() -> None:
+    doubled = store("y", i, load("x", load("p", i, dtype=ty.int64)) + 1.0, ty.float64)
+    found = vectorize(loop("i", N, doubled, tag=Vector(16)), Names(()), 64)
+    assert {e.lanes for e in all_expressions(found) if isinstance(e, Ramp)} == {8}
+    gathered = store("y", i, load("x", load("p", i, dtype=ty.int64)))
+    found = vectorize(loop("i", N, gathered, tag=Vector(16)), Names(()), 64)
+    assert {e.lanes for e in all_expressions(found) if isinstance(e, Ramp)} == {16}
 
 
 # -- registers

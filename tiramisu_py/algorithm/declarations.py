@@ -73,8 +73,8 @@ def _smallest(dtype: DType) -> bool | int | float:
     return float("-inf") if dtype.is_float else False if dtype.is_bool else int(np.iinfo(dtype.numpy).min)
 
 
-def _all_ones(dtype: DType) -> bool | int:
-    return True if dtype.is_bool else _largest(dtype) if dtype.name.startswith("uint") else -1
+def _all_ones(dtype: DType) -> bool | int | float:
+    return -1 if dtype.kind == "i" else _largest(dtype)
 
 
 sum_ = Operator("sum", lambda a, b: binary("+", a, b), lambda dtype: 0)

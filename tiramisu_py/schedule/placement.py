@@ -17,6 +17,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.selection import nest, statements
 
@@ -107,6 +108,14 @@ def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> 
     return box.extents, sets.function(space, None, index)
 
 
+def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> Program:
+    if not isinstance(into, Memory):
+        raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
+    for copy in copies:
+        program = program.with_buffer(replace(program.buffers[copy.target], memory=into))
+    return program
+
+
 def store_in(
     program: Program,
     source: str,
@@ -116,12 +125,8 @@ def store_in(
 ) -> Program:
     """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout."""
     copies = _copies(program, names)
-    if copies and not isinstance(into, Memory):
-        raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
-    for copy in copies:
-        program = program.with_buffer(replace(program.buffers[copy.target], memory=into))
     if copies:
-        return program
+        return _copies_in(program, copies, into)
     storage = program.storages[source]
     own = program.buffers[storage.buffer]
     if isinstance(into, Memory):
