@@ -1,0 +1,1 @@
+"""Code particular to a target: one folder for each."""

@@ -17,19 +17,29 @@ floor floorf fmod fmodf free hypot hypotf isfinite isinf isnan log log10 log10f 
 memcpy pow powf rint rintf sin sinf sinh sinhf snprintf sqrt sqrtf tan tanf tanh tanhf trunc truncf vsnprintf
 """
 RESERVED = frozenset(_KEYWORDS.split()) | frozenset(_LIBRARY.split())
+#: Macros of the headers that the runtime includes.
+_MACRO = re.compile(
+    r"U?INT(8|16|32|64|MAX|PTR|_LEAST|_FAST)|(FLT|DBL|LDBL|DEC|FP|M|PRI|SCN|HUGE|SIZE|RAND|EXIT)_|EOF$|BUFSIZ$"
+)
 _TYPE = re.compile(r"(u?int|b?float)\d+(_t|x\d+.*)$")
 
 
 def is_reserved(name: str) -> bool:
     """Whether a generated function cannot use a name for something of its own."""
-    return name in RESERVED or name.startswith(("tm_", "TM_", "_", "load_", "omp_")) or _TYPE.match(name) is not None
+    prefixed = name.startswith(("tm_", "TM_", "_", "load_", "omp_"))
+    return prefixed or name in RESERVED or _TYPE.match(name) is not None or _MACRO.match(name) is not None
+
+
+#: What generated code appends to the name of an array for names of its own.
+DERIVED = ("_bytes", "_copies", "_own", "_slot", "_elements")
 
 
 def c_names(names: Iterable[str], function: str) -> Mapping[str, str]:
     """A C identifier for each name, the name itself where that can be."""
-    used: set[str] = {function, f"{function}_last_error", f"{function}_error", f"{function}_fail", f"{function}_check"}
-    found: dict[str, str] = {}
     ordered = list(dict.fromkeys(names))
+    used = {function, "wrong", *(function + part for part in ("_last_error", "_error", "_fail", "_check"))}
+    used |= {_identifier(name) + part for name in ordered for part in DERIVED}
+    found: dict[str, str] = {}
     for name in sorted(ordered, key=lambda n: (_identifier(n) != n or is_reserved(n), ordered.index(n))):
         candidate = _identifier(name)
         while is_reserved(candidate) or candidate in used:

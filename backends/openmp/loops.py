@@ -125,17 +125,18 @@ class Copies:
         """What each thread does first: its own copy, with nothing in it."""
         nothing = Scalars(Scope({})).text(neutral(self.private.operator, self.shared.dtype))
         own = f"{self.kind} *const {self.own} = &{self.all}[tm_thread()*{self.slot}]"
-        return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[e]", nothing))]
+        return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[tm_e]", nothing))]
 
     def combination(self) -> Lines:
         """What the threads do last: combine the copies into the buffer, each element in the order of the threads."""
         dtype = self.shared.dtype
-        total, part = f"{self.shared.name}[e]", f"{self.all}[t*{self.slot} + e]"
+        total, part = f"{self.shared.name}[tm_e]", f"{self.all}[tm_t*{self.slot} + tm_e]"
         value = as_typed(self.private.operator(Iter(total, dtype), Iter(part, dtype)), dtype)
         update = cgen.Assign(total, Scalars(Scope({})).text(value))
-        threads = cgen.For(cgen.Line("int t = 0"), cgen.Line("t < tm_team()"), cgen.Line("t++"), cgen.Block([update]))
+        each = (cgen.Line("int tm_t = 0"), cgen.Line("tm_t < tm_team()"), cgen.Line("tm_t++"))
+        threads = cgen.For(*each, cgen.Block([update]))
         return [cgen.Pragma("omp for schedule(static)"), self._each(threads)]
 
     def _each(self, body: cgen.Generable) -> cgen.For:
-        header = (cgen.Line("int64_t e = 0"), cgen.Line(f"e < {self.elements}"), cgen.Line("e++"))
+        header = (cgen.Line("int64_t tm_e = 0"), cgen.Line(f"tm_e < {self.elements}"), cgen.Line("tm_e++"))
         return cgen.For(*header, cgen.Block([body]))

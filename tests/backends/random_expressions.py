@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,9 +45,9 @@ def samples(dtype: DType, count: int, seed: int) -> Any:
     edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-8, 65504.0, 3e9, -3e9, 1e19, 1e300, 128.0, -129.5, 256.0])
     spread = rng.normal(0, 1, count) * 10.0 ** rng.integers(-6, 7, count)
     with np.errstate(over="ignore"):
-        return np.choose(rng.integers(0, 4, count), [whole, spread, rng.normal(0, 9, count), rng.choice(edges, count)]).astype(
-            dtype.numpy
-        )
+        return np.choose(
+            rng.integers(0, 4, count), [whole, spread, rng.normal(0, 9, count), rng.choice(edges, count)]
+        ).astype(dtype.numpy)
 
 
 @dataclass(eq=False)
@@ -132,10 +133,14 @@ class Writer:
             case 0 | 1 | 2 | 3 | 4:
                 return self.arithmetic(a, b)
             case 5:
-                return self.one([lambda: a < b, lambda: a <= b, lambda: a > b, lambda: a >= b, lambda: a == b, lambda: a != b])()
+                return self.one(
+                    [lambda: a < b, lambda: a <= b, lambda: a > b, lambda: a >= b, lambda: a == b, lambda: a != b]
+                )()
             case 6 | 7:
                 dtype = self.one([*INTEGERS, tm.bool])
-                return self.bitwise(self.of(dtype, depth), self.one([self.of(dtype, depth), self.of(self.one(INTEGERS), 0), 3, 1]))
+                return self.bitwise(
+                    self.of(dtype, depth), self.one([self.of(dtype, depth), self.of(self.one(INTEGERS), 0), 3, 1])
+                )
             case 8:
                 dtype = self.one(INTEGERS)
                 count = self.one([self.of(dtype, 0), self.of(tm.uint8, 0), 0, 1, 3, 7, 8, 31, 64, 100])
@@ -169,6 +174,12 @@ class Writer:
             "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "//": lambda: a // b,
             "%": lambda: a % b,
         }[op]()  # fmt: skip
+
+    def comparison(self, a: Expr, b: Any) -> Expr:
+        """A comparison."""
+        return self.one(
+            [lambda: a < b, lambda: a <= b, lambda: a > b, lambda: a >= b, lambda: a == b, lambda: a != b]
+        )()
 
     def bitwise(self, a: Expr, b: Any) -> Expr:
         """A bitwise operator."""
@@ -226,8 +237,10 @@ class Batch:
         expressions, schedules, outputs = {}, {}, []
         for number in range(count):
             name = f"o{number}"
-            expressions[name] = writer.value(int(rng.integers(1, depth + 1)))
-            outputs.append(f.computation(name, {i: N}, expressions[name]))
+            while len(outputs) == number:
+                with suppress(DTypeError):  # literals that meet a type in which they do not fit
+                    expressions[name] = writer.value(int(rng.integers(1, depth + 1)))
+                    outputs.append(f.computation(name, {i: N}, expressions[name]))
         f.outputs(*outputs)
         for output in outputs:
             schedules[output.name] = scheduled(output, rng)
@@ -242,7 +255,8 @@ class Batch:
             bad = np.flatnonzero(bits(wanted) != bits(result))
             if bad.size or wanted.dtype != result.dtype:
                 k = int(bad[0])
-                found.append(f"{name} ({self.schedules[name]}) = {e}: [{k}] is {result[k]!r}, not {wanted[k]!r} (N = {n}, {bad.size} bad)")
+                what = f"{name} ({self.schedules[name]}) = {e}: [{k}] is {result[k]!r}, not {wanted[k]!r}"
+                found.append(f"{what} (N = {n}, {bad.size} bad)")
         return found
 
 

@@ -11,17 +11,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backends.building import function, given, load, loop, number, result, scalar, size, store, temporary, var
+from tests.backends.building import (
+    function,
+    given,
+    load,
+    loop,
+    number,
+    result,
+    scalar,
+    size,
+    store,
+    temporary,
+    updated,
+    var,
+)
 from tests.backends.compiled import Compiled
 from tests.backends.kernels import blur
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.backends.c import emit
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Comment, LoopFunction
+from tiramisu_py.lower.ir import Comment, LoopFunction, Private
 from tiramisu_py.lower.passes import optimise
-from tiramisu_py.program.loops import Parallel, Unroll, Vector
+from tiramisu_py.program.loops import Combine, Parallel, Unroll, Vector
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")
 A, a = scalar("a")
@@ -149,6 +163,36 @@ def test_names_that_c_reserves_are_changed_and_still_work() -> None:
     given_arrays = {"double": np.ones(6, np.float32), "exp": found}
     compiled({"int": 6}, **given_arrays)
     np.testing.assert_array_equal(found, 2)
+
+
+def test_names_that_generated_code_makes_are_not_taken_from_the_user() -> None:
+    names = [
+        "x",
+        "x_bytes",
+        "wrong",
+        "e",
+        "t",
+        "y_own",
+        "y_copies",
+        "y_slot",
+        "y_elements",
+        "lane",
+        "c_end",
+        "INT32_MAX",
+    ]
+    total = sum((load(name, i) for name in names[1:]), load("x", i))
+    private = (Private("y", sum_, Combine.PRIVATE),)
+    summed = loop("i", N, updated("y", 0, sum_, total), tag=Parallel(combine=Combine.PRIVATE), reductions=private)
+    gathered = loop("c", N, store("z", i + (var("c") - i) // 2 * 0, 1.0))
+    f = function(
+        "f", "N", [*(given(name, N) for name in names), result("y", 1, is_input=True), result("z", N)],
+        summed, loop("i", N, gathered, tag=Vector(4)),
+    )  # fmt: skip
+    y, z = np.zeros(1, np.float32), np.zeros(9, np.float32)
+    arrays = {name: np.ones(9, np.float32) for name in names}
+    Compiled(f)({"N": 9}, **arrays, y=y, z=z)
+    assert y[0] == 9 * len(names)
+    np.testing.assert_array_equal(z, 1)
 
 
 @pytest.mark.parametrize("name", ["exp", "main", "while", "tm_f"])

@@ -178,8 +178,11 @@ class Run:
             self.found.append(Failure(kind, f"{event} wants a partial result at {event.target}, which holds {held}"))
             return event.value, (event.point,)
         terms = (*held[1], event.point)
-        locked = self.execution.program.algorithm.computations[event.value[0]].ordered
-        return event.value, terms if locked else tuple(sorted(terms))
+        if self.execution.program.algorithm.computations[event.value[0]].ordered:
+            if list(terms) != sorted(terms):
+                self.found.append(Failure("reduction", f"{event} comes after {terms[-2]}, though the order is locked"))
+            return event.value, terms
+        return event.value, tuple(sorted(terms))
 
 
 def _box(extents: Point) -> list[Point]:

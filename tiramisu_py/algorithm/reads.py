@@ -15,9 +15,9 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Select, Unary
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Select, Unary
 from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.algorithm.types import weak_int
+from tiramisu_py.algorithm.types import DType, weak_int
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +172,21 @@ class _Indices:
         self.indices = [rewrite(index, opaque) for index in self.indices]
 
 
+def _narrowest(part: Expr) -> Expr:
+    """The integer that a part converts to wider types, which leave its value alone."""
+    while isinstance(part, Cast) and _holds(part.dtype, part.operand.dtype):
+        part = part.operand
+    return part
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether an integer type has all values of another one."""
+    if not (wide.is_integer and narrow.is_integer) or wide.weak or narrow.weak:
+        return False
+    outer, inner = np.iinfo(wide.numpy), np.iinfo(narrow.numpy)
+    return bool(outer.min <= inner.min and inner.max <= outer.max)
+
+
 class _Bounds:
     """What is known of values that are used as indices."""
 
@@ -183,6 +198,7 @@ class _Bounds:
 
     def of(self, part: Expr, value: Iter) -> isl.Set:
         """The points at which `value` is one that `part` can have."""
+        part = _narrowest(part)
         declared = self.algorithm.inputs.get(part.source) if isinstance(part, Access) else None
         if declared is not None and declared.values is not None:
             self.facts.append(declared.name)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 
-
 #: Expressions nest no deeper than this: every pass over them is recursive, and Python's stack ends.
 MOST_DEEP = 120
 

@@ -1,0 +1,1 @@
+"""Who touches which place, when, and in what order."""

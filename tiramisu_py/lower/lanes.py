@@ -67,6 +67,8 @@ class Lanes:
         match e:
             case Load() if self.of_element(e.buffer, len(e.indices)) > 1:
                 return all(self.of(index) == 1 for index in e.indices)
+            case Select() if self.of(e.condition) > 1 and any(map(_is_foreign, [*walk(e.yes), *walk(e.no)])):
+                return False
             case Select() if self.of(e.condition) > 1 and guards(e.condition):
                 guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
                 return all(load.key() in safe for load in guarded)
@@ -80,6 +82,11 @@ class Lanes:
 def is_half(dtype: DType) -> bool:
     """Whether a type is one of the 16-bit floats, of which there are no vectors."""
     return dtype.is_float and dtype.bits == 16
+
+
+def _is_foreign(e: Expr) -> bool:
+    """Whether an expression calls a function of the user's, which may rely on the condition that it is under."""
+    return isinstance(e, Call) and e.extern is not None
 
 
 def guards(condition: Expr) -> bool:

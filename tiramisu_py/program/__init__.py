@@ -1,0 +1,1 @@
+"""Layers II and III: the scheduled program as one immutable value."""

@@ -41,7 +41,10 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
     program = flow.touches.program
     for statement, storage, source in _used(flow):
         if not program.in_scope(statement, program.buffers[storage.buffer]):
-            violation = _out_of_scope(program, statement, storage, _accessing(flow, statement, source))
+            accessing = _accessing(flow, statement, source)
+            if accessing.is_empty():
+                continue  # a part without an instance
+            violation = _out_of_scope(program, statement, storage, accessing)
             yield Finding(violation, partial(_still_unreachable, statement=statement, source=storage.source))
     for name in (*program.algorithm.outputs, *program.algorithm.inputs):
         if _still_hidden(flow, name):

@@ -1,0 +1,1 @@
+"""The commands: from a program to a program, one family a file."""

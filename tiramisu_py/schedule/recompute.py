@@ -39,7 +39,8 @@ def compute_at(
             program = program.with_(orders=(*program.orders, order))
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
-    if buffer.argument or storage.chosen:
+    shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
+    if buffer.argument or storage.chosen or shared:
         return program
     return scoped(program, storage, scope, source)
 

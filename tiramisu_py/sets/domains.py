@@ -1,0 +1,156 @@
+"""Sets of points: restricted, projected, listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import islpy as isl
+
+from tiramisu_py.sets.forms import parameter
+from tiramisu_py.sets.frames import carrying, dim_names, integer, params, tuple_name
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+def universe(space: isl.Space) -> isl.Set:
+    """All elements of a frame."""
+    return isl.Set.universe(space)
+
+
+def empty(space: isl.Space) -> isl.Set:
+    """No element of a frame."""
+    return isl.Set.empty(space)
+
+
+def as_set(of: isl.Set | isl.BasicSet) -> isl.Set:
+    """A set, whatever islpy gave."""
+    return of if isinstance(of, isl.Set) else of.to_set()
+
+
+def named(of: isl.Set, name: str | None) -> isl.Set:
+    """The same set under another tuple name."""
+    if name is None:
+        return of.reset_tuple_id() if of.has_tuple_id() else of
+    return of.set_tuple_name(name)
+
+
+def with_dims(of: isl.Set, names: Iterable[str]) -> isl.Set:
+    """The same set with names for its dimensions."""
+    for i, name in enumerate(names):
+        of = of.set_dim_name(_SET, i, name)
+    return of
+
+
+def project_prefix(of: isl.Set, count: int) -> isl.Set:
+    """The projection of a set onto its first `count` dimensions."""
+    return of.project_out(_SET, count, of.dim(_SET) - count)
+
+
+def fixed(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
+    """A set at given parameter values, without parameters."""
+    for i, name in enumerate(params(of)):
+        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
+    return of.project_out(_PARAM, 0, of.dim(_PARAM))
+
+
+def at_params(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
+    """A set at given parameter values, which stay parameters."""
+    for i, name in enumerate(params(of)):
+        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
+    return of
+
+
+def points(of: isl.Set) -> list[tuple[int, ...]]:
+    """All elements of a finite set without parameters, in lexicographic order."""
+    found: list[tuple[int, ...]] = []
+    count = of.dim(_SET)
+    of.foreach_point(carrying(lambda point: found.append(coordinates(point, count))))
+    return sorted(found)
+
+
+def coordinates(point: isl.Point, count: int) -> tuple[int, ...]:
+    """The first `count` coordinates of a point."""
+    return tuple(int(point.get_coordinate_val(_SET, i).to_python()) for i in range(count))
+
+
+def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
+    """The parameters of a point, by name."""
+    return {name: int(point.get_coordinate_val(_PARAM, i).to_python()) for i, name in enumerate(names)}
+
+
+def largest(of: isl.Set, axis: int) -> isl.PwAff:
+    """The largest coordinate of one dimension, as a function of the parameters."""
+    return of.dim_max(axis)
+
+
+def smallest_coordinate(of: isl.Set, axis: int) -> isl.PwAff:
+    """The smallest coordinate of one dimension, as a function of the parameters."""
+    return of.dim_min(axis)
+
+
+def component_of(of: isl.Set, axis: int) -> isl.Set:
+    """The projection of a set onto one dimension."""
+    of = of.project_out(_SET, axis + 1, of.dim(_SET) - axis - 1)
+    return of.project_out(_SET, 0, axis)
+
+
+def is_bounded_at(of: isl.Set, axis: int) -> bool:
+    """Whether one dimension has finitely many coordinates, at any parameter values."""
+    return bool(component_of(of, axis).is_bounded())
+
+
+def interval(of: isl.Set, axis: int) -> tuple[int, int] | None:
+    """The least and the largest coordinate of one dimension of a finite set without parameters, None if it is empty."""
+    low, high = of.dim_min_val(axis), of.dim_max_val(axis)
+    if not (low.is_int() and high.is_int()):
+        return None
+    return int(low.to_python()), int(high.to_python())
+
+
+def basic_sets(of: isl.Set) -> list[isl.Set]:
+    """The convex pieces of a set, made disjoint."""
+    found: list[isl.Set] = []
+    of.make_disjoint().foreach_basic_set(carrying(lambda piece: found.append(piece.to_set())))
+    return found
+
+
+def extended(of: isl.Set, space: isl.Space) -> isl.Set:
+    """All elements of the frame `space` whose first coordinates are in a set of fewer dimensions."""
+    added = space.dim(_SET) - of.dim(_SET)
+    wide = of.add_dims(_SET, added) if added else of
+    return with_dims(named(wide, tuple_name(space) or None), [name or "" for name in dim_names(space)])
+
+
+def flat_product(a: isl.Set, b: isl.Set, name: str | None) -> isl.Set:
+    """The pairs of elements of two sets, as one tuple."""
+    return named(a.flat_product(b), name)
+
+
+def has_lower_bound(of: isl.Set) -> bool:
+    """Whether the first dimension of a set has a lower bound."""
+    return bool(of.dim_has_any_lower_bound(_SET, 0))
+
+
+def at_least_zero(space: isl.Space, name: str) -> isl.Set:
+    """The parameter values for which one parameter is at least 0."""
+    return as_set(parameter(space, name).to_pw_aff().nonneg_set()).params()
+
+
+def nonnegative(space: isl.Space) -> isl.Set:
+    """The parameter values that are all at least 0."""
+    inside = isl.Set.universe(space.params())
+    for i in range(inside.dim(_PARAM)):
+        inside = inside.lower_bound_val(_PARAM, i, integer(space.get_ctx(), 0))
+    return inside
+
+
+def equalities(of: isl.Set) -> int:
+    """How many independent equations hold on a set: 0 for one of full dimension."""
+    return sum(1 for constraint in of.affine_hull().get_constraints() if constraint.is_equality())
+
+
+def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:
+    """The parameter values for which a set or a relation is not empty, as a set of points without parameters."""
+    values = isl.Set.from_params(of.params())
+    return values.move_dims(_SET, 0, _PARAM, 0, values.dim(_PARAM))

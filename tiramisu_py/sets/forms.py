@@ -1,0 +1,107 @@
+"""Affine expressions on a frame, made and read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py.sets.frames import integer
+
+_SET = isl.dim_type.set
+_IN = isl.dim_type.in_
+_PARAM = isl.dim_type.param
+
+
+def variables(space: isl.Space) -> list[isl.Aff]:
+    """The dimensions of a frame, each as an affine expression on it."""
+    local = isl.LocalSpace.from_space(space)
+    return [isl.Aff.var_on_domain(local, _SET, i) for i in range(space.dim(_SET))]
+
+
+def parameter(space: isl.Space, name: str) -> isl.Aff:
+    """A parameter as an affine expression on a frame."""
+    position = space.find_dim_by_name(_PARAM, name)
+    if position < 0:
+        raise KeyError(name)
+    return isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, position)
+
+
+def constant(space: isl.Space, value: int) -> isl.Aff:
+    """A constant as an affine expression on a frame."""
+    return isl.Aff.val_on_domain_space(space, integer(space.get_ctx(), value))
+
+
+def is_constant(aff: isl.Aff) -> bool:
+    """Whether an affine expression is an integer constant."""
+    return bool(aff.is_cst()) and bool(aff.get_constant_val().is_int())
+
+
+def constant_of(aff: isl.Aff) -> int:
+    """The value of a constant affine expression."""
+    return int(aff.get_constant_val().to_python())
+
+
+def floor_div(aff: isl.Aff, divisor: int) -> isl.Aff:
+    """``floor(aff / divisor)``, divisor > 0."""
+    return aff.scale_down_val(integer(aff.get_ctx(), divisor)).floor()
+
+
+def modulo(aff: isl.Aff, divisor: int) -> isl.Aff:
+    """``aff mod divisor``, from 0 to divisor - 1."""
+    return aff.mod_val(integer(aff.get_ctx(), divisor))
+
+
+def scaled(aff: isl.Aff, factor: int) -> isl.Aff:
+    """``factor * aff``."""
+    return aff.scale_val(integer(aff.get_ctx(), factor))
+
+
+def plus(aff: isl.Aff, value: int) -> isl.Aff:
+    """``aff + value``."""
+    return aff.add_constant_val(integer(aff.get_ctx(), value))
+
+
+def least(aff: isl.PwAff | isl.Aff) -> isl.Aff | None:
+    """The single affine expression of a piecewise one, or None where it has several pieces."""
+    if isinstance(aff, isl.Aff):
+        return aff
+    merged = aff.coalesce()
+    return merged.as_aff() if merged.isa_aff() else None
+
+
+def on_frame(aff: isl.Aff, space: isl.Space) -> isl.Aff:
+    """An affine form of the parameters alone, on the frame `space`."""
+    if not aff.get_domain_space().is_params():
+        aff = aff.project_domain_on_params()
+    return aff.to_pw_aff().insert_domain(space).as_aff()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A quasi-affine form, taken apart: ``(constant + dims + params + divs) / denominator``, all coefficients integers.
+
+    Each of `divs` is a coefficient with the form under the floor.
+    """
+
+    denominator: int
+    constant: int
+    dims: tuple[int, ...]
+    params: tuple[tuple[int, str], ...]
+    divs: tuple[tuple[int, isl.Aff], ...]
+
+
+def terms(aff: isl.Aff) -> Terms:
+    """The coefficients of a quasi-affine form."""
+    denominator = aff.get_denominator_val()
+
+    def whole(value: isl.Val) -> int:
+        return int(value.mul(denominator).to_python())
+
+    def coefficients(kind: isl.dim_type) -> list[int]:
+        return [whole(aff.get_coefficient_val(kind, i)) for i in range(aff.dim(kind))]
+
+    names = (aff.get_dim_name(_PARAM, i) or "" for i in range(aff.dim(_PARAM)))
+    kept = tuple((c, name) for c, name in zip(coefficients(_PARAM), names, strict=True) if c)
+    divs = tuple((c, aff.get_div(i)) for i, c in enumerate(coefficients(isl.dim_type.div)) if c)
+    return Terms(int(denominator.to_python()), whole(aff.get_constant_val()), tuple(coefficients(_IN)), kept, divs)

@@ -1,0 +1,105 @@
+"""Functions between frames: lists of affine expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from tiramisu_py.sets.forms import variables
+from tiramisu_py.sets.frames import carrying, sized_frame
+
+_SET = isl.dim_type.set
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+def function(space: isl.Space, name: str | None, outputs: Sequence[isl.Aff]) -> isl.MultiAff:
+    """The function from the frame `space` to ``name[outputs]``."""
+    context = space.get_ctx()
+    listed = isl.AffList.alloc(context, len(outputs))
+    for aff in outputs:
+        listed = listed.add(aff)
+    target = space.map_from_domain_and_range(sized_frame(space, name, len(outputs)))
+    return isl.MultiAff.from_aff_list(target, listed)
+
+
+def outputs(of: isl.MultiAff) -> list[isl.Aff]:
+    """The components of a function."""
+    return [of.get_at(i) for i in range(of.dim(_OUT))]
+
+
+def identity(space: isl.Space) -> isl.MultiAff:
+    """The function that maps each element of a frame to itself."""
+    return isl.MultiAff.identity_on_domain_space(space)
+
+
+def compose(inner: isl.MultiAff, outer: isl.MultiAff) -> isl.MultiAff:
+    """``x -> outer(inner(x))``; tuple names in between need not match."""
+    domain = outer.get_space().domain()
+    return outer.pullback_multi_aff(_retargeted(inner, domain))
+
+
+def _retargeted(of: isl.MultiAff, domain: isl.Space) -> isl.MultiAff:
+    if domain.has_tuple_name(_SET):
+        return of.set_tuple_name(_OUT, domain.get_tuple_name(_SET))
+    return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
+
+
+def renamed(of: isl.MultiAff, name: str | None) -> isl.MultiAff:
+    """The same function into the tuple `name`."""
+    if name is None:
+        return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
+    return of.set_tuple_name(_OUT, name)
+
+
+def from_frame(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
+    """The same function on another frame of as many dimensions (a renamed tuple)."""
+    return of.pullback_multi_aff(_retargeted(identity(space), of.get_space().domain()))
+
+
+def prefix(of: isl.MultiAff, count: int) -> isl.MultiAff:
+    """The first `count` components of a function (its tuple loses its name)."""
+    return renamed(of.drop_dims(_OUT, count, of.dim(_OUT) - count), None)
+
+
+def joined(*functions: isl.MultiAff) -> isl.MultiAff:
+    """The components of several functions on one frame, one after another."""
+    space = functions[0].get_space().domain()
+    return function(space, None, [aff for f in functions for aff in outputs(f)])
+
+
+def graph(of: isl.MultiAff, domain: isl.Set | None = None) -> isl.Map:
+    """A function as a map, on `domain` only if one is given."""
+    relation = isl.Map.from_multi_aff(of)
+    return relation if domain is None else relation.intersect_domain(domain)
+
+
+def as_single_function(of: isl.Map) -> isl.MultiAff | None:
+    """A single-valued map as one quasi-affine function, or None where it needs several pieces."""
+    pieces = isl.PwMultiAff.from_map(of).coalesce()
+    found: list[isl.MultiAff] = []
+    pieces.foreach_piece(carrying(lambda domain, f: found.append(f)))
+    return found[0] if len(found) == 1 else None
+
+
+def without_dim_names(of: isl.MultiAff) -> isl.MultiAff:
+    """The same function on a frame of unnamed dimensions."""
+    return from_frame(of, sized_frame(of.get_space(), None, of.dim(_IN)))
+
+
+def is_identity(of: isl.MultiAff) -> bool:
+    """Whether each component of a function is its own dimension, as far as they go."""
+    dims = variables(of.get_space().domain())
+    found = outputs(of)
+    return len(found) <= len(dims) and all(a.plain_is_equal(b) for a, b in zip(found, dims, strict=False))
+
+
+def is_square(of: isl.MultiAff) -> bool:
+    """Whether a function has as many components as dimensions."""
+    return int(of.dim(_IN)) == int(of.dim(_OUT))
+
+
+def preimage(of: isl.Set, function: isl.MultiAff) -> isl.Set:
+    """The elements that a function sends into a set."""
+    return of.preimage_multi_aff(function)

@@ -1,0 +1,143 @@
+"""Relations between tuples: prefixes, distances, boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import islpy as isl
+
+from tiramisu_py.sets.forms import plus, variables
+from tiramisu_py.sets.frames import carrying, integer, params, sized_frame, tuple_name
+from tiramisu_py.sets.functions import function
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+_PARAM = isl.dim_type.param
+
+
+def as_map(of: isl.Map | isl.BasicMap) -> isl.Map:
+    """A map, whatever islpy gave."""
+    return of if isinstance(of, isl.Map) else of.to_map()
+
+
+def project_range_prefix(of: isl.Map, count: int) -> isl.Map:
+    """A map whose images keep their first `count` dimensions."""
+    return of.project_out(_OUT, count, of.dim(_OUT) - count)
+
+
+def project_domain_prefix(of: isl.Map, count: int, name: str) -> isl.Map:
+    """A map whose inputs keep their first `count` dimensions, in the tuple `name`."""
+    return of.project_out(_IN, count, of.dim(_IN) - count).set_tuple_name(_IN, name)
+
+
+def equal_prefix(of: isl.Map, count: int) -> isl.Map:
+    """The pairs of a relation between like tuples that agree in their first `count` dimensions."""
+    for i in range(count):
+        of = of.equate(_IN, i, _OUT, i)
+    return of
+
+
+def less_at(of: isl.Map, position: int) -> isl.Map:
+    """The pairs of a relation between like tuples whose input is less in dimension `position`."""
+    return of.order_lt(_IN, position, _OUT, position)
+
+
+def greater_at(of: isl.Map, position: int) -> isl.Map:
+    """The pairs of a relation between like tuples whose input is greater in dimension `position`."""
+    return of.order_gt(_IN, position, _OUT, position)
+
+
+def equal_at(of: isl.Map, position: int) -> isl.Map:
+    """The pairs of a relation between like tuples that agree in dimension `position`."""
+    return of.equate(_IN, position, _OUT, position)
+
+
+def fixed_map(of: isl.Map, values: Mapping[str, int]) -> isl.Map:
+    """A map at given parameter values, without parameters."""
+    for i, name in enumerate(params(of)):
+        of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
+    return of.project_out(_PARAM, 0, of.dim(_PARAM))
+
+
+def aligned_map(of: isl.Map, domain: isl.Space, out: str | None) -> isl.Map:
+    """A map given as text, on the frame `domain` and into the tuple `out`, with all parameters of the frame."""
+    of = of.align_params(domain.params())
+    of = of.set_tuple_name(_IN, tuple_name(domain)) if tuple_name(domain) else of
+    if out is None:
+        return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
+    return of.set_tuple_name(_OUT, out)
+
+
+def lower_bounds(of: isl.Map) -> list[isl.Aff]:
+    """Affine candidates for the least image of a map with one output dimension, as functions of its input."""
+    found: list[isl.Aff] = []
+    pieces = of.min_multi_pw_aff().get_at(0)
+    pieces.foreach_piece(carrying(lambda domain, aff: found.append(aff)))
+    return found
+
+
+def span_above(of: isl.Map, lower: isl.Aff) -> tuple[int, int] | None:
+    """The least and largest difference between the images of a one-dimensional map and `lower`; None if unbounded."""
+    moved = of.sum(isl.Map.from_aff(lower.neg())).range()
+    least_, most = moved.dim_min_val(0), moved.dim_max_val(0)
+    if not (least_.is_int() and most.is_int()):
+        return None
+    return int(least_.to_python()), int(most.to_python())
+
+
+def component(of: isl.Map, axis: int) -> isl.Map:
+    """A map with one output dimension, the others projected out."""
+    of = of.project_out(_OUT, axis + 1, of.dim(_OUT) - axis - 1)
+    return of.project_out(_OUT, 0, axis)
+
+
+def flat_pairs(of: isl.Map, name: str) -> isl.Set:
+    """The pairs of a map as one set ``name[input dimensions, output dimensions]``."""
+    return of.wrap().flatten().set_tuple_name(name)
+
+
+def no_pairs(domain: isl.Space, target: isl.Space) -> isl.Map:
+    """The empty relation between two frames."""
+    return isl.Map.empty(domain.map_from_domain_and_range(target))
+
+
+def no_pair(of: isl.Map) -> isl.Map:
+    """The empty relation between the tuples of another."""
+    return isl.Map.empty(of.get_space())
+
+
+def range_named(of: isl.Map, name: str | None) -> isl.Map:
+    """The same relation into the tuple `name`."""
+    if name is None:
+        return of.reset_tuple_id(_OUT) if of.has_tuple_id(_OUT) else of
+    return of.set_tuple_name(_OUT, name)
+
+
+def least_distance(of: isl.Map, position: int) -> int | None:
+    """The least of ``output - input`` in one dimension over all pairs and parameters; None where there is none."""
+    deltas = of.deltas()
+    deltas = deltas.project_out(_PARAM, 0, deltas.dim(_PARAM))
+    least = deltas.dim_min_val(position)
+    return int(least.to_python()) if least.is_int() else None
+
+
+def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
+    """A map whose images are moved by a constant in one dimension."""
+    space = of.get_space().range()
+    moved = [plus(aff, by) if i == position else aff for i, aff in enumerate(variables(space))]
+    return of.apply_range(isl.Map.from_multi_aff(function(space, None, moved)))
+
+
+def negated(of: isl.Map) -> isl.Map:
+    """A map with every output coordinate negated: its lexicographic minimum is the maximum of the map."""
+    return of.neg()
+
+
+def map_of_forms(forms: Sequence[isl.PwAff], space: isl.Space, name: str) -> isl.Map:
+    """The map from a frame to ``name[forms]``, where each form may be piecewise."""
+    context = space.get_ctx()
+    listed = isl.PwAffList.alloc(context, len(forms))
+    for form in forms:
+        listed = listed.add(form)
+    target = space.map_from_domain_and_range(sized_frame(space, name, len(forms)))
+    return isl.MultiPwAff.from_pw_aff_list(target, listed).as_map()
