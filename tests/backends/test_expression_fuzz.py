@@ -30,8 +30,9 @@ from tests.schedule.test_sanitizers import ROOT, _runtime
 from tiramisu_py.algorithm.expressions import Expr, call
 from tiramisu_py.algorithm.types import STRONG, DType
 
-BATCHES = int(os.environ.get("TIRAMISU_FUZZ", "3"))
+BATCHES = int(os.environ.get("TIRAMISU_FUZZ", "2"))
 SIZES = (0, 1, 2, 31, 67)
+(M,) = tm.params("M")
 j, k, k0, k1 = tm.iters("j k k0 k1")
 
 Values = Callable[..., Any]
@@ -147,7 +148,7 @@ def test_scalars_of_narrow_types_are_spread_over_vectors():
     )
 
 
-@pytest.mark.parametrize("target", [t for t in STRONG if t.is_integer], ids=str)
+@pytest.mark.parametrize("target", [tm.int8, tm.int32, tm.uint32, tm.uint64], ids=str)
 def test_floats_out_of_the_range_of_an_integer_become_the_same_everywhere(target: DType):
     sources = ("float16", "bfloat16", "float32", "float64")
     agree({source: lambda x, source=source: tm.cast(target, x[source]) for source in sources})  # type: ignore[misc]
@@ -278,7 +279,7 @@ REORDERED: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [tm.bool, tm.int8, tm.uint32, tm.uint64, tm.float16, tm.float64], ids=str)
+@pytest.mark.parametrize("dtype", [tm.bool, tm.int8, tm.uint64, tm.float16], ids=str)
 def test_reductions_with_every_operator_give_the_same_in_any_order(dtype: DType):
     f = tm.Function("f", params=[N])
     x, chosen = f.input("x", dtype, [2, N]), f.input("chosen", tm.bool, [N])
@@ -302,6 +303,21 @@ def test_reductions_with_every_operator_give_the_same_in_any_order(dtype: DType)
         given = {"x": values.astype(dtype.numpy), "chosen": rng.random(n) < 0.5}
         for label, want, got in zip(labels, f.evaluate(**given), kernel(**given), strict=True):
             np.testing.assert_array_equal(bits(got), bits(want), err_msg=f"{label}, N = {n}")
+
+
+# -- sizes
+
+
+def test_a_call_with_nothing_to_write_does_not_run_through_the_other_dimension():
+    f = tm.Function("f", params=[N, M])
+    x = f.input("x", tm.float32, [N, M])
+    o = f.computation("o", {i: N, j: M}, x[i, j] + 1)
+    p = f.computation("p", {i: N, j: M}, o[i, j] + o[i, M - 1 - j])
+    f.outputs(p)
+    o.compute_at(p, i)
+    kernel = f.compile()
+    assert kernel(np.zeros((2**45, 0), np.float32)).shape == (2**45, 0)
+    assert kernel(np.zeros((0, 2**45), np.float32)).shape == (0, 2**45)
 
 
 def main(seed: int, count: int) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tests.oracle.events import Execution
+from tests.oracle.events import Execution, misplaced
 from tests.oracle.judge import judge, kinds, sizes
 from tests.oracle.plain import integers
 from tests.oracle.script import Script
@@ -28,8 +28,7 @@ class Verdict:
     - ``accepted``, ``refused``: the two agree;
     - ``unknown``: the proof gave up, whatever the judge finds;
     - ``unsound``: accepted, and yet the judge finds a failure;
-    - ``strict``: refused, and the judge finds nothing at the counterexample (for reductions, at no small size: private
-      copies are a property of the program at all sizes, and show wherever its loop runs);
+    - ``strict``: refused, and the judge finds nothing at the counterexample;
     - ``not smallest``: refused for a counterexample that is not the smallest.
     """
 
@@ -52,9 +51,8 @@ def compared(script: Script) -> Verdict:
     if not known:
         return Verdict("unknown", str(report.violations[0]))
     for violation in known:
-        at = [{**small[0], **violation.witness.params}]
-        if not any(judge(program, params) for params in (at if violation.kind != "reduction" else at + small)):
-            return Verdict("strict", f"the judge finds nothing at {at[0]}: {violation}")
+        if not _confirmed(script, violation, small):
+            return Verdict("strict", f"the judge finds nothing: {violation}")
     least = min(known, key=lambda violation: sum(violation.witness.params.values()))
     if least.kind == "reach":  # wrong for every size; the counterexample is the first one with an execution
         return Verdict("refused")
@@ -62,6 +60,19 @@ def compared(script: Script) -> Verdict:
         if sum(params.values()) < sum(least.witness.params.values()) and _wrong(script, params, least):
             return Verdict("not smallest", f"already wrong at {params}, but {least}")
     return Verdict("refused")
+
+
+def _confirmed(script: Script, violation: Violation, small: Sequence[Mapping[str, int]]) -> bool:
+    """Whether the judge finds something wrong at a counterexample.
+
+    Private copies are a property of a loop at all sizes, so that a reduction may be refused where its loop is still
+    right; and a buffer must be reachable in a branch too that is never taken.
+    """
+    if judge(script.program, {**small[0], **violation.witness.params}):
+        return True
+    if violation.kind == "reach":
+        return misplaced(script.program)
+    return violation.kind == "reduction" and any(judge(script.program, params) for params in small)
 
 
 def _wrong(script: Script, params: Mapping[str, int], violation: Violation) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from tests.oracle.plain import Point, function, integers, points
 from tests.oracle.values import Named, Values
+from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -120,6 +121,16 @@ class Execution:
         if self.program.buffers[where.buffer].scope:
             raise Misplaced(f"{storage} is kept inside a loop, where the caller cannot see it")
         return where.buffer, (), self._index[storage](index)
+
+
+def misplaced(program: Program) -> bool:
+    """Whether some statement names a buffer outside of its loops, if only in a branch that is never taken."""
+    for statement in program.statements.values():
+        read = {a.source for a in accesses(statement.body)} & set(program.storages)
+        storages = [program.storages[statement.target], *(program.storage_for(statement, name) for name in read)]
+        if not all(program.in_scope(statement, program.buffers[storage.buffer]) for storage in storages):
+            return True
+    return False
 
 
 def parted(a: Event, b: Event) -> tuple[bool, Loop | None]:

@@ -10,6 +10,8 @@ from tests.oracle.script import Script
 
 PARAMS = ("N", "M")
 ITERATORS = ("i", "j")
+COMMON_TYPES = ("int32", "int64", "float32", "float64")
+OTHER_TYPES = ("int8", "uint8", "int16", "uint16", "uint32", "uint64", "float16", "bfloat16")
 #: Names for the loops that commands make, and for those of copies.
 NEW_LOOPS = tuple(f"x{n}" for n in range(12))
 NEW_COPY = ("y0", "y1")
@@ -44,7 +46,7 @@ class Algorithms:
         self.choice = choice
         self.script = Script()
         self.sources: list[Source] = []
-        self.dtype = choice.choice(("int32", "int64", "float32", "float64"))
+        self.dtype = choice.choice(COMMON_TYPES if choice.random() < 0.8 else OTHER_TYPES)
         self.rank = choice.choice((1, 1, 2))
 
     def written(self) -> Script:
@@ -187,6 +189,11 @@ class Algorithms:
         fitting = [s for s in self.sources if s.rank == 1 and s.low[0] == 0 and s.more[0] >= 0]
         if over == "k: N" and fitting:
             terms.append(f"{self.choice.choice(fitting).name}[k]")
+        square = [s.name for s in self.sources if s.rank == 2 and s.low == (0, 0) and min(s.more) >= 0]
+        if rank == 2 and square and self.choice.random() < 0.4:
+            over, low, more = "k: M", (0, 0), (0, 0)
+            terms = [f"{self.choice.choice(square)}[i, k] * {self.choice.choice(square)}[i, j]"] * 2
+            read = Read(terms[0], low, more)
         op = self.choice.choice(("sum", "sum", "max", "min"))
         term = " + ".join(self.choice.sample(terms, 2)) if self.choice.random() < 0.7 else read.text
         typed = f"tm.cast(tm.{self.dtype}, {term})"

@@ -36,6 +36,8 @@ WEIGHTS = {
     "overlapped": 3,
     "wavefront": 2,
     "combined": 3,
+    "register": 1,
+    "pinned": 2,
     "cache": 3,
 }
 
@@ -249,6 +251,19 @@ class Commands:
         forms = ("i % 2", "i % 3", "i // 2", "i", "0") if len(iterators) == 1 else _FOLDS
         return f"{self._name(name)}.store_in([{self.choice.choice(forms)}])"
 
+    def _register(self, statement: Statement, handle: str) -> str:
+        return f"{self._name(self.choice.choice(self._computations()))}.store_in(tm.REGISTER)"
+
+    def _pinned(self, statement: Statement, handle: str) -> str:
+        """A producer inside its consumer's tile, in registers, with loops unrolled."""
+        name, reader = self._producer_and_reader()
+        text = self._handle(reader)
+        if self.script.attempt(f"{self._name(name)}.compute_at({text}, {self._loop(reader)})"):
+            self.script.attempt(f"{self._name(name)}.store_in(tm.REGISTER)")
+            for loop in self.script.program.loop_names(self.script.program.statements[reader.name]):
+                self.script.attempt(f"{text}.unroll({loop})")
+        return ""
+
     def _cache(self, statement: Statement, handle: str) -> str:
         program = self.script.program
         sources = [a.source for a in accesses(statement.body) if a.source in program.storages]
@@ -257,7 +272,11 @@ class Commands:
         iterators = NEW_COPY[: sets.out_size(program.storages[source].index)]
         level = self._loop(statement) if self.choice.random() < 0.8 else "tm.root"
         listed = f"[{', '.join(iterators)}]"
-        return f"{name} = {handle}.cache({self._name(source)}, {level}, {listed}, name='{name}')"
+        extra = self.choice.choice(("", "", ", memory=tm.REGISTER"))
+        if self.choice.random() < 0.3:
+            turned = ("y1, y0", "y1 // 2, y0, y1 % 2") if len(iterators) == 2 else ("2 * y0", "y0 // 2, y0 % 2")
+            extra += f", layout=[{self.choice.choice(turned)}]"
+        return f"{name} = {handle}.cache({self._name(source)}, {level}, {listed}, name='{name}'{extra})"
 
 
 def random_script(seed: int) -> Script:

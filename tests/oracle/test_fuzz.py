@@ -1,6 +1,6 @@
-"""Random programs: the proof against the judge, and the loops against `evaluate()`.
+"""Random programs: the proof against the judge, and the loops and the compiled code against `evaluate()`.
 
-`TIRAMISU_FUZZ` multiplies the number of programs, `TIRAMISU_FUZZ_SEED` moves them elsewhere.
+``TIRAMISU_FUZZ`` multiplies the number of programs, ``TIRAMISU_FUZZ_SEED`` is the first seed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tests.oracle.agreement import Verdict, compare, compared, inputs, wrong_results
+from tests.oracle.agreement import Verdict, compare, compared, inputs, kind_agrees, wrong_results
 from tests.oracle.judge import sizes
 from tests.oracle.random_programs import random_script
 from tests.oracle.script import Script, shrunk
@@ -20,13 +20,19 @@ from tiramisu_py.lower import lower, optimise
 TIMES = int(os.environ.get("TIRAMISU_FUZZ", "1"))
 FIRST = int(os.environ.get("TIRAMISU_FUZZ_SEED", "0"))
 CHUNKS = range(20)
-IN_A_CHUNK = 100 * TIMES
-COMPILED = 30 * TIMES
+COMPARED = 100 * TIMES  # in each chunk
+RUN = 25 * TIMES
+COMPILED = 3 * TIMES
 
 
-def seeds(chunk: int, count: int) -> range:
-    start = FIRST + chunk * count
+def seeds(chunk: int, count: int, region: int) -> range:
+    start = FIRST + region * 1_000_000 + chunk * count
     return range(start, start + count)
+
+
+def small(script: Script, largest: int) -> list[dict[str, int]]:
+    """Sizes from nothing to `largest`, or in two dimensions a little less."""
+    return sizes(script.program, largest if len(script.program.algorithm.params) == 1 else largest - 2)
 
 
 def said(script: Script, verdict: Verdict) -> str:
@@ -37,50 +43,53 @@ def said(script: Script, verdict: Verdict) -> str:
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_the_proof_and_the_judge_agree(chunk: int) -> None:
+    """No program is accepted that the judge finds wrong, none refused that it finds right.
+
+    The counterexample is the smallest, but for a few with several failures at once, and few are undecided.
+    """
     found: Counter[str] = Counter()
-    for seed in seeds(chunk, IN_A_CHUNK):
+    for seed in seeds(chunk, COMPARED, 0):
         script = random_script(seed)
         verdict = compared(script)
         found[verdict.kind] += 1
-        assert verdict.kind in ("accepted", "refused", "unknown"), f"seed {seed}, {said(script, verdict)}"
-    assert found["accepted"] > IN_A_CHUNK // 10 and found["refused"] > IN_A_CHUNK // 10, found
-    assert found["unknown"] <= IN_A_CHUNK // 50, found
+        assert verdict.kind not in ("unsound", "strict"), f"seed {seed}, {said(script, verdict)}"
+        if verdict.kind == "refused" and not kind_agrees(script):
+            found["of another kind"] += 1
+    assert found["accepted"] > COMPARED // 4 and found["refused"] > COMPARED // 4, found
+    assert found["unknown"] + found["not smallest"] <= COMPARED // 50, found
+    assert found["of another kind"] <= COMPARED // 20, found
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_loops_compute_what_the_algorithm_says(chunk: int) -> None:
-    for seed in seeds(chunk, 30 * TIMES):
+    """The adversarial machine runs the loops before and after the passes, to the same bits as `evaluate()`."""
+    done = 0
+    for seed in seeds(chunk, RUN, 1):
         script = random_script(seed)
         if not script.function.check().ok:
             continue
         try:
-            loops = lower(script.program)
-            faster = optimise(loops)
+            plain = lower(script.program)
+            loops = {"plain": plain, "optimised": optimise(plain)}
         except UnsupportedError:
             continue
-        for params in sizes(script.program, 5 if len(script.program.algorithm.params) == 1 else 3)[::2]:
-            for function in (loops, faster):
-                wrong = wrong_results(script, function, params, seed)
-                assert not wrong, (
-                    f"seed {seed}, {'optimised' if function is faster else 'plain'} loops, {wrong}\n{script.text}"
-                )
-
-
-def test_compiled_code_computes_what_the_algorithm_says() -> None:
-    done = 0
-    for seed in range(FIRST + 10_000, FIRST + 20_000):
-        script = random_script(seed)
-        if done == COMPILED:
-            break
-        if not script.function.check().ok:
-            continue
-        kernel = script.function.compile()
         done += 1
-        for params in sizes(script.program, 5 if len(script.program.algorithm.params) == 1 else 3):
-            given = inputs(script, params, seed)
-            got = kernel(**given, **params)
-            outputs = script.program.algorithm.outputs
-            arrays = dict(zip(outputs, got if len(outputs) > 1 else (got,), strict=True))
-            storages = script.program.storages
-            wrong = compare(script, params, given, {storages[name].buffer: array for name, array in arrays.items()})
-            assert not wrong, f"seed {seed}, compiled, {wrong}\n{script.text}"
+        for params in small(script, 5)[::2]:
+            for which, function in loops.items():
+                wrong = wrong_results(script, function, params, seed)
+                assert not wrong, f"seed {seed}, {which} loops, {wrong}\n{script.text}"
+    assert done > RUN // 4
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_compiled_code_computes_what_the_algorithm_says(chunk: int) -> None:
+    accepted = (s for s in map(random_script, seeds(chunk, 100 * COMPILED, 2)) if s.function.check().ok)
+    for _, script in zip(range(COMPILED), accepted, strict=False):
+        kernel = script.function.compile()
+        storages, outputs = script.program.storages, script.program.algorithm.outputs
+        for params in small(script, 7):
+            given = inputs(script, params, chunk)
+            got = kernel(**{name: array.copy() for name, array in given.items()}, **params)
+            results = zip(outputs, got if len(outputs) > 1 else (got,), strict=True)
+            wrong = compare(script, params, given, {storages[name].buffer: array for name, array in results})
+            assert not wrong, f"compiled, {wrong}\n{script.text}"

@@ -7,7 +7,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, c0, c1, i, j, k, r, r0, r1, t, x, y
+from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, k, r, r0, r1, t, x, y
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
 from tiramisu_py.lower.ir import For
@@ -310,3 +310,84 @@ def test_strided_time_maps_keep_their_strides_in_lanes_and_copies(factor):
     s.f.undo()
     s.o.unroll(t, 4)
     _right(s.f)
+
+
+def _refused(s, command, words):
+    before = s.f.program
+    with pytest.raises(tm.CommandError, match=words):
+        command(s)
+    assert s.f.program is before
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (lambda s: s.p.store_in(tm.Buffer("N", [N + 1], tm.int32), [i]), "a parameter has this name"),
+        (lambda s: s.q.cache(s.p, tm.root, [x], name="q"), "a computation has this name"),
+        (lambda s: s.p.reorder(), "reorder needs"),
+        (lambda s: s.p.separate_at(i, 4), "give a list"),
+        (lambda s: s.p.set_schedule("[Z] -> { [i] -> [Z - i] }"), "Z, which is no parameter"),
+        (lambda s: s.p.set_schedule("{ z[i] -> [i] }"), "is for z, not for p"),
+    ],
+    ids=["buffer", "copy", "reorder", "separate_at", "parameter", "tuple"],
+)
+def test_wrong_arguments_are_refused_in_words(command, words):
+    _refused(pl.pair(), command, words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda s: s.p.inline(),
+        lambda s: s.p.split(i, 4, i0, i1),
+        lambda s: s.p.store_in([i]),
+        lambda s: s.p.store_at(s.q, i),
+        lambda s: s.p.compute_at(s.q, i),
+        lambda s: s.q.after(s.p, i),
+    ],
+    ids=["inline", "split", "store_in", "store_at", "compute_at", "after"],
+)
+def test_commands_on_what_has_been_inlined_say_so(command):
+    s = pl.pair()
+    s.p.inline()
+    _refused(s, command, "p has been inlined")
+
+
+def test_a_copy_of_values_with_a_hole_between_them_leaves_the_hole_out():
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int32, [20])
+    p = f.computation("p", [{i: 3}, {i: (5, 8)}], 2 * a[i])
+    q = f.computation("q", {j: N, i: 3}, p[i] + p[i + 5])
+    f.outputs(q)
+    q.cache(p, j, [x])
+    _right(f)
+
+
+def test_values_under_conditions_are_not_copied_as_a_whole():
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int32, [N])
+    p = f.computation("p", {i: N}, 2 * a[i], where=a[i] > 0)
+    q = f.computation("q", {i: N}, p[i] + 1, where=a[i] > 0)
+    f.outputs(q)
+    with pytest.raises(tm.CommandError, match="only under conditions"):
+        q.cache(p, tm.root, [x])
+
+
+def test_a_wider_type_does_not_lose_what_is_known_of_an_index():
+    f = tm.Function("f", params=[N])
+    col = f.input("col", tm.uint8, [N])
+    a = f.input("a", tm.int32, [256])
+    f.outputs(f.computation("q", {i: N}, a[tm.cast(tm.int32, col[i]) // 2]))
+    assert f.check().ok
+    given = np.arange(200, 230, dtype=np.uint8)
+    table = np.arange(256, dtype=np.int32) * 3
+    np.testing.assert_array_equal(f.compile()(given, table), table[given // 2])
+
+
+def test_a_narrower_type_is_known_only_by_its_own_range():
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    col = f.input("col", tm.int32, [N], values=(0, 256))
+    a = f.input("a", tm.int32, [256])
+    f.outputs(f.computation("q", {i: N}, a[tm.cast(tm.int8, col[i])]))
+    violation = f.check().violations[0]
+    assert violation.kind == "bounds" and violation.witness.params == {"N": 1}

@@ -41,7 +41,10 @@ class Selection:
 
     def statement_names(self) -> tuple[str, ...]:
         """The names of the statements that this handle stands for."""
-        return tuple(s.name for s in self._function.program.statements_of(self._source))
+        found = tuple(s.name for s in self._function.program.statements_of(self._source))
+        if not found:
+            raise CommandError(f"{self._source} has been inlined: it has no loops and no buffer any more")
+        return found
 
     def __repr__(self) -> str:
         return self._source
@@ -280,7 +283,7 @@ class Selection:
         Points are integers or affine in the parameters; parts may be empty. Returns the parts, in order.
         """
         names = self.statement_names()
-        self._apply("separate_at", (loop, list(points)), {}, lambda p, _: parts.separate_at(p, names, loop, points))
+        self._apply("separate_at", (loop, points), {}, lambda p, _: parts.separate_at(p, names, loop, points))
         return self._parts()
 
     def _parts(self) -> tuple[Selection, ...]:

@@ -56,8 +56,10 @@ def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
 
 
 def pieces_of(program: Program, statement: Statement) -> list[Piece]:
-    """The pieces of a statement, disjoint and convex; one where nothing is to be split."""
+    """The pieces of a statement, disjoint and convex; one where nothing is to be split, none where nothing is done."""
     instances = statement.instances.intersect_params(program.context)
+    if instances.is_empty():
+        return []
     parts: list[Part] = [(instances, statement.body)]
     if next(_selects(statement.body), None) is not None:
         parts = _Splitter(Affine(statement.frame, point_forms(program, statement))).split(instances, statement.body)

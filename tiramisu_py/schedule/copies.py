@@ -22,7 +22,7 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import local_index
 from tiramisu_py.schedule.recompute import distinct, needed_by, reads, scope_of
-from tiramisu_py.schedule.selection import statements
+from tiramisu_py.schedule.selection import check_new_name, statements
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,7 @@ def _check(program: Program, copy: Copy) -> None:
             f"a copy of {copy.source} needs {rank} different iterators, one a dimension, "
             f"not ({', '.join(copy.iterators)})"
         )
-    taken = {*program.statements, *program.buffers, *program.storages, *program.algorithm.params}
-    if copy.name in taken or copy.name in program.algorithm.inputs:
-        raise CommandError(f"there is something called {copy.name} already: give the copy another name=")
+    check_new_name(program, copy.name, "the copy (see name=)")
 
 
 def _mentions(guard: Expr, names: tuple[str, ...]) -> bool:

@@ -77,7 +77,7 @@ def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
     """The program with these outputs in place of those before: the buffers that hold them are the caller's."""
     for name in names:
         if name not in program.storages:
-            raise DeclarationError(f"{name} has been inlined and is kept nowhere: say what the outputs are before inlining")
+            raise DeclarationError(f"{name} has been inlined and is kept nowhere: name outputs before inlining")
         if program.buffers[program.storages[name].buffer].memory is Memory.REGISTER:
             raise DeclarationError(f"{name} is kept in registers, where the caller cannot read it")
     program = program.with_(algorithm=program.algorithm.with_outputs(names))

@@ -138,6 +138,8 @@ def tile(
 def reorder(program: Program, names: Sequence[str], order: Sequence[object]) -> Program:
     """Permute loops: the loops named take, in the order given, the positions that they occupy."""
     wanted = [loop_name(loop) for loop in order]
+    if not wanted:
+        raise CommandError("reorder needs the loops in their new order")
     if len(set(wanted)) < len(wanted):
         raise CommandError(f"reorder names a loop twice: {', '.join(wanted)}")
     done: set[tuple[LoopId, ...]] = set()

@@ -16,19 +16,19 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.selection import find, loop_name, loops_named, statements
+from tiramisu_py.schedule.selection import check_new_name, find, listed, loop_name, loops_named, statements
 
 
-def separate_at(program: Program, names: Sequence[str], loop: object, points: Sequence[object]) -> Program:
+def separate_at(program: Program, names: Sequence[str], loop: object, points: object) -> Program:
     """Cut statements into parts at values of a loop; each part keeps the outer loops and gets the inner ones anew."""
-    wanted = loop_name(loop)
-    if not points:
+    wanted, cuts = loop_name(loop), [as_expr(point) for point in listed(points, "the list of points")]
+    if not cuts:
         raise CommandError(f"separate_at({wanted}, ...) needs at least one point to cut at")
     chosen = [s for s in statements(program, names) if find(program, s, wanted) is not None]
     if not chosen:
         loops_named(program, names, loop)
     for statement in chosen:
-        program = _separated(program, statement, wanted, [as_expr(point) for point in points])
+        program = _separated(program, statement, wanted, cuts)
     return program
 
 
@@ -42,12 +42,10 @@ def _separated(program: Program, statement: Statement, loop: str, points: list[E
         )
     depth = statement.depth(found)
     pieces = _pieces(statement, sets.outputs(statement.coords)[depth], points)
-    taken = set(program.statements)
     parts = []
     for k, piece in enumerate(pieces):
         name = f"{statement.name}_{k}"
-        if name in taken or name in program.algorithm.computations or name in program.algorithm.inputs:
-            raise CommandError(f"a part of {statement.name} would be called {name}, which exists already")
+        check_new_name(program, name, f"part {k} of {statement.name}")
         program, part = _part(program, statement, name, piece, depth)
         parts.append(part)
     return _in_place_of(program, statement, parts)
@@ -109,7 +107,9 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
     own = statements(program, names)
     whole = program.statements_of(source)
     if any(statement.role is Role.COPY for statement in own):
-        raise CommandError(f"{', '.join(names)} cannot be inlined: it is a copy of {source}; undo the command that made it")
+        raise CommandError(
+            f"{', '.join(names)} cannot be inlined: it is a copy of {source}; undo the command that made it"
+        )
     if len(own) != 1 or len(whole) != 1 or own[0].role is not Role.VALUE:
         raise CommandError(f"{source} cannot be inlined: it is a reduction, or has been separated into parts")
     producer = own[0]

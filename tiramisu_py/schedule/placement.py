@@ -17,9 +17,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.selection import nest, statements
+from tiramisu_py.schedule.selection import check_new_name, nest, statements
 
 
 @dataclass(frozen=True)
@@ -192,6 +191,8 @@ def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer
         known = program.buffers.get(into.name)
         if known is not None and not same_buffer(known, into):
             raise CommandError(f"there is another buffer called {into.name}: choose another name")
+        if known is None:
+            check_new_name(program, into.name, "the buffer")
         buffer = into if known is None else known
     else:
         name = into if isinstance(into, str) else into.name

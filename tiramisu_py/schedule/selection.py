@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
@@ -27,16 +28,37 @@ def loop_name(given: object, what: str = "a loop") -> str:
 
 def size(given: object, what: str, least: int = 1) -> int:
     """A constant size; raises `CommandError` for anything that is not an integer of at least `least`."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+    if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
         raise CommandError(f"{what} is {given!r}: give an integer of at least {least}")
     return whole(given, what)
 
 
 def whole(given: object, what: str) -> int:
     """An integer that coordinates can be moved by without leaving 64 bits; raises `CommandError`."""
-    if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= LARGEST:
+    if isinstance(given, bool) or not isinstance(given, Integral) or abs(int(given)) >= LARGEST:
         raise CommandError(f"{what} is {given!r}: give an integer between -2**31 and 2**31")
-    return given
+    return int(given)
+
+
+def listed(given: object, what: str) -> list[object]:
+    """The items of a list or tuple; raises `CommandError` for anything else."""
+    if not isinstance(given, list | tuple):
+        raise CommandError(f"{what} is {given!r}: give a list")
+    return list(given)
+
+
+def check_new_name(program: Program, name: str, what: str) -> None:
+    """Refuse a name for a part, a copy or a buffer that something has already."""
+    algorithm = program.algorithm
+    for kind, taken in (
+        ("a parameter", algorithm.params),
+        ("an input", algorithm.inputs),
+        ("a computation", algorithm.computations),
+        ("a statement", program.statements),
+        ("a buffer", program.buffers),
+    ):
+        if name in taken:
+            raise CommandError(f"{what} cannot be called {name}: {kind} has this name")
 
 
 def statements(program: Program, names: Iterable[str]) -> list[Statement]:
