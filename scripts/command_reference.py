@@ -37,10 +37,13 @@ def public_names() -> list[str]:
 
 
 def members(cls: type) -> Iterator[tuple[str, object]]:
-    """The documented public members that a class itself defines, in order of definition."""
-    for name, member in vars(cls).items():
-        if not name.startswith("_") and isinstance(member, property | type(members)) and inspect.getdoc(member):
-            yield name, member
+    """The documented public members of a class and of its bases that no public class shows, in order of definition."""
+    shown = {inner for base in cls.__mro__[1:] if base.__name__ in vars(tm) for inner in base.__mro__}
+    hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
+    for owner in (*hidden, cls):
+        for name, member in vars(owner).items():
+            if not name.startswith("_") and isinstance(member, property | type(members)) and inspect.getdoc(member):
+                yield name, member
 
 
 def signature(name: str, member: object) -> str:

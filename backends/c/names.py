@@ -26,8 +26,13 @@ _TYPE = re.compile(r"(u?int|b?float)\d+(_t|x\d+.*)$")
 
 def is_reserved(name: str) -> bool:
     """Whether a generated function cannot use a name for something of its own."""
-    prefixed = name.startswith(("tm_", "TM_", "_", "load_", "omp_"))
-    return prefixed or name in RESERVED or _TYPE.match(name) is not None or _MACRO.match(name) is not None
+    return name in RESERVED or _is_prefixed(name)
+
+
+def _is_prefixed(name: str) -> bool:
+    """Whether a name begins as those of the runtime, of C's types or of its macros do."""
+    own = name.startswith(("tm_", "TM_", "_", "load_", "omp_"))
+    return own or _TYPE.match(name) is not None or _MACRO.match(name) is not None
 
 
 #: What generated code appends to the name of an array for names of its own.
@@ -42,7 +47,9 @@ def c_names(names: Iterable[str], function: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name in sorted(ordered, key=lambda n: (_identifier(n) != n or is_reserved(n), ordered.index(n))):
         candidate = _identifier(name)
-        while is_reserved(candidate) or candidate in used:
+        if _is_prefixed(candidate):
+            candidate = f"n_{candidate}"
+        while candidate in RESERVED or candidate in used:
             candidate += "_"
         used.add(candidate)
         found[name] = candidate

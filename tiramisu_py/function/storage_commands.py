@@ -1,0 +1,69 @@
+"""Commands on storage: store_in and store_at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.statements import Level, Statements
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule import placement, recompute
+from tiramisu_py.schedule.order import Root
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.handles import Input
+
+
+class StorageCommands(Statements):
+    """What the buffer of a computation can be told."""
+
+    def store_in(
+        self,
+        buffer: Buffer | Input | Statements | Memory | Sequence[Expr | int],
+        indices: Sequence[Expr | int] | None = None,
+    ) -> Self:
+        """Keep the values in another buffer or with another layout; a second call replaces the first.
+
+        ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
+        transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
+        keeps its present buffer in registers. Indices are affine, with floor division and modulo, in the iterators.
+        That no value is overwritten before its last use is proven.
+        """
+        into, at = self._target(buffer, indices)
+        names = self.statement_names()
+        written = (buffer,) if indices is None else (buffer, list(indices))
+        self._apply("store_in", written, {}, lambda p, _: placement.store_in(p, self._source, names, into, at))
+        return self
+
+    def _target(
+        self, given: object, indices: Sequence[object] | None
+    ) -> tuple[Buffer | str | Memory | None, Sequence[object] | None]:
+        if isinstance(given, Buffer | Memory):
+            return given, indices
+        if isinstance(given, list | tuple):
+            if indices is not None:
+                raise CommandError(f"{self}.store_in takes a buffer and indices, or indices alone")
+            return None, given
+        name = getattr(given, "name", None)
+        if name not in self._function.program.storages:
+            raise CommandError(
+                f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation"
+            )
+        return str(name), indices
+
+    def store_at(self, consumer: Statements, level: Level) -> Self:
+        """Keep one copy of the buffer for each iteration of a loop around (at `root`: one for the whole call).
+
+        The buffer shrinks to what one iteration keeps.
+        """
+        names, others = self.statement_names(), self._others(consumer)
+
+        def change(p: Program, _: str) -> Program:
+            scope = () if isinstance(level, Root) else recompute.scope_of(p, others, level)
+            return placement.store_at(p, self._source, names, scope)
+
+        self._apply("store_at", (consumer, level), {}, change)
+        return self
