@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import cgen
 
+from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.lower import transform
+from tiramisu_py.lower.ir import ArrayArgument, For, Load, LoopFunction, Node, Store
+from tiramisu_py.lower.linear import is_index
 
 Lines = list[cgen.Generable]
+
+#: `TM_LARGEST` of the runtime header.
+LARGEST = 2**46
+
+
+def largest_size(function: LoopFunction) -> str:
+    """The largest parameter that is accepted: index arithmetic on it, with the literals that occur, fits 64 bits."""
+    literals = [abs(e.value) for e in _index_arithmetic(function.body) if isinstance(e, Const) and is_index(e.dtype)]
+    limit = 2**62 // max([*literals, 1])
+    return "TM_LARGEST" if limit >= LARGEST else f"INT64_C({int(limit)})"
+
+
+def _index_arithmetic(body: Node) -> Iterator[Expr]:
+    for node in transform.walk(body):
+        roots = [node.lower, node.upper] if isinstance(node, For) else []
+        roots += node.indices if isinstance(node, Store) else []
+        roots += [index for e in transform.expressions(node) for load in walk(e) if isinstance(load, Load)
+                  for index in load.indices]  # fmt: skip
+        for root in roots:
+            yield from walk(root)
 
 
 class Checks:
@@ -22,6 +47,7 @@ class Checks:
         self.scope = scope
         self.scalars = Scalars(scope)
         self.arrays = [a for a in function.arguments if isinstance(a, ArrayArgument)]
+        self.largest = largest_size(function)
 
     def lines(self) -> Lines:
         """The checks, in the order in which they may rely on each other."""
@@ -40,7 +66,7 @@ class Checks:
         shown = f'{_words(param)} is %" PRId64 "'
         return [
             self._fail(f"{c} < 0", "TM_PRECONDITION", f"{shown}, but must be at least 0", c),
-            self._fail(f"{c} > TM_LARGEST", "TM_SIZE", f"{shown}, which is too large", c),
+            self._fail(f"{c} > {self.largest}", "TM_SIZE", f"{shown}, which is too large", c),
         ]
 
     def _fail(self, condition: str, code: str, words: str, *values: str) -> cgen.Generable:

@@ -17,7 +17,6 @@ from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Store
-from tiramisu_py.lower.linear import number
 from tiramisu_py.lower.transform import constant
 from tiramisu_py.program.loops import Parallel
 
@@ -169,14 +168,13 @@ class Statements:
             scope.stack += size
             lines: Lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL")]
         else:
-            lines = self.temporary(name, kind, node.extents, node.buffer, scope)
+            lines = self.temporary(name, kind, [Scalars(scope).text(e) for e in node.extents], node.buffer, scope)
         scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
         return [*lines, *self.emit(node.body, scope)]
 
-    def temporary(self, name: str, kind: str, extents: Sequence[Expr], words: str, scope: Scope) -> Lines:
+    def temporary(self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope) -> Lines:
         """Memory for an array that is freed at the end of the C block; without it, the function gives up."""
-        sizes = [Scalars(scope).text(extent) for extent in extents] or [Scalars(scope).text(number(1))]
-        memory = call("tm_allocate", call("TM_BYTES", kind, *sizes))
+        memory = call("tm_allocate", call("TM_BYTES", kind, *(extents or ["1"])))
         if scope.threaded:
             lines: Lines = [
                 cgen.Pragma("omp atomic write"),

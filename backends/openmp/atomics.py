@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
@@ -11,6 +13,8 @@ from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower.ir import Load
 from tiramisu_py.lower.lanes import is_half
 
+#: What the value reads instead of the element; no user's name looks like this.
+_OLD = "<old>"
 _OPERATORS = ("+", "*", "&", "|", "^")
 
 
@@ -43,10 +47,11 @@ def _exchange(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.
     key = target.key()
 
     def read(e: Expr) -> Expr | None:
-        return Iter("tm_old", e.dtype) if isinstance(e, Load) and e.key() == key else None
+        return Iter(_OLD, e.dtype) if isinstance(e, Load) and e.key() == key else None
 
     kind = target.dtype.c_name
-    new = Scalars(scope).text(operand(rewrite(value, read), target.dtype))
+    inside = replace(scope, names={**scope.names, _OLD: "tm_old"})
+    new = Scalars(inside).text(operand(rewrite(value, read), target.dtype))
     return [
         cgen.Statement(f"{kind} *const tm_place = &{place}"),
         cgen.Statement(f"{kind} tm_old, tm_new"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
+from tiramisu_py.algorithm.expressions import Iter, as_typed
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower.accumulators import neutral
@@ -112,14 +112,13 @@ class Copies:
         sizes = ", ".join(Scalars(scope).text(extent) for extent in self.shared.extents) or "1"
         size = self.shared.dtype.bytes
         line = 64 // size
-        slots: tuple[Expr, ...] = (Iter("tm_threads()"), Iter(self.slot))
         lines: Lines = [
             cgen.LineComment(f"a private copy of {self.shared.name} for each thread"),
             cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes})/{size}"),
             cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1})/{line}*{line}"),
         ]
         words = f"of private copies of {self.shared.name}"
-        return lines + statements.temporary(self.all, self.kind, slots, words, scope)
+        return lines + statements.temporary(self.all, self.kind, ["tm_threads()", self.slot], words, scope)
 
     def start(self) -> Lines:
         """What each thread does first: its own copy, with nothing in it."""

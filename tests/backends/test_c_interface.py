@@ -179,6 +179,8 @@ def test_names_that_generated_code_makes_are_not_taken_from_the_user() -> None:
         "lane",
         "c_end",
         "INT32_MAX",
+        "tm_e",
+        "load_x",
     ]
     total = sum((load(name, i) for name in names[1:]), load("x", i))
     private = (Private("y", sum_, Combine.PRIVATE),)

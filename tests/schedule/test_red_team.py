@@ -391,3 +391,26 @@ def test_a_narrower_type_is_known_only_by_its_own_range():
     f.outputs(f.computation("q", {i: N}, a[tm.cast(tm.int8, col[i])]))
     violation = f.check().violations[0]
     assert violation.kind == "bounds" and violation.witness.params == {"N": 1}
+
+
+def test_a_literal_that_could_overflow_an_index_is_refused_by_name():
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.int32, [7])
+    with pytest.raises(tm.DeclarationError, match=r"index 0 of a\[.*literal 4611686018427387904.*below 2\*\*31"):
+        f.computation("b", {i: N}, a[(i * 2**62) % 7])
+
+
+def test_the_c_function_accepts_the_sizes_for_which_its_index_arithmetic_is_exact():
+    f = tm.Function("f", params=[N])
+    a = f.input("a", tm.uint8, [N * 2**20])
+    f.outputs(f.computation("b", {i: N}, a[i * 2**20]))
+    assert f"if (N > INT64_C({2**62 // 2**20}))" in f.source()["f.c"]
+    given = np.arange(3 * 2**20, dtype=np.uint32).astype(np.uint8)
+    np.testing.assert_array_equal(f.compile()(given), given[:: 2**20])
+
+
+def test_a_condition_whose_arithmetic_wraps_around_is_decided_at_run_time():
+    f = tm.Function("f", params=[N])
+    b = f.computation("b", {i: N}, tm.select((i + 2**62) * 2 > i, 1, 0))
+    f.outputs(b)
+    np.testing.assert_array_equal(f.compile()(N=3), f.evaluate(N=3))

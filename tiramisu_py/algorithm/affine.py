@@ -9,6 +9,9 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 
+#: Literals in affine arithmetic stay below this, so that it is exact in 64 bits for all sizes that are accepted.
+LARGEST_LITERAL = 2**31
+
 
 class NotAffine(Exception):
     """The expression has no affine form; carries the part that has none."""
@@ -70,6 +73,8 @@ class Affine:
         if e.op not in ("+", "-", "*", "//", "%", "min", "max"):
             raise NotAffine(e)
         a, b = self._aff(e.left), self._aff(e.right)
+        if e.op in ("+", "-", "*") and (_is_large(a) or _is_large(b)):
+            raise NotAffine(e)
         if e.op in ("min", "max"):
             pa, pb = _piecewise(a), _piecewise(b)
             return pa.min(pb) if e.op == "min" else pa.max(pb)
@@ -120,6 +125,11 @@ class Affine:
             case Binary() if e.op in _COMPARE and not e.left.dtype.is_bool and not e.left.dtype.is_float:
                 return sets.as_set(_COMPARE[e.op](self.value(e.left), self.value(e.right)))
         raise NotAffine(e)
+
+
+def _is_large(a: isl.Aff | isl.PwAff) -> bool:
+    """Whether a literal is so large that 64-bit arithmetic with it may wrap around, where that of isl does not."""
+    return isinstance(a, isl.Aff) and sets.is_constant(a) and abs(sets.constant_of(a)) >= LARGEST_LITERAL
 
 
 def _piecewise(a: isl.Aff | isl.PwAff) -> isl.PwAff:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.affine import LARGEST_LITERAL
 from tiramisu_py.algorithm.declarations import Algorithm, Input
-from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param, as_expr
+from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, Param, as_expr
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -51,6 +52,12 @@ def _index(source: str, indices: tuple[Any, ...], position: int) -> Expr:
     if not index.dtype.is_integer and index.dtype is not ty.unknown:
         raise DeclarationError(
             f"index {position} of {written} is {index.dtype}, not an integer; divide with // or cast to int64"
+        )
+    large = [node for node in walk(index) if isinstance(node, Const) and abs(node.value) >= LARGEST_LITERAL]
+    if large:
+        raise DeclarationError(
+            f"index {position} of {written} has the literal {large[0]}: index arithmetic is in 64 bits, and takes "
+            "literals below 2**31"
         )
     return index
 
