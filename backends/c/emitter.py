@@ -12,7 +12,7 @@ from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.names import c_names, is_reserved
 from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
-from tiramisu_py.backends.c.vectors import VectorTypes
+from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.lower.transform import names

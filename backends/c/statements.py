@@ -12,7 +12,8 @@ from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.backends.c.vectors import Vectors, VectorTypes
+from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors import Vectors
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError

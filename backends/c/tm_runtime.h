@@ -280,6 +280,9 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
 #define TM_TRUNCATED(V, function, a) TM_MAP(V, function, a)
 #endif
 
+/* For the functions that load vectors of elements a few apart. */
+#define TM_SHUFFLE TM_INLINE __attribute__((always_inline))
+
 /* Every `stride`-th element from `place`; the elements of `place` at the indices in vector `index`. */
 #define TM_STRIDED(V, place, stride)                                                               \
   __extension__({                                                                                  \

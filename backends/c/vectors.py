@@ -16,11 +16,12 @@ from tiramisu_py.algorithm.expressions import (
     Select,
     Unary,
 )
-from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong, uint8
+from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong
 from tiramisu_py.backends.c.functions import PREDICATES, c_function
 from tiramisu_py.backends.c.precedence import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Load, Ramp
 from tiramisu_py.lower.linear import along_lanes
@@ -30,25 +31,6 @@ from tiramisu_py.lower.transform import constant
 _SPREAD = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 _MASKS = {8: int8, 16: int16, 32: int32, 64: int64}
 _NAMED = {"//": "floor_div", "%": "mod", "<<": "shift_left", ">>": "shift_right"}
-
-
-class VectorTypes:
-    """The vector types that a source uses."""
-
-    def __init__(self) -> None:
-        self.used: set[tuple[str, int]] = set()
-        self._types: dict[str, DType] = {}
-
-    def name(self, dtype: DType, lanes: int) -> str:
-        """The name of a vector type; a bool is a byte."""
-        dtype = uint8 if dtype.is_bool else strong(dtype)
-        self._types[dtype.name] = dtype
-        self.used.add((dtype.name, lanes))
-        return f"{dtype.name}x{lanes}"
-
-    def declarations(self) -> list[str]:
-        """The macro calls that make the types."""
-        return [f"TM_VECTOR({self._types[t].c_name}, {t}x{lanes}, {lanes})" for t, lanes in sorted(self.used)]
 
 
 class Vectors:
@@ -189,8 +171,10 @@ class Vectors:
             index = self(array.flat(e.indices))
             return call("TM_GATHER", self.type(e.dtype), self._pointer(e.buffer), index)
         place, step = spaced
-        if constant(step) == 1:
-            return call(f"load_{self.type(e.dtype)}", f"&{place}")
+        stride = constant(step)
+        function = None if stride is None else self.types.load(e.dtype, self.lanes, stride)
+        if function is not None:
+            return call(function, f"&{place}")
         return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
 
     def _pointer(self, buffer: str) -> str:

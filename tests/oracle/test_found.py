@@ -83,6 +83,12 @@ q.vectorize(x1, 2)""",
 q = f.computation('q', {i: N + 1}, a[i], where=i % 2 == 0)
 f.outputs(q)
 q.unroll(i, 2)""",
+    "a vector loop runs backwards over a cache of an input": """
+p = f.computation('p', {i: (0, N + 2)}, tm.select((i == 0) | (i == 1), a[i], a[i // 2]))
+f.outputs(p)
+p.reverse(i)
+cache = p.cache(a, i, [y], name='cache')
+p.vectorize(i, 2)""",
     "a part without an instance reads a buffer of other loops": """
 p = f.computation('p', {i: N}, tm.min(a[i + 1], a[i]))
 q = f.computation('q', {i: (1, N)}, p[i] - p[i - 1])
@@ -121,6 +127,7 @@ def test_right_programs_are_proven_and_their_loops_are_right(name: str) -> None:
     program = script(RIGHT[name])
     verdict = compared(program)
     assert verdict.kind == "accepted", verdict
+    assert "f.c" in program.function.source()
     loops = lower(program.program)
     for params in sizes(program.program, 8):
         for function in (loops, optimise(loops)):

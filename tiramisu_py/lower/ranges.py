@@ -16,6 +16,9 @@ from tiramisu_py.lower.ir import For, If, Let, LoopFunction, Node
 from tiramisu_py.lower.linear import LANE, Linear, is_index, linear, operands
 from tiramisu_py.lower.transform import constant, with_children, with_expressions
 
+#: A proof that something is at least 0 takes up so many facts within each other; one can lead back to itself.
+MOST_FACTS = 2
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -48,29 +51,31 @@ class Facts:
         key = Iter(variable, int64).key()
         return Facts(tuple(form for form in self.forms if not any(_mentions(k, key) for k in form.terms)))
 
-    def nonnegative(self, e: Expr) -> bool:
-        """Whether an int64 expression is at least 0, as far as the facts show."""
+    def nonnegative(self, e: Expr, most: int = MOST_FACTS) -> bool:
+        """Whether an int64 expression is at least 0, as far as `most` facts within each other show."""
         form = linear(e, lanes=True)
-        return form.exact and self._holds(form)
+        return form.exact and self._holds(form, most)
 
-    def _holds(self, form: Linear) -> bool:
-        return self._plain(form) or any(self._plain(form.plus(fact, -1)) for fact in self.forms)
+    def _holds(self, form: Linear, most: int = MOST_FACTS) -> bool:
+        if self._plain(form, most):
+            return True
+        return most > 0 and any(self._plain(form.plus(fact, -1), most - 1) for fact in self.forms)
 
-    def _plain(self, form: Linear) -> bool:
-        return form.constant >= 0 and all(f > 0 and self._atom(a) for a, f in form.terms.values())
+    def _plain(self, form: Linear, most: int) -> bool:
+        return form.constant >= 0 and all(f > 0 and self._atom(a, most) for a, f in form.terms.values())
 
-    def _atom(self, e: Expr) -> bool:
+    def _atom(self, e: Expr, most: int) -> bool:
         match e:
             case Param():
                 return True
             case Iter():
                 return e is LANE or any(_is_lower_bound(fact, e) for fact in self.forms)
             case Binary(op="max"):
-                return self.nonnegative(e.left) or self.nonnegative(e.right)
+                return self.nonnegative(e.left, most) or self.nonnegative(e.right, most)
             case Binary(op="min"):
-                return self.nonnegative(e.left) and self.nonnegative(e.right)
+                return self.nonnegative(e.left, most) and self.nonnegative(e.right, most)
             case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
-                return e.op == "%" or self.nonnegative(e.left)
+                return e.op == "%" or self.nonnegative(e.left, most)
         return False
 
     def decided(self, e: Expr) -> Expr | None:

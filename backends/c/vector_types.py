@@ -1,0 +1,83 @@
+"""The vector types of a source, and the functions that load them where elements are a few apart or in reverse.
+
+Elements that are 2, 3 or 4 apart (the channels of a picture) come from that many whole vectors, shuffled: no element is
+loaded by itself, and nothing outside the first and the last.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.types import DType, strong, uint8
+
+#: How far apart elements of so many bytes may be for shuffles to be faster than loads of single elements.
+_SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
+
+
+class VectorTypes:
+    """The vector types that a source uses, and how it loads them."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], DType] = {}
+        self._strides: set[tuple[str, int, int]] = set()
+
+    def name(self, dtype: DType, lanes: int) -> str:
+        """The name of a vector type; a bool is a byte."""
+        dtype = uint8 if dtype.is_bool else strong(dtype)
+        self._used[dtype.name, lanes] = dtype
+        return f"{dtype.name}x{lanes}"
+
+    def load(self, dtype: DType, lanes: int, stride: int) -> str | None:
+        """The function that loads elements `stride` apart, or None where they are best loaded one by one."""
+        name = self.name(dtype, lanes)
+        if stride == 1:
+            return f"load_{name}"
+        if stride != -1 and stride not in _SHUFFLED.get(dtype.bytes, ()):
+            return None
+        self._strides.add((name.split("x")[0], lanes, stride))
+        return _function(name, stride)
+
+    def declarations(self) -> list[str]:
+        """The lines that make the types and the functions."""
+        types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
+        loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
+        return types + loads
+
+
+def _function(name: str, stride: int) -> str:
+    return f"load_reversed_{name}" if stride == -1 else f"load_strided_{stride}_{name}"
+
+
+def _definition(dtype: DType, lanes: int, stride: int) -> list[str]:
+    """The function that loads `lanes` elements `stride` apart."""
+    name, c_type = f"{dtype.name}x{lanes}", dtype.c_name
+    head = f"TM_SHUFFLE {name} {_function(name, stride)}(const void *place) {{"
+    load = f"load_{name}((const {c_type} *)place"
+    if stride == -1:
+        order = ", ".join(str(lane) for lane in reversed(range(lanes)))
+        body = [f"const {name} v = {load} - {lanes - 1});", f"return __builtin_shufflevector(v, v, {order});"]
+    else:
+        starts = _starts(lanes, stride)
+        body = [f"const {name} v0 = {load});"]
+        body += [f"const {name} v{k} = {load} + {start});" for k, start in enumerate(starts) if k > 0]
+        body += _shuffles(name, lanes, stride, starts)
+    return [head, *(f"  {line}" for line in body), "}"]
+
+
+def _starts(lanes: int, stride: int) -> list[int]:
+    """Where the whole vectors begin; the last one ends at the last element wanted."""
+    return [k * lanes for k in range(stride - 1)] + [(lanes - 1) * (stride - 1)]
+
+
+def _shuffles(name: str, lanes: int, stride: int, starts: list[int]) -> list[str]:
+    """One shuffle for each vector after the first: it takes over the lanes that are in this vector."""
+    source = [min(lane * stride // lanes, stride - 1) for lane in range(lanes)]
+    found, lines = "v0", []
+    for k in range(1, stride):
+        order = []
+        for lane in range(lanes):
+            place = lane * stride - starts[source[lane]]
+            earlier = lane if k > 1 else place
+            order.append(lanes + place if source[lane] == k else earlier if source[lane] < k else 0)
+        target = f"s{k}" if k < stride - 1 else "result"
+        lines.append(f"const {name} {target} = __builtin_shufflevector({found}, v{k}, {', '.join(map(str, order))});")
+        found = target
+    return [*lines, "return result;"]
