@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
-from tiramisu_py.build import compile_function, find_toolchain, open_cache
+from tiramisu_py.build import compile_function, find_toolchain, open_cache, processor_for
 from tiramisu_py.build.processor import resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
 from tiramisu_py.lower.ir import ArrayArgument
@@ -247,3 +248,9 @@ def test_the_undefined_behaviour_sanitizer_needs_nothing(saxpy):
 def test_compile_function_is_the_front_of_the_room(saxpy):
     kernel = compile_function(saxpy.function, saxpy.sources, saxpy.algorithm)
     assert kernel.name == "saxpy"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names processors of x86-64")
+@pytest.mark.parametrize(("target", "size"), [("x86-64", 16), ("x86-64-v3", 32), ("x86-64-v4", 64)])
+def test_a_kernel_is_made_for_the_vectors_of_its_processor(target, size):
+    assert processor_for(target).vector_bytes == size

@@ -21,7 +21,9 @@ from tiramisu_py.build.arrays import address
 from tiramisu_py.build.cache import open_cache
 from tiramisu_py.build.export import export
 from tiramisu_py.build.library import Library, Recipe, load, prepare
+from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.scalars import C_TYPES, Number, as_c
+from tiramisu_py.build.toolchain import find_toolchain
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
@@ -135,6 +137,12 @@ class Kernel:
         if code:
             words = (last_error() or b"").decode(errors="replace") or "it does not say why"
             raise KernelError(words if self.name in words else f"{self.name} failed with code {code}: {words}")
+
+
+def processor_for(target: str | None = None, compiler: str | None = None) -> Processor:
+    """The processor that `compile_function` would compile for; raises `ToolchainError`."""
+    cache = open_cache()
+    return resolve_processor(cache, find_toolchain(cache, compiler), target)
 
 
 def compile_function(

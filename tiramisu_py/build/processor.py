@@ -23,13 +23,15 @@ _FEATURE = re.compile(r"#define __([A-Z][A-Z0-9_]*?)_* 1$", re.MULTILINE)
 class Processor:
     """A processor: its name, the compiler flags that say it, and which of its instructions this machine lacks.
 
-    `is_local` when it is the processor of this machine, found out rather than named.
+    `is_local` when it is the processor of this machine, found out rather than named; `vector_bytes` is the size of its
+    vectors.
     """
 
     name: str
     flags: tuple[str, ...]
     missing: tuple[str, ...] = ()
     is_local: bool = False
+    vector_bytes: int = 16
 
 
 def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = None) -> Processor:
@@ -45,20 +47,30 @@ def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = N
 
 
 def _recalled(cache: Cache, toolchain: Toolchain, target: str | None) -> Processor:
-    key = digest(["processor", toolchain.identity, this_machine(), target])
+    key = digest(["processor and vectors", toolchain.identity, this_machine(), target])
     record = cache.recall(key, lambda: _found(toolchain, target))
     if record["fault"]:
         raise ToolchainError(f"target={target!r}: {toolchain.command[0]} does not know it: {record['fault']}")
-    return Processor(record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None)
+    return Processor(
+        record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None, record["vector_bytes"]
+    )
 
 
 def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
     own = _native_flags(toolchain)
     if target is None:
-        return {"name": _name_in(own), "flags": own, "missing": [], "fault": ""}
+        vectors = _vector_bytes(_features(toolchain, own))
+        return {"name": _name_in(own), "flags": own, "missing": [], "fault": "", "vector_bytes": vectors}
     flags, fault = _named_flags(toolchain, target)
-    lacking = sorted(_features(toolchain, flags) - _features(toolchain, own)) if not fault else []
-    return {"name": target, "flags": flags, "missing": lacking, "fault": fault}
+    has = set() if fault else _features(toolchain, flags)
+    lacking = sorted(has - _features(toolchain, own)) if not fault else []
+    return {"name": target, "flags": flags, "missing": lacking, "fault": fault, "vector_bytes": _vector_bytes(has)}
+
+
+def _vector_bytes(features: set[str]) -> int:
+    if "AVX512F" in features:
+        return 64
+    return 32 if "AVX2" in features else 16
 
 
 def this_machine() -> str:

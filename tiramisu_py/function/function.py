@@ -20,7 +20,7 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.slices import declare_slice
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import emit
-from tiramisu_py.build import Kernel, compile_function
+from tiramisu_py.build import Kernel, compile_function, processor_for
 from tiramisu_py.errors import CommandError, DeclarationError, LegalityError
 from tiramisu_py.function.handles import Computation, Input, Reduction
 from tiramisu_py.function.script import as_written, caller
@@ -247,20 +247,23 @@ class Function:
             self._checked = (self._program, check(self._program))
         return self._checked[1]
 
-    def lowered(self) -> LoopFunction:
-        """The loops that will be emitted; raises `LegalityError` for a program that the proof refuses."""
+    def lowered(self, vector_bytes: int = 64) -> LoopFunction:
+        """The loops that will be emitted, for a processor with vectors of this size.
+
+        Raises `LegalityError` for a program that the proof refuses.
+        """
         self._require_outputs()
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
-        return optimise(lower(self._program))
+        return optimise(lower(self._program), vector_bytes)
 
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
             raise DeclarationError(f"{self.name} has no outputs: say what it returns with {self.name}.outputs(...)")
 
     def source(self) -> dict[str, str]:
-        """The generated source text, by file name."""
+        """The generated source text, by file name, for vectors of 64 bytes; `Kernel.source` is what was compiled."""
         return emit(self.lowered())
 
     def compile(
@@ -280,7 +283,7 @@ class Function:
         names sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each
         call. Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
         """
-        function = self.lowered()
+        function = self.lowered(processor_for(target, compiler).vector_bytes)
         return compile_function(
             function, emit(function), self.algorithm, target=target, compiler=compiler, fast=tuple(fast),
             sanitize=tuple(sanitize), threads=threads, verify_values=verify_values,
