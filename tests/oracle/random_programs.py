@@ -102,13 +102,13 @@ class Commands:
 
     def _split(self, statement: Statement, handle: str) -> str:
         origin = f", origin={self.choice.choice((-1, 1))}" if self.choice.random() < 0.15 else ""
-        size = self.choice.choice((1, 2, 2, 3))
+        size = self.choice.choice((1, 2, 2, 3, 4, 8))
         return f"{handle}.split({self._loop(statement)}, {size}, {next(self.fresh)}, {next(self.fresh)}{origin})"
 
     def _tile(self, statement: Statement, handle: str) -> str:
         loops = self.script.program.loop_names(statement)
         at = loops.index(self.choice.choice(loops[:-1]))
-        sizes = self.choice.choice(("2, 2", "2, 3", "3, 2"))
+        sizes = self.choice.choice(("2, 2", "2, 3", "3, 2", "4, 4"))
         a, b, c, d = next(self.fresh), next(self.fresh), next(self.fresh), next(self.fresh)
         return f"{handle}.tile({loops[at]}, {loops[at + 1]}, {sizes}, {a}, {b}, {c}, {d})"
 
@@ -146,7 +146,7 @@ class Commands:
         return f"{handle}.parallelize({loops[at]}{two}{schedule}{self._combine(statement)})"
 
     def _vectorize(self, statement: Statement, handle: str) -> str:
-        return f"{handle}.vectorize({self._loop(statement)}, {self.choice.choice((2, 4))}{self._combine(statement)})"
+        return f"{handle}.vectorize({self._loop(statement)}, {self.choice.choice((2, 4, 8))}{self._combine(statement)})"
 
     def _unroll(self, statement: Statement, handle: str) -> str:
         return f"{handle}.unroll({self._loop(statement)}{self.choice.choice(('', ', 2', ', 3'))})"
@@ -192,10 +192,10 @@ class Commands:
         """A reader in tiles that threads compute, its producer computed again for each of them."""
         name, reader = self._producer_and_reader()
         loop, (outer, inner) = self.script.program.loop_names(reader)[0], (next(self.fresh), next(self.fresh))
-        if self.script.attempt(f"{self._handle(reader)}.split({loop}, {self.choice.choice((2, 3))}, {outer}, {inner})"):
+        if self.script.attempt(f"{self._handle(reader)}.split({loop}, {self.choice.choice((2, 3, 4))}, {outer}, {inner})"):
             self.script.attempt(f"{self._name(name)}.compute_at({self._handle(reader)}, {outer})")
             self.script.attempt(f"{self._handle(reader)}.parallelize({outer})")
-        return f"{self._handle(reader)}.vectorize({inner}, 2)"
+        return f"{self._handle(reader)}.vectorize({inner}, {self.choice.choice((2, 4))})"
 
     def _wavefront(self, statement: Statement, handle: str) -> str:
         """Two loops skewed and swapped, the inner one parallel."""

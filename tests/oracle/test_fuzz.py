@@ -35,6 +35,12 @@ def small(script: Script, largest: int) -> list[dict[str, int]]:
     return sizes(script.program, largest if len(script.program.algorithm.params) == 1 else largest - 2)
 
 
+def larger(script: Script) -> list[dict[str, int]]:
+    """Two sizes at which strips and tiles are full, and something is left over."""
+    names = script.program.algorithm.params
+    return [dict(zip(names, values, strict=False)) for values in ((9, 11), (17, 8))]
+
+
 def said(script: Script, verdict: Verdict) -> str:
     """A disagreement with the shortest program that shows it."""
     shorter = shrunk(script, lambda s: compared(s).kind == verdict.kind)
@@ -74,7 +80,7 @@ def test_loops_compute_what_the_algorithm_says(chunk: int) -> None:
         except UnsupportedError:
             continue
         done += 1
-        for params in small(script, 5)[::2]:
+        for params in [*small(script, 5)[::2], *larger(script)]:
             for which, function in loops.items():
                 wrong = wrong_results(script, function, params, seed)
                 assert not wrong, f"seed {seed}, {which} loops, {wrong}\n{script.text}"
@@ -87,7 +93,7 @@ def test_compiled_code_computes_what_the_algorithm_says(chunk: int) -> None:
     for _, script in zip(range(COMPILED), accepted, strict=False):
         kernel = script.function.compile()
         storages, outputs = script.program.storages, script.program.algorithm.outputs
-        for params in small(script, 7):
+        for params in [*small(script, 5), *larger(script)]:
             given = inputs(script, params, chunk)
             got = kernel(**{name: array.copy() for name, array in given.items()}, **params)
             results = zip(outputs, got if len(outputs) > 1 else (got,), strict=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.errors import CommandError
+from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.selection import Part, Selection
 from tiramisu_py.program.statement import Role
 
@@ -17,10 +17,23 @@ if TYPE_CHECKING:
 Indices = Operand | tuple[Operand, ...]
 
 
-class Input:
-    """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
+class Indexed:
+    """A name that stands for many values: an expression names one of them by its indices."""
 
+    name: str
     __iter__ = None
+    __array_ufunc__ = None
+
+    def _without_indices(self, *_: object) -> NoReturn:
+        raise DeclarationError(f"{self.name} stands for many values: name one by its indices, {self.name}[...]")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
+    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __invert__ = _without_indices
+
+
+class Input(Indexed):
+    """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
 
     def __init__(self, function: Function, name: str) -> None:
         self._function = function
@@ -39,10 +52,8 @@ class Input:
         return self.name
 
 
-class Computation(Selection):
+class Computation(Indexed, Selection):
     """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
-
-    __iter__ = None
 
     @property
     def dtype(self) -> DType:

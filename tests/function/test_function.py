@@ -1,0 +1,90 @@
+"""The public objects: what newcomers do wrong first, and what the function keeps."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.schedule import pipelines as pl
+from tests.schedule.pipelines import i, i0, i1, j, k
+
+
+@pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.sub, operator.truediv, operator.lt])
+@pytest.mark.parametrize("name", ["a", "p"])
+def test_arithmetic_on_an_array_says_that_it_needs_indices(apply, name):
+    handle = getattr(pl.pair(), name)
+    with pytest.raises(tm.DeclarationError, match=rf"{name} stands for many values.*{name}\[\.\.\.\]"):
+        apply(handle, 2)
+    with pytest.raises(tm.DeclarationError, match=rf"{name} stands for many values"):
+        apply(2, handle)
+
+
+def test_a_function_without_outputs_says_what_to_call():
+    f = tm.Function("f")
+    with pytest.raises(tm.DeclarationError, match=r"f\.outputs"):
+        f.compile()
+
+
+def test_undo_takes_back_one_command_and_copies_are_apart():
+    s = pl.scale()
+    s.o.split(i, 4, i0, i1)
+    other = s.f.copy()
+    other["o"].parallelize(i0)
+    assert s.f.commands == ("o.split(i, 4, i0, i1)",)
+    assert other.commands == ("o.split(i, 4, i0, i1)", "o.parallelize(i0)")
+    other.undo()
+    assert other.commands == s.f.commands
+    s.f.undo()
+    with pytest.raises(tm.CommandError, match="scale has no command to undo"):
+        s.f.undo()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (lambda s: s.o.split(k, 4, i0, i1), "no loop k here: o has the loops i, j"),
+        (lambda s: s.o.split(i, 0, i0, i1), "the block size of i is 0"),
+        (lambda s: s.o.split(i, 4.5, i0, i1), "the block size of i is 4.5"),
+        (lambda s: s.o.split(i, 4, j, i1), "o has a loop j already"),
+        (lambda s: s.o.split(i, 4, i0, i0), "different names"),
+        (lambda s: s.o.tile(i, j, 4), "tile takes 2 or 3 loops"),
+        (lambda s: s.o.vectorize(j, 5), "the vector width of j is 5"),
+        (lambda s: s.o.unroll(j, 0), "the unrolling factor of j is 0"),
+        (lambda s: s.o.parallelize(), "parallelize needs a loop"),
+        (lambda s: s.o.parallelize(i, schedule="fair"), "schedule='fair'"),
+        (lambda s: s.o.parallelize(j, i), "i is not just inside j"),
+        (lambda s: s.o.parallelize(i).parallelize(j), r"parallel loop j \(o\.parallelize\(j\)\) is inside"),
+        (lambda s: s.o.vectorize(i, 4).vectorize(j, 4), "vector loop j"),
+        (lambda s: s.o.vectorize(j, 4).unroll(j), r"loop j is tagged already, by o\.vectorize\(j, 4\)"),
+        (lambda s: s.o.vectorize(j, 4).split(j, 4, i0, i1), "split it before tagging it"),
+        (lambda s: s.o.parallelize(i, combine="sum"), r"choose tm\.PRIVATE or tm\.ATOMIC"),
+        (lambda s: s.o.skew(j, i, 1), "j must be a loop around i"),
+        (lambda s: s.o.skew(i, j, 1.5), "skewing factor"),
+        (lambda s: s.o.shift(i, j), "neither an integer nor affine in the parameters"),
+        (lambda s: s.o.reorder(i, i), "names a loop twice"),
+        (lambda s: s.o.separate_at(i, []), "at least one point"),
+        (lambda s: s.o.get_update(3), "3 is not one of 0 to 0"),
+        (lambda s: s.o.after(s.o, i), "cannot be ordered after itself"),
+        (lambda s: s.o.after(s.a, i), "a is not a computation of scale"),
+        (lambda s: s.o.after(pl.scale().o, i), "belongs to the function"),
+        (lambda s: s.o.inline(), "o cannot be inlined: it is an output"),
+        (lambda s: s.o.store_in(3), "3 is not a buffer"),
+        (lambda s: s.o.store_in([i * j]), "not affine"),
+        (lambda s: s.o.store_in(tm.Buffer("one", [4], tm.int32)), "has 1 dimensions"),
+        (lambda s: s.o.set_schedule("{ [i] -> [i] }"), "takes 1 dimensions"),
+        (lambda s: s.o.set_schedule("{ [i, j] -> "), "isl cannot read"),
+        (lambda s: s.o.set_schedule("{ [i, j] -> [i] }"), "several instances of o at one time"),
+        (lambda s: s.o.cache(s.a, i, [k]), "a copy of a needs 2 different iterators"),
+        (lambda s: s.f.order(s.o, at=tm.root), "needs at least two"),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_names_what_is_wrong_and_changes_nothing(command, words):
+    s = pl.scale()
+    with pytest.raises(tm.CommandError, match=words):
+        command(s)
+    assert len(s.f.commands) <= 1
+    arrays = {"a": np.arange(12, dtype=np.int32).reshape(3, 4)}
+    np.testing.assert_array_equal(s.f.compile()(**arrays), s.f.evaluate(**arrays))
