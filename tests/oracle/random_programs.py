@@ -192,10 +192,11 @@ class Commands:
         """A reader in tiles that threads compute, its producer computed again for each of them."""
         name, reader = self._producer_and_reader()
         loop, (outer, inner) = self.script.program.loop_names(reader)[0], (next(self.fresh), next(self.fresh))
-        if self.script.attempt(f"{self._handle(reader)}.split({loop}, {self.choice.choice((2, 3, 4))}, {outer}, {inner})"):
-            self.script.attempt(f"{self._name(name)}.compute_at({self._handle(reader)}, {outer})")
-            self.script.attempt(f"{self._handle(reader)}.parallelize({outer})")
-        return f"{self._handle(reader)}.vectorize({inner}, {self.choice.choice((2, 4))})"
+        text, size = self._handle(reader), self.choice.choice((2, 3, 4))
+        if self.script.attempt(f"{text}.split({loop}, {size}, {outer}, {inner})"):
+            self.script.attempt(f"{self._name(name)}.compute_at({text}, {outer})")
+            self.script.attempt(f"{text}.parallelize({outer})")
+        return f"{text}.vectorize({inner}, {self.choice.choice((2, 4))})"
 
     def _wavefront(self, statement: Statement, handle: str) -> str:
         """Two loops skewed and swapped, the inner one parallel."""

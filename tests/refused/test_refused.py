@@ -255,7 +255,9 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize(
-    ("build", "kind", "params", "writer", "reader", "words"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("build", "kind", "params", "writer", "reader", "words"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
 )
 def test_a_wrong_program_is_refused_with_its_smallest_counterexample(build, kind, params, writer, reader, words):
     report = build().check()

@@ -41,7 +41,6 @@ def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:
             if reading.narrow:
                 yield f"the 32-bit index arithmetic of {reading.access} in {computation.name} does not overflow"
 
-
         # bounds that are values: the points are enclosed by what is declared of them
         read = [access.source for guard in computation.guards for access in accesses(guard)]
         yield from _ranges(algorithm, read)
@@ -83,5 +82,3 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     if loops:
         names = ", ".join(dict.fromkeys(loop.name for loop in loops))
         yield "races", f"no two iterations of the concurrent loops {names} conflict"
-
-
