@@ -20,7 +20,7 @@ from tiramisu_py.lower import lower, optimise
 TIMES = int(os.environ.get("TIRAMISU_FUZZ", "1"))
 FIRST = int(os.environ.get("TIRAMISU_FUZZ_SEED", "0"))
 CHUNKS = range(20)
-COMPARED = 100 * TIMES  # in each chunk
+COMPARED = 150 * TIMES  # in each chunk
 RUN = 25 * TIMES
 COMPILED = 3 * TIMES
 
