@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import i, i0, i1, j, k
+from tests.schedule.pipelines import i, i0, i1, j, k, r, r0, r1
 
 
 @pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.sub, operator.truediv, operator.lt])
@@ -88,3 +89,15 @@ def test_a_wrong_command_names_what_is_wrong_and_changes_nothing(command, words)
     assert len(s.f.commands) <= 1
     arrays = {"a": np.arange(12, dtype=np.int32).reshape(3, 4)}
     np.testing.assert_array_equal(s.f.compile()(**arrays), s.f.evaluate(**arrays))
+
+
+def test_two_functions_are_built_proven_and_compiled_in_two_threads():
+    def build(seed: int) -> bool:
+        s = pl.blur()
+        s.by.split(r, 2 + seed, r0, r1).parallelize(r0)
+        s.bx.compute_at(s.by, r0)
+        picture = np.random.default_rng(seed).random((9, 12), dtype=np.float32)
+        return bool(np.array_equal(s.f.compile()(picture), s.f.evaluate(picture)))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(build, range(12)))

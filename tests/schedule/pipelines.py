@@ -88,3 +88,25 @@ def volume() -> SimpleNamespace:
     o = f.computation("o", {i: N, j: M, k: K}, a[i, j, k] * 0.5 + 1)
     f.outputs(o)
     return SimpleNamespace(f=f, a=a, o=o, params=("N", "M", "K"))
+
+
+def chain() -> SimpleNamespace:
+    """Three point-wise stages, p then q then z; int32."""
+    (N,) = tm.params("N")
+    f = tm.Function("chain", params=[N])
+    a = f.input("a", tm.int32, [N])
+    p_ = f.computation("p", {i: N}, a[i] + 1)
+    q = f.computation("q", {i: N}, p_[i] * 2)
+    z = f.computation("z", {i: N}, q[i] - a[i])
+    f.outputs(z)
+    return SimpleNamespace(f=f, a=a, p=p_, q=q, z=z, params=("N",))
+
+
+def update() -> SimpleNamespace:
+    """``b[i] = 2 * a[i]`` for i of the inner part of a, to be stored over a; int32."""
+    (N,) = tm.params("N")
+    f = tm.Function("update", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int32, [N])
+    b = f.computation("b", {i: (1, N - 1)}, 2 * a[i], shape=[N])
+    f.outputs(b)
+    return SimpleNamespace(f=f, a=a, b=b, params=("N",))

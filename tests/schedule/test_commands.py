@@ -53,6 +53,10 @@ CASES: list[Case] = [
     ("after, shifted", pl.pair, lambda s: s.q.after(s.p, i).shift(i, 1)),
     ("before, shifted", pl.pair, lambda s: s.p.before(s.q, i).shift(i, -1)),
     ("fuse, shifted", pl.pair, lambda s: s.q.fuse(s.p, i).shift(i, 1)),
+    ("between", pl.chain, lambda s: s.q.between(s.p, i, s.z, tm.root)),
+    ("between at two levels", pl.chain, lambda s: s.q.between(s.p, tm.root, s.z, i)),
+    ("in place", pl.update, lambda s: s.b.store_in(s.a, [i])),
+    ("in place, in lanes", pl.update, lambda s: s.b.store_in(s.a, [i]).vectorize(i, 4)),
     ("then", pl.blur, lambda s: s.bx.then(s.by)),
     ("order", pl.blur, lambda s: s.f.order(s.bx, s.by, at=tm.root)),
     ("order in shared rows, shifted", pl.blur, lambda s: (s.f.order(s.bx, s.by, at=r), s.by.shift(r, 2))),
@@ -105,7 +109,7 @@ def _arguments(s: SimpleNamespace, sizes: dict[str, int]) -> dict[str, np.ndarra
 
 def _sizes(s: SimpleNamespace) -> list[dict[str, int]]:
     chosen = SIZES if len(s.params) < 3 else (0, 1, 5, 8)
-    least = 1 if s.f.name == "heat" else 0
+    least = 1 if s.f.name in ("heat", "update") else 0
     found = [dict(zip(s.params, values, strict=True)) for values in itertools.product(chosen, repeat=len(s.params))]
     return [sizes for sizes in found if sizes[s.params[-1]] >= least]
 
@@ -119,7 +123,8 @@ def test_a_scheduled_program_computes_what_the_algorithm_says(make, schedule):
     kernel = s.f.compile()
     for sizes in _sizes(s):
         arrays = _arguments(s, sizes)
-        np.testing.assert_array_equal(kernel(**arrays, **sizes), s.f.evaluate(**arrays, **sizes), err_msg=str(sizes))
+        wanted = s.f.evaluate(**arrays, **sizes)
+        np.testing.assert_array_equal(kernel(**arrays, **sizes), wanted, err_msg=str(sizes))
 
 
 @pytest.mark.parametrize(("make", "schedule"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -132,6 +137,7 @@ def test_interpreted_loops_in_adversarial_order_agree(make, schedule):
                 continue
             arrays = _arguments(s, sizes)
             wanted = s.f.evaluate(**arrays, **sizes)
-            got = np.zeros_like(wanted)
-            run(function, {**arrays, function.outputs[0]: got}, sizes, seed=3)
+            over = function.outputs[0]
+            got = arrays[over].copy() if over in arrays else np.zeros_like(wanted)
+            run(function, {**arrays, over: got}, sizes, seed=3)
             np.testing.assert_array_equal(got, wanted, err_msg=str(sizes))
