@@ -1,4 +1,4 @@
-"""The boundary to isl's AST generator: exceptions pass isl's frames, handles live, islpy's missing upcasts are not met."""
+"""The boundary to isl's AST generator: exceptions pass its frames, handles live as long as it may call them."""
 
 from __future__ import annotations
 

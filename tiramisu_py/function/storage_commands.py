@@ -30,7 +30,8 @@ class StorageCommands(Statements):
         ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
         transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
         keeps its present buffer in registers. Indices are affine, with floor division and modulo, in the iterators.
-        That no value is overwritten before its last use is proven.
+        That no value is overwritten before its last use is proven. Of an output, the
+        caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
         """
         into, at = self._target(buffer, indices)
         names = self.statement_names()
