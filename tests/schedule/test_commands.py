@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 import tiramisu_py as tm
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, d, e, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, t, t0, t1, x, y
+from tiramisu_py.backends.c import REQUIRED
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
 
@@ -141,3 +143,15 @@ def test_interpreted_loops_in_adversarial_order_agree(make, schedule):
             got = arrays[over].copy() if over in arrays else np.zeros_like(wanted)
             run(function, {**arrays, over: got}, sizes, seed=3)
             np.testing.assert_array_equal(got, wanted, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize(("make", "schedule"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_the_generated_c_has_no_warning(make, schedule, tmp_path):
+    s = make()
+    schedule(s)
+    sources = s.f.source()
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
+    flags = [*REQUIRED, "-O2", "-fopenmp", "-Wall", "-Wextra", "-Werror", "-c", f"{s.f.name}.c"]
+    answer = subprocess.run(["gcc", *flags], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
