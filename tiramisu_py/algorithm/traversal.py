@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 
@@ -49,3 +49,8 @@ def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
 def accesses(expression: Expr) -> list[Access]:
     """All accesses, in order of evaluation."""
     return [node for node in walk(expression) if isinstance(node, Access)]
+
+
+def mentions(expression: Expr, names: Collection[str]) -> bool:
+    """Whether an iterator of one of these names occurs."""
+    return any(isinstance(node, Iter) and node.name in names for node in walk(expression))

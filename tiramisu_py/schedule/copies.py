@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Computation, Input, value_names
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
 from tiramisu_py.algorithm.extents import extents_of
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
@@ -60,7 +60,7 @@ def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy
 
 def _check(program: Program, copy: Copy) -> None:
     declared = program.algorithm.source(copy.source)
-    if isinstance(declared, Computation) and any(not _mentions(guard, declared.over) for guard in declared.guards):
+    if isinstance(declared, Computation) and any(not mentions(guard, declared.over) for guard in declared.guards):
         raise CommandError(f"{copy.source} has values only under conditions on values: it cannot be copied as a whole")
     rank = len(value_names(declared))
     if rank == 0:
@@ -71,10 +71,6 @@ def _check(program: Program, copy: Copy) -> None:
             f"not ({', '.join(copy.iterators)})"
         )
     check_new_name(program, copy.name, "the copy (see name=)")
-
-
-def _mentions(guard: Expr, names: tuple[str, ...]) -> bool:
-    return any(isinstance(node, Iter) and node.name in names for node in walk(guard))
 
 
 def _after_producers(

@@ -8,9 +8,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.extents import extents_of
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
@@ -61,8 +61,8 @@ def with_computation(program: Program, declared: Computation) -> Program:
     program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, len(declared.iterators))
     if not declared.is_reduction:
         return _with_nest(program, declared, declared.name, Role.VALUE, declared.domain, declared.expr, declared.guards)
-    inner = [guard for guard in declared.guards if _mentions(guard, declared.over)]
-    outer = tuple(guard for guard in declared.guards if not _mentions(guard, declared.over))
+    inner = [guard for guard in declared.guards if mentions(guard, declared.over)]
+    outer = tuple(guard for guard in declared.guards if not mentions(guard, declared.over))
     assert declared.op is not None
     identity = declared.op.identity(declared.dtype)
     program = _with_nest(
@@ -95,10 +95,6 @@ def _check_unused(program: Program, name: str) -> None:
             raise DeclarationError(f"{name!r} cannot be declared: the schedule has a statement called {statement}")
     if name in program.buffers or name in program.storages:
         raise DeclarationError(f"{name!r} cannot be declared: the schedule has a buffer of this name")
-
-
-def _mentions(guard: Expr, names: tuple[str, ...]) -> bool:
-    return any(isinstance(node, Iter) and node.name in names for node in walk(guard))
 
 
 def _stored(program: Program, buffer: Buffer, source: str, rank: int) -> Program:
