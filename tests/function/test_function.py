@@ -101,3 +101,28 @@ def test_two_functions_are_built_proven_and_compiled_in_two_threads():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(build, range(12)))
+
+
+def test_a_copy_of_something_from_elsewhere_is_refused_by_name():
+    s, other = pl.matmul(), pl.scale()
+    with pytest.raises(tm.CommandError, match="a belongs to the function scale, not to mm"):
+        s.C.update.cache(other.a, i, [j, k])
+    with pytest.raises(tm.CommandError, match="'A' is neither an input nor a computation of mm"):
+        s.C.update.pack("A", [j, k], [j, k])
+
+
+@pytest.mark.parametrize("option", ["fast", "sanitize"])
+@pytest.mark.parametrize("given", [True, "contract", 3])
+def test_an_option_that_takes_names_says_so(option, given):
+    with pytest.raises(tm.ToolchainError, match=rf"{option}=.*tuple of names"):
+        pl.scale().f.compile(**{option: given})
+
+
+def test_a_layout_in_blocks_has_constant_strides_for_every_size():
+    s = pl.matmul()
+    s.C.update.pack(s.B, [j, k], [k // 32, j, k % 32], name="panels")
+    extents = s.f.program.buffers["panels"].extents
+    assert str(extents[-1]) == "32"
+    assert s.f.check().ok
+    a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
+    np.testing.assert_array_equal(s.f.compile()(a, b), a @ b)

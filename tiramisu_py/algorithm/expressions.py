@@ -368,6 +368,8 @@ def as_expr(given: Any) -> Expr:
         return Const(given.item(), ty.as_dtype(given.dtype))
     if isinstance(given, np.ndarray):
         raise DeclarationError("a NumPy array cannot stand in an expression: declare it with Function.input(...)")
+    if hasattr(given, "__getitem__") and hasattr(given, "dtype"):
+        raise DeclarationError(f"{given!r} stands for many values: name one by its indices, {given!r}[...]")
     raise DeclarationError(f"{given!r} ({type(given).__name__}) cannot stand in an expression")
 
 

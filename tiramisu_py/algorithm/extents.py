@@ -16,6 +16,19 @@ def extents_of(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
     return tuple(extent_of(indices, axis, context) for axis in range(sets.size(indices)))
 
 
+#: Up to this extent a temporary has the constant size that serves all parameters: indices are then simpler.
+MOST_CONSTANT = 4096
+
+
+def room_for(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+    """The extents of a temporary that holds a set of indices: small constants where they suffice for all sizes."""
+    most = [sets.largest_value(indices, axis) for axis in range(sets.size(indices))]
+    return tuple(
+        extent_of(indices, axis, context) if top is None or not 0 <= top < MOST_CONSTANT else Const(top + 1, int64)
+        for axis, top in enumerate(most)
+    )
+
+
 def extent_of(indices: isl.Set, axis: int, context: isl.Set) -> Expr:
     """The largest index of one dimension plus one, at least 0; raises `DeclarationError` where it is unbounded."""
     if indices.is_empty():

@@ -41,6 +41,8 @@ def sanitize_flags(sanitize: Collection[str]) -> tuple[str, ...]:
 def _chosen(option: str, names: Collection[str], known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise ToolchainError(f'{option}={names!r} is a text; give a tuple of names, such as {option}=("{names}",)')
+    if not isinstance(names, Collection):
+        raise ToolchainError(f"{option}={names!r}: give a tuple of names, of {', '.join(known)}")
     for name in names:
         if name not in known:
             raise ToolchainError(f"{option} has no {name!r}; choose among {', '.join(known)}")

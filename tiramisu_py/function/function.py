@@ -285,14 +285,15 @@ class Function:
         """
         function = self.lowered(processor_for(target, compiler).vector_bytes)
         return compile_function(
-            function, emit(function), self.algorithm, target=target, compiler=compiler, fast=tuple(fast),
-            sanitize=tuple(sanitize), threads=threads, verify_values=verify_values,
+            function, emit(function), self.algorithm, target=target, compiler=compiler, fast=fast,
+            sanitize=sanitize, threads=threads, verify_values=verify_values,
         )  # fmt: skip
 
     def evaluate(self, *positional: Any, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
 
-        Takes arguments as a compiled kernel does, and never modifies them.
+        Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, but for
+        elementary functions (`exp`, `sin`, ...): those of NumPy and of the C library differ in the last bits.
         """
         self._require_outputs()
         arguments, params = self._arguments(positional, named)

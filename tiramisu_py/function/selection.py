@@ -117,7 +117,7 @@ class Selection(LoopCommands, OrderCommands, StorageCommands):
         copy as expressions of the iterators, counted from the corner of what is copied: ``layout=[x // 8, y, x % 8]``.
         Returns the copy, which can be scheduled like a computation.
         """
-        return self._copy("cache", source, level, iterators, name or f"{source.name}_cache", memory, layout)
+        return self._copy("cache", source, level, iterators, name, memory, layout)
 
     def pack(
         self,
@@ -129,7 +129,7 @@ class Selection(LoopCommands, OrderCommands, StorageCommands):
         name: str | None = None,
     ) -> Selection:
         """Copy what is read of a source into another layout, once for the whole call or at a level: see `cache`."""
-        return self._copy("pack", source, level, iterators, name or f"{source.name}_packed", Memory.HOST, layout)
+        return self._copy("pack", source, level, iterators, name, Memory.HOST, layout)
 
     def _copy(
         self,
@@ -137,20 +137,34 @@ class Selection(LoopCommands, OrderCommands, StorageCommands):
         source: Selection | Input,
         level: Level,
         iterators: Sequence[Iter],
-        name: str,
+        name: str | None,
         memory: Memory,
         layout: Sequence[Expr | int] | None,
     ) -> Selection:
-        names = self.statement_names()
+        names, origin = self.statement_names(), self._copied(source)
+        made = name or f"{origin}_{'packed' if command == 'pack' else 'cache'}"
+        laid_out = None if layout is None else tuple(layout)
+        copy = copies.Copy(made, origin, tuple(map(loop_name, iterators)), memory, laid_out)
+        shown: dict[str, object] = {"name": name, "memory": memory if memory is not Memory.HOST else None}
+        if command == "pack":
+            written: tuple[object, ...] = (source, list(iterators), list(laid_out or ()))
+            shown["level"] = None if level is root else level
+        else:
+            written = (source, level, list(iterators))
+            shown["layout"] = layout
+        self._apply(command, written, shown, lambda p, text: copies.copy_at(p, names, level, copy, text))
+        return Part(self._function, origin, made)
+
+    def _copied(self, source: object) -> str:
+        """The name of what is to be copied: an input or a computation of this function."""
         if isinstance(source, Part):
             raise CommandError(f"{source.name} is a part or a copy: name the computation or the input it comes from")
-        copy = copies.Copy(
-            name, source.name, tuple(map(loop_name, iterators)), memory, None if layout is None else tuple(layout)
-        )
-        shown = {"name": name, "memory": memory if memory is not Memory.HOST else None, "layout": layout}
-        self._apply(command, (source, level, list(iterators)), shown,
-                    lambda p, text: copies.copy_at(p, names, level, copy, text))  # fmt: skip
-        return Part(self._function, source.name, name)
+        owner = getattr(source, "_function", None)
+        if owner is None:
+            raise CommandError(f"{source!r} is neither an input nor a computation of {self._function.name}")
+        if owner is not self._function:
+            raise CommandError(f"{source} belongs to the function {owner.name}, not to {self._function.name}")
+        return str(getattr(source, "name", source))
 
 
 class Part(Selection):

@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Computation, Input, value_names
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
-from tiramisu_py.algorithm.extents import extents_of
+from tiramisu_py.algorithm.extents import room_for
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
@@ -138,4 +138,4 @@ def _laid_out(program: Program, copy: Copy, box: tuple[Expr, ...]) -> tuple[tupl
         inside = inside.intersect(sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent))))
     layout = sets.function(space, None, forms)
     image = inside.apply(sets.graph(layout)).intersect_params(program.context)
-    return extents_of(image, program.context), sets.without_dim_names(layout)
+    return room_for(image, program.context), sets.without_dim_names(layout)

@@ -154,3 +154,9 @@ def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:
     """The parameter values for which a set or a relation is not empty, as a set of points without parameters."""
     values = isl.Set.from_params(of.params())
     return values.move_dims(_SET, 0, _PARAM, 0, values.dim(_PARAM))
+
+
+def largest_value(of: isl.Set, axis: int) -> int | None:
+    """The largest coordinate of one dimension at any parameter values; None where it has no bound or none at all."""
+    most = of.dim_max_val(axis)
+    return int(most.to_python()) if most.is_int() else None
