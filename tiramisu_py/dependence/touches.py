@@ -128,7 +128,7 @@ class Touches:
     def _stored(self) -> dict[str, list[Statement]]:
         """The statements that store to each storage."""
         found: dict[str, list[Statement]] = {}
-        for statement in self.program.statements.values():
+        for statement in self.program.storing:
             found.setdefault(statement.target, []).append(statement)
         return found
 
@@ -136,7 +136,7 @@ class Touches:
     def _loaded(self) -> dict[str, list[tuple[Statement, str]]]:
         """The statements that load from each storage, with the source that they load."""
         found: dict[str, list[tuple[Statement, str]]] = {}
-        for statement in self.program.statements.values():
+        for statement in self.program.storing:
             for source in self.sources(statement):
                 storage = self.program.storage_for(statement, source)
                 found.setdefault(storage.name, []).append((statement, source))
@@ -225,7 +225,7 @@ class Touches:
         coords: isl.MultiAff,
     ) -> Touch | None:
         buffer = self.program.buffers[storage.buffer]
-        if not self.program.in_scope(statement, buffer):
+        if not self.program.in_scope(statement, storage):
             return None
         place = _place(storage, buffer, sets.prefix(coords, len(buffer.scope)), value)
         actor = Actor(statement.name, statement)

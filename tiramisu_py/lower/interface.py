@@ -47,7 +47,7 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool) ->
 def _covered(program: Program, buffer: Buffer) -> bool:
     """Whether the statements that are executed for certain store every element."""
     stored: isl.Set | None = None
-    for statement in program.statements.values():
+    for statement in program.storing:
         storage = program.storages[statement.target]
         if storage.buffer != buffer.name or statement.guards:
             continue

@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.program.loops import Combine, Tag
+from tiramisu_py.program.storage import Memory
 
 # -- expressions that only the loop IR has
 
@@ -98,6 +99,21 @@ class Lane(Expr):
 
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Lane(children[0], children[1], self.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GpuIndex(Expr):
+    """The number of this block in the grid, or of this thread in its block, along an axis (0 is x)."""
+
+    unit: str  # "block" or "thread"
+    axis: int
+    dtype: DType = field(default=int64)
+
+    def key(self) -> tuple[Any, ...]:
+        return ("gpu", self.unit, self.axis)
+
+    def __str__(self) -> str:
+        return f"{self.unit}Idx.{'xyz'[self.axis]}"
 
 
 # -- statements
@@ -200,9 +216,8 @@ class Store:
 @dataclass(frozen=True, eq=False)
 class Allocate:
     """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
-    In a register: named variables.
-
-    `zero`: elements start as 0.
+    In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
+    host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents).
     """
 
     buffer: str
@@ -211,9 +226,135 @@ class Allocate:
     body: Node
     register: bool = False
     lanes: int = 1
+    memory: Memory = Memory.HOST
+    device: int | None = None
 
 
-Node = Block | Comment | For | If | Let | Declare | Assign | Store | Allocate
+# -- what the host tells GPUs. Devices are numbers; None is the host.
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """Start a kernel (of `LoopFunction.kernels`) on a grid (x, y, z) of blocks, on an operation sequence of a device.
+
+    `values` are passed for the kernel's scalar parameters, in order; its arrays are the instances that `arrays` names.
+    """
+
+    kernel: str
+    grid: tuple[Expr, Expr, Expr]
+    values: tuple[Expr, ...]
+    arrays: tuple[str, ...]
+    device: int
+    stream: int
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """Copy a box of elements between devices: of `extents`, from index `first` of `source` to `into` of `target`.
+
+    Put on operation sequence `stream` of device `device`; unless `asynchronous`, the host goes on when it is complete.
+    `statement` names its origin.
+    """
+
+    target: str
+    target_device: int | None
+    into: tuple[Expr, ...]
+    source: str
+    source_device: int | None
+    first: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+    dtype: DType
+    device: int
+    stream: int
+    asynchronous: bool
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """An array of events of a device, none of which has been recorded, which exists during `body`."""
+
+    name: str
+    extents: tuple[Expr, ...]
+    device: int
+    body: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """An event happens when everything on an operation sequence up to now is complete."""
+
+    event: str
+    indices: tuple[Expr, ...]
+    device: int
+    stream: int
+
+
+@dataclass(frozen=True, eq=False)
+class Await:
+    """What comes after on an operation sequence (`stream` None: on the host) waits for an event.
+
+    One that was never recorded has happened.
+    """
+
+    event: str
+    indices: tuple[Expr, ...]
+    device: int
+    stream: int | None
+    statement: str
+
+
+# -- what only kernels do
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """All threads of the block come here before any of them goes on. `statement` names its origin."""
+
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """A store into shared memory of what is loaded from global memory, which has happened only at the next barrier."""
+
+    store: Store
+
+
+@dataclass(frozen=True, eq=False)
+class TreeReduce:
+    """Combine each thread's `value` over the block; one of them then combines the result
+    into ``buffer[indices]``, atomically.
+
+    All threads of the block come here, and for all of them `indices` are the same.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    operator: Operator
+    statement: str
+
+
+Node = (
+    Block
+    | Comment
+    | For
+    | If
+    | Let
+    | Declare
+    | Assign
+    | Store
+    | Allocate
+    | Launch
+    | Copy
+    | Events
+    | Record
+    | Await
+    | Barrier
+    | Deferred
+    | TreeReduce
+)
 
 # -- the function
 
@@ -223,7 +364,7 @@ class ArrayArgument:
     """An array argument: row-major, of the given extents (expressions of the parameters).
 
     An in-place array is both input and output. `covered`: the function writes every element of an output, so that
-    what the array held before does not matter.
+    what the array held before does not matter. `device` is the GPU in whose memory it is; None for the host's.
     """
 
     name: str
@@ -232,6 +373,7 @@ class ArrayArgument:
     is_input: bool
     is_output: bool
     covered: bool = True
+    device: int | None = None
 
 
 @dataclass(frozen=True)
@@ -243,11 +385,42 @@ class ScalarArgument:
 
 
 @dataclass(frozen=True, eq=False)
+class KernelArray:
+    """An array parameter of a kernel, by the name that its body uses: row-major, of the given extents."""
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    is_constant: bool
+    memory: Memory = Memory.GPU
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFunction:
+    """What each thread of a kernel executes.
+
+    `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
+    come the arrays. `threads` is the shape of a block (x, y, z).
+    """
+
+    name: str
+    params: tuple[str, ...]
+    scalars: tuple[ScalarArgument, ...]
+    arrays: tuple[KernelArray, ...]
+    threads: tuple[int, int, int]
+    body: Node
+    minimum_blocks: int | None = None
+    device: int = 0
+    documentation: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class LoopFunction:
     """A generated function: parameters (int64), then the arguments in order, then the body.
 
     `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
-    `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs.
+    `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
+    are what its launches start; `devices` is the number of GPUs that it uses.
     """
 
     name: str
@@ -258,3 +431,5 @@ class LoopFunction:
     externs: tuple[ExternFunction, ...] = ()
     documentation: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    kernels: tuple[KernelFunction, ...] = ()
+    devices: int = 0

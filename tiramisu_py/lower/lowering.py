@@ -38,7 +38,7 @@ def lower(program: Program) -> LoopFunction:
 def groups(program: Program) -> list[list[Statement]]:
     """The statements of each root nest, in the order of the nests."""
     found: dict[int, list[Statement]] = {}
-    for statement in program.statements.values():
+    for statement in program.storing:
         found.setdefault(program.positions[statement.name][0], []).append(statement)
     return [found[position] for position in sorted(found)]
 
@@ -58,7 +58,7 @@ def _documentation(program: Program) -> tuple[str, ...]:
     """The algorithm, a line for each statement that computes something."""
     lines = (
         algorithm_line(program, statement, statement.body)
-        for statement in program.statements.values()
+        for statement in program.storing
         if statement.role is not Role.COPY and not statement.instances.is_empty()
     )
     return tuple(dict.fromkeys(lines))

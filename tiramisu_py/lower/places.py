@@ -64,14 +64,14 @@ class Places:
             return self.template(index)
 
     def _element(self, storage: Storage, values: list[isl.Aff | Expr] | list[isl.Aff]) -> tuple[Expr, ...]:
-        buffer = self.program.buffers[storage.buffer]
-        if not self.program.in_scope(self.statement, buffer):
-            loops = ", ".join(self.program.loops[loop].name for loop in buffer.scope)
+        frame = self.program.frame(storage)
+        if not self.program.in_scope(self.statement, storage):
+            loops = ", ".join(self.program.loops[loop].name for loop in frame)
             raise UnsupportedError(
                 f"{self.statement.name} uses {storage.name} outside of the loops ({loops}), "
                 "each iteration of which has its own copy: keep it in a buffer of the whole call"
             )
-        depth = len(buffer.scope)
+        depth = len(frame)
         operands: list[isl.Aff | Expr] = [*self.coords[:depth], *values]
         affine = [operand for operand in operands if isinstance(operand, isl.Aff)]
         if depth == 0 and sets.is_identity(storage.index):

@@ -13,10 +13,12 @@ class Combine(Enum):
 
     PRIVATE: a private copy for each thread (or vector lane), combined in order afterwards.
     ATOMIC: each update is atomic.
+    TREE: on a GPU; a private copy for each thread, combined pairwise within the block, and atomically across blocks.
     """
 
     PRIVATE = "private"
     ATOMIC = "atomic"
+    TREE = "tree"
 
     def __repr__(self) -> str:
         return self.name
@@ -57,7 +59,53 @@ class Unroll:
     name = "unroll"
 
 
-Tag = Parallel | Vector | Unroll
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: on which GPU and which operation sequence, and what is promised about its shape.
+
+    `grid` is the most blocks along the last block loop that run at once; each goes on with a block that many further
+    (a grid-stride loop), so that a small number makes the kernel persistent. `minimum_blocks` is the number of blocks
+    that a multiprocessor should hold at a time (launch bounds). `barriers` says that the barriers which dependences
+    between threads need are placed; otherwise those of the user must suffice.
+    """
+
+    stream: int = 0
+    device: int = 0
+    grid: int | None = None
+    minimum_blocks: int | None = None
+    barriers: bool = True
+
+
+@dataclass(frozen=True)
+class GpuBlock:
+    """Iterations run on blocks of threads, along one axis of the grid (0 is x); a kernel has one `launch`."""
+
+    axis: int
+    launch: Launch = Launch()
+    combine: Combine | None = None
+
+    name = "gpu block"
+
+
+@dataclass(frozen=True)
+class GpuThread:
+    """Iterations run on the threads of a block, along one of its axes (0 is x)."""
+
+    axis: int
+    combine: Combine | None = None
+
+    name = "gpu thread"
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """All iterations of a transfer's loop are one operation."""
+
+    name = "bulk"
+
+
+Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk
+AXES = ("x", "y", "z")
 
 
 @dataclass(frozen=True)
@@ -72,4 +120,9 @@ class Loop:
     @property
     def is_concurrent(self) -> bool:
         """Whether its iterations are not ordered among each other."""
-        return isinstance(self.tag, Parallel | Vector)
+        return isinstance(self.tag, Parallel | Vector | GpuBlock | GpuThread)
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its iterations run on blocks or threads of a GPU."""
+        return isinstance(self.tag, GpuBlock | GpuThread)

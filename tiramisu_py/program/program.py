@@ -11,10 +11,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, value_names
-from tiramisu_py.program.loops import Loop, LoopId
+from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId
 from tiramisu_py.program.ordering import Order, static_positions
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Buffer, Storage, instance_name
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,14 @@ class Program:
         """A number that no loop has had."""
         return max(self.loops, default=-1) + 1
 
+    @cached_property
+    def storing(self) -> tuple[Statement, ...]:
+        """The statements that store values: all but waits and barriers."""
+        return tuple(s for s in self.statements.values() if s.stores)
+
     def statements_of(self, source: str) -> tuple[Statement, ...]:
         """The statements that compute values of a computation (copies are not among them)."""
-        return tuple(s for s in self.statements.values() if s.source == source and s.role.name != "COPY")
+        return tuple(s for s in self.storing if s.source == source and s.role is not Role.COPY)
 
     def with_this_loop(self, loop: LoopId) -> tuple[Statement, ...]:
         """The statements inside a loop."""
@@ -124,6 +129,48 @@ class Program:
     def context(self) -> isl.Set:
         """The parameter values for which the function is defined."""
         return self.algorithm.context
+
+    # -- devices
+
+    def kernel_of(self, statement: Statement) -> LoopId | None:
+        """The outermost block loop around a statement, which stands for its kernel; None outside of kernels."""
+        return next((loop for loop in statement.loops if isinstance(self.loops[loop].tag, GpuBlock)), None)
+
+    def device_of(self, statement: Statement) -> Device:
+        """The GPU on which a statement runs; None for the host (which also starts transfers, and waits)."""
+        loop = self.kernel_of(statement)
+        tag = None if loop is None else self.loops[loop].tag
+        return tag.launch.device if isinstance(tag, GpuBlock) else None
+
+    def loads_at(self, statement: Statement) -> Device:
+        """The device whose instances of buffers a statement loads from."""
+        return statement.transfer.source if statement.transfer else self.device_of(statement)
+
+    def stores_at(self, statement: Statement) -> Device:
+        """The device whose instances of buffers a statement stores to."""
+        return statement.transfer.target if statement.transfer else self.device_of(statement)
+
+    def queue_of(self, statement: Statement) -> tuple[int, int] | None:
+        """The GPU and the operation sequence that a kernel or a transfer is put on; None for what the host does."""
+        if statement.transfer is not None:
+            return (statement.transfer.device, statement.transfer.stream)
+        loop = self.kernel_of(statement)
+        tag = None if loop is None else self.loops[loop].tag
+        return (tag.launch.device, tag.launch.stream) if isinstance(tag, GpuBlock) else None
+
+    def host_depth(self, statement: Statement) -> int:
+        """How many of a statement's loops the host runs: those outside of a kernel, or of one bulk transfer."""
+        for depth, loop in enumerate(statement.loops):
+            if isinstance(self.loops[loop].tag, GpuBlock | Bulk):
+                return depth
+        return len(statement.loops)
+
+    def awaited(self, statement: Statement) -> tuple[Statement, ...]:
+        """The statements whose operations a WAIT waits for."""
+        assert statement.waits is not None
+        of = statement.waits.of
+        named = (s for s in self.statements.values() if of in (s.name, *s.part_of))
+        return tuple(s for s in named if s.stores) or self.statements_of(of)
 
     # -- time
 
@@ -154,20 +201,28 @@ class Program:
 
     # -- places
 
-    def place(self, statement: Statement, storage: Storage, value: isl.MultiAff) -> isl.MultiAff:
-        """The place of a value: ``instance -> buffer[scope coordinates..., index...]``.
+    def place(self, statement: Statement, storage: Storage, value: isl.MultiAff, stored: bool = True) -> isl.MultiAff:
+        """The place of a value: ``instance -> buffer[scope coordinates..., index...]``, named by the buffer's instance.
 
-        `value` maps the statement's instances to indices of the storage's source. The statement must be inside
-        the loops of the buffer's scope (the proof refuses it otherwise, before this is asked).
+        `value` maps the statement's instances to indices of the storage's source; `stored` says whether the statement
+        stores it there or loads it. The statement must be inside the loops of the storage's frame (the proof refuses it
+        otherwise, before this is asked).
         """
-        scope = self.buffers[storage.buffer].scope
-        owner = statement.prefix(len(scope))
-        index = sets.compose(sets.joined(owner, value), storage.index)
-        return sets.renamed(sets.joined(owner, index), storage.buffer)
+        buffer = self.buffers[storage.buffer]
+        frame = statement.prefix(len(self.frame(storage)))
+        index = sets.compose(sets.joined(frame, value), storage.index)
+        device = self.stores_at(statement) if stored else self.loads_at(statement)
+        owner = sets.prefix(frame, len(buffer.scope))
+        return sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
 
-    def in_scope(self, statement: Statement, buffer: Buffer) -> bool:
-        """Whether a statement is inside the loops of whose iterations the buffer has one copy each."""
-        return statement.loops[: len(buffer.scope)] == buffer.scope
+    def frame(self, storage: Storage) -> tuple[LoopId, ...]:
+        """The loops whose coordinates a storage's index takes: the scope of its buffer, and those inside."""
+        return self.buffers[storage.buffer].scope + storage.inner
+
+    def in_scope(self, statement: Statement, storage: Storage) -> bool:
+        """Whether a statement is inside the loops that a storage's index takes."""
+        frame = self.frame(storage)
+        return statement.loops[: len(frame)] == frame
 
     def value_of(self, statement: Statement) -> isl.MultiAff:
         """``instance -> value indices`` of the source whose values the statement stores."""

@@ -18,13 +18,56 @@ class Role(Enum):
     """What an execution does.
 
     VALUE stores the value of `body`; INIT stores a reduction's identity; UPDATE combines the term `body` into the
-    partial result; COPY stores a value that exists elsewhere already.
+    partial result; COPY stores a value that exists elsewhere already. WAIT and BARRIER store nothing: a wait lets the
+    host or an operation sequence go on only when operations are complete; a barrier lets the threads of a block go on
+    only when all have come to it.
     """
 
     VALUE = "value"
     INIT = "init"
     UPDATE = "update"
     COPY = "copy"
+    WAIT = "wait"
+    BARRIER = "barrier"
+
+
+#: Where something is: a GPU by its number, or None for the host.
+Device = int | None
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What makes a COPY a transfer: it takes values from the memory of one device to that of another.
+
+    An asynchronous transfer is only put on operation sequence `stream` (of the device that is not the host; of the
+    source, between two GPUs); another one is put there too, and the host goes on when it is complete.
+    """
+
+    source: Device
+    target: Device
+    asynchronous: bool = False
+    stream: int = 0
+
+    @property
+    def device(self) -> int:
+        """The GPU whose operation sequence it is put on."""
+        found = self.source if self.source is not None else self.target
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a WAIT waits for: the operations that `of` (a computation, a part of it, or a transfer) consists of.
+
+    Instance ``W[w]`` waits for the instances of `of` whose values have the indices w at `positions` (all instances
+    where there are none). `on` is the operation sequence of `device` that goes on afterwards; None is the host.
+    """
+
+    of: str
+    positions: tuple[int, ...] = ()
+    on: int | None = None
+    device: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +85,9 @@ class Statement:
     `source` is the computation (or the input, for a COPY) whose values are stored in the storage `target`. `sources`
     says from which storage the values of a source are loaded, where that is not the storage of the source's name.
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
+    A COPY between devices has a `transfer`; one with `deferred` (cp.async, into shared memory) has happened only at the
+    next barrier of its block. A WAIT has `waits`. WAIT and BARRIER statements have no source, no target and no body
+    that means anything; their point is nothing.
     """
 
     name: str
@@ -57,6 +103,14 @@ class Statement:
     sources: Mapping[str, str] = field(default_factory=dict)
     guards: tuple[Expr, ...] = ()
     part_of: tuple[str, ...] = ()
+    transfer: Transfer | None = None
+    deferred: bool = False
+    waits: Waiting | None = None
+
+    @property
+    def stores(self) -> bool:
+        """Whether an execution stores a value; waits and barriers do not."""
+        return self.role not in (Role.WAIT, Role.BARRIER)
 
     @cached_property
     def frame(self) -> isl.Space:

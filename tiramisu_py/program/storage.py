@@ -15,9 +15,20 @@ from tiramisu_py.program.loops import LoopId
 
 
 class Memory(Enum):
-    """Kinds of memory. A register buffer has constant extents; once loops are unrolled, constants alone index it."""
+    """Kinds of memory.
+
+    HOST: ordinary memory; a buffer has one instance on the host, and one on each GPU that uses it. PINNED: the same,
+    but the host's instance is page-locked, so that the GPU copies it without staging. HOST_MAPPED: page-locked, and
+    one instance for all: GPUs address the host's memory (zero-copy). GPU: on GPUs only. SHARED: on the chip, one copy
+    for each block of threads. A REGISTER buffer has constant extents; once loops are unrolled, constants
+    alone index it.
+    """
 
     HOST = "host"
+    PINNED = "pinned"
+    HOST_MAPPED = "host_mapped"
+    GPU = "gpu"
+    SHARED = "shared"
     REGISTER = "register"
 
     def __repr__(self) -> str:
@@ -29,7 +40,8 @@ class Buffer:
     """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.
 
     ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its
-    own copy; empty for one copy a call. `argument` says that the caller passes the array.
+    own copy; empty for one copy a call. `argument` says that the caller passes the array; `device` where it is then: a
+    GPU by its number, None for the host.
     """
 
     name: str
@@ -38,6 +50,7 @@ class Buffer:
     memory: Memory = Memory.HOST
     scope: tuple[LoopId, ...] = ()
     argument: bool = False
+    device: int | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")
@@ -57,9 +70,11 @@ class Buffer:
 class Storage:
     """A place for the values of one source (a computation or an input).
 
-    `index` maps ``[scope coordinates..., value indices...]`` to the element of `buffer`; the place of a value is
-    the scope coordinates, the buffer and that element. `chosen` says that the user placed the values (with `store_in`
-    or `store_at`), so that `compute_at` leaves them there.
+    `index` maps ``[coordinates of the frame..., value indices...]`` to the element of `buffer`; the place of a value is
+    the coordinates of the buffer's scope, the buffer and that element. The frame is the buffer's scope and then the
+    loops `inner`, which lie just inside it: there are such where the elements are used again in each iteration of them
+    (a tile in shared memory that a loop inside the kernel fills anew). `chosen` says that the user placed the values
+    (with `store_in` or `store_at`), so that `compute_at` leaves them there.
     """
 
     name: str
@@ -67,3 +82,10 @@ class Storage:
     buffer: str
     index: isl.MultiAff
     chosen: bool = False
+    inner: tuple[LoopId, ...] = ()
+
+
+def instance_name(buffer: Buffer, device: int | None) -> str:
+    """The instance of a buffer that a device uses: one for each device, unless there is only one for all."""
+    single = buffer.memory in (Memory.HOST_MAPPED, Memory.SHARED, Memory.REGISTER)
+    return buffer.name if single or device is None else f"{buffer.name}@gpu{device}"

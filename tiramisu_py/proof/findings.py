@@ -57,7 +57,7 @@ def alike(flow: Flow, actor: Actor) -> Iterator[Actor]:
     if actor.statement is None:
         yield actor
         return
-    for statement in flow.touches.program.statements.values():
+    for statement in flow.touches.program.storing:
         if same_work(statement, actor.statement):
             yield Actor(statement.name, statement)
 

@@ -40,7 +40,7 @@ def findings(flow: Flow) -> Iterator[Finding]:
 def _unreachable(flow: Flow) -> Iterator[Finding]:
     program = flow.touches.program
     for statement, storage, source in _used(flow):
-        if not program.in_scope(statement, program.buffers[storage.buffer]):
+        if not program.in_scope(statement, storage):
             accessing = _accessing(flow, statement, source)
             if accessing.is_empty():
                 continue  # a part without an instance
@@ -54,7 +54,7 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
 def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     """The storages that each statement stores to (the source is then empty) and loads from."""
     program = flow.touches.program
-    for statement in program.statements.values():
+    for statement in program.storing:
         yield statement, program.storages[statement.target], ""
         for source in flow.touches.sources(statement):
             yield statement, program.storage_for(statement, source), source
@@ -71,7 +71,7 @@ def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
 def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
     program = flow.touches.program
     alike = [(s, storage) for s, storage, _ in _used(flow) if same_work(s, statement) and storage.source == source]
-    return any(not program.in_scope(s, program.buffers[storage.buffer]) for s, storage in alike)
+    return any(not program.in_scope(s, storage) for s, storage in alike)
 
 
 def _out_of_scope(program: Program, statement: Statement, storage: Storage, instances: isl.Set) -> Violation:
@@ -106,7 +106,7 @@ def _not_the_callers(program: Program, name: str) -> Violation:
 
 def _nonexistent(flow: Flow) -> Iterator[Finding]:
     """Statements that compute values which the algorithm does not have."""
-    for statement in flow.touches.program.statements.values():
+    for statement in flow.touches.program.storing:
         write = flow.touches.write(statement)
         bad = None if write is None else _without_value(flow, write)
         if write is not None and bad is not None and not bad.is_empty():
@@ -121,7 +121,7 @@ def _without_value(flow: Flow, write: Touch) -> isl.Set:
 
 
 def _still_nonexistent(flow: Flow, statement: Statement) -> bool:
-    mine = [s for s in flow.touches.program.statements.values() if same_work(s, statement)]
+    mine = [s for s in flow.touches.program.storing if same_work(s, statement)]
     return any(not _without_value(flow, w).is_empty() for w in map(flow.touches.write, mine) if w is not None)
 
 
@@ -181,7 +181,7 @@ def _still_outside(flow: Flow, touch: Touch) -> bool:
         alike = reads_alike(flow, touch)
     else:
         mine = touch.actor.statement
-        same = [s for s in program.statements.values() if mine is not None and same_work(s, mine)]
+        same = [s for s in program.storing if mine is not None and same_work(s, mine)]
         alike = [w for w in map(flow.touches.write, same) if w is not None]
     return any(not outside(t, extent_box(program, t.buffer)).is_empty() for t in alike)
 

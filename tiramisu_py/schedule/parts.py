@@ -119,7 +119,7 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
         raise CommandError(f"{source} cannot be inlined: it is an output")
     if producer.guards:
         raise CommandError(f"{source} cannot be inlined: its domain has bounds or conditions that are values")
-    readers = [s for s in program.statements.values() if any(a.source == source for a in _read_by(s))]
+    readers = [s for s in program.storing if any(a.source == source for a in _read_by(s))]
     for reader in readers:
         program = program.with_statement(_with_inlined(program, reader, producer, source))
         program = program.with_(orders=(*program.orders, *_inherited(program, producer, reader)))
@@ -128,7 +128,7 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
 
 def _inherited(program: Program, producer: Statement, reader: Statement) -> list[Order]:
     """The orders of the copies that a producer reads, for the statement that reads them in its place."""
-    copies = {s.name for s in program.statements.values() if s.target in producer.sources.values()}
+    copies = {s.name for s in program.storing if s.target in producer.sources.values()}
     orders = [order for order in program.orders if order.after == producer.name and order.before in copies]
     return [replace(order, after=reader.name) for order in orders]
 

@@ -76,7 +76,7 @@ def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) 
 def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: str) -> Program:
     """Give a storage's buffer one copy for each iteration of `scope`, just large enough for what is kept there."""
     footprint: isl.Map | None = None
-    for statement in program.statements.values():
+    for statement in program.storing:
         if program.storages[statement.target].name != storage.name:
             continue
         if statement.loops[: len(scope)] != scope:

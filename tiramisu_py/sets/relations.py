@@ -85,6 +85,13 @@ def span_above(of: isl.Map, lower: isl.Aff) -> tuple[int, int] | None:
     return int(least_.to_python()), int(most.to_python())
 
 
+def never_below(of: isl.Map, lower: isl.Aff) -> bool:
+    """Whether no image of a one-dimensional map is less than `lower` of its input."""
+    moved = of.sum(isl.Map.from_aff(lower.neg())).range()
+    least_ = moved.dim_min_val(0)
+    return bool(least_.is_nonneg())
+
+
 def component(of: isl.Map, axis: int) -> isl.Map:
     """A map with one output dimension, the others projected out."""
     of = of.project_out(_OUT, axis + 1, of.dim(_OUT) - axis - 1)

@@ -1,0 +1,104 @@
+/* What generated host code asks of a GPU: memory, streams, events, copies, launches.
+
+   One implementation, tm_gpu.c, over the entry points of the CUDA driver, which it opens at run time: a library that was
+   built with it loads on a machine without a driver. The simulator stands behind the same entry points.
+
+   Every function returns 0 or an error code; tm_gpu_error() says the last one of this thread in words.
+   All work of one call of a generated function belongs to a `tm_gpu_call`, and tm_gpu_end releases what it still holds,
+   whether the call succeeded or not. Addresses of device memory are `void *` that host code must not follow. */
+#ifndef TM_GPU_H
+#define TM_GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TM_GPU_NO_DRIVER = 101, TM_GPU_NO_DEVICE = 102, TM_GPU_NO_IMAGE = 103, TM_GPU_NO_MEMORY = 104,
+       TM_GPU_LAUNCH = 105, TM_GPU_FAULT = 106 };
+
+/* -- what a library brings along (a table that the build writes) -- */
+
+typedef enum tm_gpu_kind { TM_GPU_CUBIN = 1, TM_GPU_PTX = 2, TM_GPU_SIMULATED = 3 } tm_gpu_kind;
+
+/* Kernels compiled for one architecture (90 for sm_90). Of a simulated image `bytes` is the path of a shared library. */
+typedef struct tm_gpu_image {
+    tm_gpu_kind kind;
+    int architecture;
+    const void *bytes;
+    size_t size;
+} tm_gpu_image;
+
+typedef struct tm_gpu_program {
+    const char *name;                /* of the generated function, for messages */
+    const char *driver;              /* a library with the driver's entry points; NULL: the CUDA driver */
+    const tm_gpu_image *images;
+    int image_count;
+    const char *const *kernels;      /* the names of the kernels, by number */
+    int kernel_count;
+} tm_gpu_program;
+
+/* -- one call -- */
+
+typedef struct tm_gpu_call tm_gpu_call;
+typedef struct tm_gpu_event tm_gpu_event;
+
+/* Streams are numbered from 0 on each device. A stream of -1 means: the calling thread waits for the end. */
+enum { TM_GPU_WAIT = -1 };
+
+const char *tm_gpu_error(void);
+
+/* `first` is added to the device numbers of the program ("gpu:1" runs what was written for device 0 on device 1). */
+int tm_gpu_begin(tm_gpu_call **call, const tm_gpu_program *program, int first);
+/* Releases everything, after all work that is still under way. `code` is what the function is about to return: it is
+   returned, or the error that ending meets. */
+int tm_gpu_end(tm_gpu_call *call, int code);
+
+int tm_gpu_allocate(tm_gpu_call *call, int device, void **address, size_t bytes);
+int tm_gpu_free(tm_gpu_call *call, int device, void *address);
+/* Host memory that the device copies without staging; with `device_address` also what the device knows it by. */
+int tm_gpu_allocate_host(tm_gpu_call *call, int device, void **address, void **device_address, size_t bytes);
+int tm_gpu_free_host(tm_gpu_call *call, void *address);
+
+/* A box of up to three dimensions: `rows` x `lines` runs of `run` bytes; pitches in bytes (of rows; of a plane). */
+typedef struct tm_gpu_box {
+    size_t run, lines, planes;
+    size_t target_pitch, target_plane;
+    size_t source_pitch, source_plane;
+} tm_gpu_box;
+
+/* Devices are -1 for the host. `stream` belongs to the device that is not the host (to the source's, between two). */
+int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_device, const void *source,
+                int source_device, const tm_gpu_box *box, int stream, int wait);
+int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream);
+
+int tm_gpu_launch(tm_gpu_call *call, int device, int kernel, const int64_t grid[3], const int64_t block[3],
+                  size_t dynamic_shared, int stream, void **arguments);
+
+/* `count` events, which nothing has happened for yet; released by tm_gpu_end. */
+int tm_gpu_events(tm_gpu_call *call, int device, size_t count, tm_gpu_event ***events);
+int tm_gpu_record(tm_gpu_call *call, int device, int stream, tm_gpu_event *event);
+int tm_gpu_wait_stream(tm_gpu_call *call, int device, int stream, tm_gpu_event *event);
+int tm_gpu_wait_host(tm_gpu_call *call, tm_gpu_event *event);
+
+/* -- outside of calls: for arrays that live on a device, and for their owners -- */
+
+int tm_gpu_device_count(const char *driver, int *count);
+int tm_gpu_device_name(const char *driver, int device, char *name, size_t size, int *architecture);
+int tm_gpu_array_allocate(const char *driver, int device, void **address, size_t bytes);
+int tm_gpu_array_free(const char *driver, int device, void *address);
+int tm_gpu_array_copy(const char *driver, int device, void *target, int target_on_device, const void *source,
+                      int source_on_device, size_t bytes);
+int tm_gpu_host_allocate(const char *driver, void **address, size_t bytes);
+int tm_gpu_host_free(const char *driver, void *address);
+/* Waits for a stream of somebody else (a CUstream; 1 and 2 are the legacy and the per-thread default). */
+int tm_gpu_synchronize(const char *driver, int device, uintptr_t stream);
+/* Gives memory that calls have returned, and that is kept for the next ones, back to the driver. */
+int tm_gpu_trim(const char *driver);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

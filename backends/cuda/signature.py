@@ -1,0 +1,35 @@
+"""What is known about a kernel outside of its text: its name, parameters and block shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """One parameter: a plain value of at most 8 bytes, or the address of an array in memory that the device reaches."""
+
+    name: str
+    c_type: str
+    is_pointer: bool = False
+    is_constant: bool = False
+
+
+@dataclass(frozen=True)
+class KernelSignature:
+    """A kernel as its launcher and the simulator see it.
+
+    `block` is the shape (x, y, z) with which it is always launched. `cooperates`: threads of a block wait for each
+    other (barriers, warp operations); otherwise they may run one after another.
+    """
+
+    name: str
+    parameters: tuple[KernelParameter, ...]
+    block: tuple[int, int, int]
+    cooperates: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        x, y, z = self.block
+        return x * y * z

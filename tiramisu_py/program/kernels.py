@@ -1,0 +1,183 @@
+"""Kernels: the statements inside one nest of block loops, and which block and thread runs each of their instances.
+
+A kernel is everything inside its outermost block loop. Its loops are, from the outside: loops of the host, block loops,
+and then sequential and thread loops in any order, at most one thread loop an axis around each statement. Block and
+thread numbers count from the *corner* of a loop, its least coordinate: of a block loop within one launch, of a thread
+loop within one iteration of the loops around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.loops import AXES, GpuBlock, GpuThread, Launch, LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+#: Limits of every GPU that CUDA supports: threads of a block; threads along each axis; bytes of shared memory.
+MOST_THREADS = 1024
+MOST_ALONG = (1024, 1024, 64)
+MOST_SHARED = 48 * 1024
+
+
+@dataclass(frozen=True, eq=False)
+class KernelNest:
+    """One kernel of a program: its outermost block loop, and the statements inside."""
+
+    program: Program
+    first: LoopId
+    statements: tuple[Statement, ...]
+
+    @property
+    def host(self) -> tuple[LoopId, ...]:
+        """The loops of the host around the kernel."""
+        some = self.statements[0]
+        return some.loops[: some.depth(self.first)]
+
+    @property
+    def blocks(self) -> tuple[LoopId, ...]:
+        """The block loops, outermost first."""
+        inside = self.statements[0].loops[len(self.host) :]
+        found: list[LoopId] = []
+        for loop in inside:
+            if not isinstance(self.program.loops[loop].tag, GpuBlock):
+                break
+            found.append(loop)
+        return tuple(found)
+
+    @property
+    def launch(self) -> Launch:
+        """How it is launched."""
+        tag = self.program.loops[self.first].tag
+        assert isinstance(tag, GpuBlock)
+        return tag.launch
+
+    @property
+    def name(self) -> str:
+        """A name: that of the source of its last storing statement, as users know it."""
+        storing = [s for s in self.statements if s.stores]
+        return storing[-1].name if storing else self.statements[0].name
+
+    def thread_loops(self, statement: Statement) -> tuple[LoopId | None, LoopId | None, LoopId | None]:
+        """The thread loops around a statement along x, y and z; None where only thread 0 of the axis runs it."""
+        found: list[LoopId | None] = [None, None, None]
+        for loop in statement.loops:
+            tag = self.program.loops[loop].tag
+            if isinstance(tag, GpuThread):
+                found[tag.axis] = loop
+        return (found[0], found[1], found[2])
+
+    # -- numbers of blocks and threads
+
+    def corner(self, loop: LoopId) -> isl.Aff:
+        """The least coordinate of a block or thread loop, as a function of the coordinates of loops around it.
+
+        Its frame are the loops of the host (of a block loop), or all loops outside (of a thread loop). Raises
+        `UnsupportedError`, naming the loop, where there is no affine one, or a thread loop has no constant extent.
+        """
+        return self._sides[loop][0]
+
+    def extent(self, loop: LoopId) -> int | None:
+        """The largest number of iterations of a loop from its corner; None where no constant bounds it."""
+        return self._sides[loop][1]
+
+    @cached_property
+    def _sides(self) -> dict[LoopId, tuple[isl.Aff, int | None]]:
+        loops = {loop: None for s in self.statements for loop in s.loops if self.program.loops[loop].is_gpu}
+        return {loop: self._side(loop) for loop in loops}
+
+    def _side(self, loop: LoopId) -> tuple[isl.Aff, int | None]:
+        relation = self.iterations(loop)
+        best: tuple[int, isl.Aff] | None = None
+        loose: isl.Aff | None = None
+        try:
+            candidates = sets.lower_bounds(relation)
+        except isl.Error:
+            candidates = []
+        for low in candidates:
+            span = sets.span_above(relation, low)
+            if span is not None and span[0] >= 0 and (best is None or span[1] < best[0]):
+                best = (span[1], low)
+            elif span is None and sets.never_below(relation, low):
+                loose = low
+        if best is not None:
+            return best[1], best[0] + 1
+        if loose is not None and isinstance(self.program.loops[loop].tag, GpuBlock):
+            return loose, None
+        name = self.program.loops[loop].name
+        if isinstance(self.program.loops[loop].tag, GpuThread):
+            raise UnsupportedError(
+                f"loop {name} runs on threads, and no constant bounds its number of iterations: split it by a constant "
+                "and run the inner loop on threads"
+            )
+        raise UnsupportedError(f"loop {name} runs on blocks, and has no affine lower bound")
+
+    def iterations(self, loop: LoopId) -> isl.Map:
+        """``coordinates outside -> coordinate`` of a loop, over all statements: what `corner` is the least of."""
+        inner = isinstance(self.program.loops[loop].tag, GpuThread)
+        found: isl.Map | None = None
+        for statement in self.statements:
+            if loop not in statement.loops:
+                continue
+            depth = statement.depth(loop)
+            outside = statement.prefix(depth if inner else len(self.host))
+            here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
+            instances = statement.instances.intersect_params(self.program.context.params())
+            relation = sets.graph(outside, instances).reverse().apply_range(sets.graph(here))
+            found = relation if found is None else found.union(relation)
+        assert found is not None
+        return found.coalesce()
+
+    def numbers(self, statement: Statement, loops: Sequence[LoopId | None]) -> isl.MultiAff:
+        """``instance -> coordinate - corner`` for each loop; 0 where there is none."""
+        forms = [self._number(statement, loop) for loop in loops]
+        return sets.function(statement.frame, None, forms)
+
+    def _number(self, statement: Statement, loop: LoopId | None) -> isl.Aff:
+        if loop is None:
+            return sets.constant(statement.frame, 0)
+        corner = self.corner(loop)
+        depth = statement.depth(loop)
+        outside = statement.prefix(sets.size(corner.get_domain_space()))
+        low = sets.compose(outside, sets.function(corner.get_domain_space(), None, [corner]))
+        return sets.outputs(statement.coords)[depth].sub(sets.outputs(low)[0])
+
+    def thread_of(self, statement: Statement) -> isl.MultiAff:
+        """``instance -> [x, y, z]``: the thread of its block that runs an instance."""
+        return self.numbers(statement, self.thread_loops(statement))
+
+    def block_of(self, statement: Statement) -> isl.MultiAff:
+        """``instance -> coordinates of the host's loops, then of the block loops``: the block that runs an instance."""
+        return statement.prefix(len(self.host) + len(self.blocks))
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """The threads of a block along x, y and z: the most that any statement needs."""
+        found = [1, 1, 1]
+        for statement in self.statements:
+            for axis, loop in enumerate(self.thread_loops(statement)):
+                extent = 1 if loop is None else self.extent(loop)
+                assert extent is not None
+                found[axis] = max(found[axis], extent)
+        return (found[0], found[1], found[2])
+
+
+def kernels(program: Program) -> tuple[KernelNest, ...]:
+    """The kernels of a program, by their first statements."""
+    found: dict[LoopId, list[Statement]] = {}
+    for statement in program.statements.values():
+        loop = program.kernel_of(statement)
+        if loop is not None:
+            found.setdefault(loop, []).append(statement)
+    return tuple(KernelNest(program, loop, tuple(inside)) for loop, inside in found.items())
+
+
+def axis_name(axis: int) -> str:
+    """x, y or z."""
+    return AXES[axis]
