@@ -1,0 +1,96 @@
+"""Kernels on the CPU: the C++ around a kernel file, and what compiles it, the simulator and the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiramisu_py.backends.cuda.signature import KernelSignature
+
+_HERE = Path(__file__).parent
+#: Folders for the compiler's -I: tm_gpu.h and tm_kernel.h; what stands under a simulated kernel.
+RUNTIME_FOLDER = _HERE / "runtime"
+SIMULATOR_FOLDER = _HERE / "simulator"
+
+#: What kernel files include (NVRTC is given their text); nothing else is included from it.
+KERNEL_HEADERS = (RUNTIME_FOLDER / "tm_kernel.h",)
+
+#: The runtime, which a generated library compiles in.
+RUNTIME_SOURCES = (RUNTIME_FOLDER / "tm_gpu.c",)
+RUNTIME_HEADERS = (RUNTIME_FOLDER / "tm_gpu.h",)
+RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
+RUNTIME_LIBRARIES = ("-ldl", "-lpthread")
+
+#: The simulator, a library with the driver's entry points, which tm_gpu.c opens.
+SIMULATOR_SOURCES = tuple(
+    SIMULATOR_FOLDER / name
+    for name in ("driver.c", "memory.c", "streams.c", "launches.c", "blocks.c", "checks.c", "faults.c", "options.c")
+)
+SIMULATOR_HEADERS = tuple(SIMULATOR_FOLDER / name for name in ("simulator.h", "fibers.h", "tm_simulator.h"))
+SIMULATOR_FLAGS = (
+    "-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-ftls-model=initial-exec",
+)  # fmt: skip
+SIMULATOR_LIBRARIES = ("-ldl", "-lpthread")
+
+#: What every simulated kernel is compiled with: as the device computes with --fmad=false.
+_KERNEL_FLAGS = (
+    "-std=c++17", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
+    "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-Wno-unknown-pragmas",
+)  # fmt: skip
+_FAST_FLAGS = ("-O3",)
+_CHECKED_FLAGS = ("-O1", "-fsanitize=thread", "-DTM_CHECKED")
+#: The checks are answered by the simulator: the sanitizer's own library must not be linked.
+_KERNEL_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
+#: Headers of a simulated kernel beside KERNEL_HEADERS.
+SIMULATED_HEADERS = tuple(SIMULATOR_FOLDER / name for name in ("tm_simulated.h", "tm_simulator.h"))
+
+
+def kernel_flags(checked: bool) -> tuple[str, ...]:
+    """Flags that compile a simulated source with g++ or clang++; `checked` reports every access of a kernel."""
+    return (*_KERNEL_FLAGS, *(_CHECKED_FLAGS if checked else _FAST_FLAGS))
+
+
+def simulator_command(compiler: str, output: Path) -> list[str]:
+    """The command that makes the simulator's library, with a C or a C++ compiler."""
+    sources = [str(source) for source in SIMULATOR_SOURCES]
+    return [compiler, "-x", "c", *SIMULATOR_FLAGS, *sources, "-o", str(output), *SIMULATOR_LIBRARIES]
+
+
+def kernel_command(compiler: str, source: Path, output: Path, checked: bool = False) -> list[str]:
+    """The command that makes a library of simulated kernels from a text of `simulated_source`."""
+    folders = [f"-I{folder}" for folder in (source.parent, RUNTIME_FOLDER, SIMULATOR_FOLDER)]
+    return [compiler, *kernel_flags(checked), *folders, str(source), "-o", str(output), *_KERNEL_LIBRARIES]
+
+
+def simulated_source(function_name: str, cu_file: str, kernels: Sequence[KernelSignature]) -> str:
+    """C++ that includes the kernel file `cu_file` in a class and exports the table of its kernels.
+
+    The simulator loads the library that is compiled from it, as the CUDA driver loads a cubin.
+    """
+    lines = [
+        f"// The kernels of {function_name} for the simulator.",
+        "#define TM_SIMULATOR 1",
+        '#include "tm_kernel.h"',
+        "",
+        "struct tm_kernels : tm_simulated_thread {",
+        f'#include "{cu_file}"',
+        "};",
+        "",
+        *(_names(kernel) for kernel in kernels),
+        "static const tm_simulated_kernel tm_table[] = {",
+        *(f"  {_entry(kernel)}," for kernel in kernels),
+        "};",
+        f'TM_SIMULATED_PROGRAM("{Path(cu_file).name}", tm_table)',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(kernel: KernelSignature) -> str:
+    names = ", ".join([*(f'"{parameter.name}"' for parameter in kernel.parameters), "nullptr"])
+    return f"static const char *const tm_names_{kernel.name}[] = {{{names}}};"
+
+
+def _entry(kernel: KernelSignature) -> str:
+    macro = "TM_COOPERATING" if kernel.cooperates else "TM_INDEPENDENT"
+    x, y, z = kernel.block
+    return f"{macro}({kernel.name}, {x}, {y}, {z})"

@@ -1,0 +1,268 @@
+/* The kernel vocabulary of tm_kernel.h for a C++ compiler of the host.
+
+   The kernel text is included inside a class that derives from tm_simulated_thread: threadIdx and the others are members,
+   and a kernel without barriers is inlined into the loops over the threads of a block, and vectorised. */
+#ifndef TM_SIMULATED_H
+#define TM_SIMULATED_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tm_simulator.h"
+
+static const tm_simulator *tm_simulator_services; /* set when the library is loaded */
+
+#define TM_HEADER static inline __attribute__((always_inline, unused))
+#define TM_MEMBER inline __attribute__((always_inline))
+#define TM_KERNEL inline __attribute__((always_inline))
+#define TM_DEVICE inline __attribute__((always_inline, unused))
+#define TM_LAUNCH_BOUNDS(...)
+#define TM_PLACE __builtin_extract_return_addr(__builtin_return_address(0))
+
+#define TM_SHARED(type, name, dimensions)                                                               \
+  static const char tm_key_##name = 0;                                                                  \
+  type(&name) dimensions = *reinterpret_cast<type(*) dimensions>(                                       \
+      tm_simulator_services->shared(&tm_key_##name, sizeof(type dimensions), #name))
+#define TM_DYNAMIC_SHARED(type, name)                                                                   \
+  static const char tm_key_##name = 0;                                                                  \
+  type *const name = reinterpret_cast<type *>(tm_simulator_services->shared(&tm_key_##name, 0, #name))
+
+#define TM_BARRIER() tm_simulator_services->barrier(__LINE__)
+#define TM_WARP_BARRIER() tm_meet(__LINE__)
+
+#define TM_SHUFFLE_CALL(line, source, value, lane) tm_exchange(line, [](int me, int other) { return source; }, value, lane)
+#define tm_shuffle(value, lane) TM_SHUFFLE_CALL(__LINE__, (me & ~31) | (other & 31), value, lane)
+#define tm_shuffle_up(value, lane) TM_SHUFFLE_CALL(__LINE__, me - other < 0 ? me : me - other, value, lane)
+#define tm_shuffle_down(value, lane) TM_SHUFFLE_CALL(__LINE__, me + other > 31 ? me : me + other, value, lane)
+#define tm_shuffle_xor(value, lane) TM_SHUFFLE_CALL(__LINE__, (me ^ other) > 31 ? me : me ^ other, value, lane)
+
+#define TM_ASYNC_COPY(to, from, bytes) tm_async_copy<bytes>(to, from)
+#define TM_ASYNC_COMMIT() tm_simulator_services->async_commit()
+#define TM_ASYNC_WAIT() tm_async_wait(0)
+#define TM_ASYNC_WAIT_GROUPS(count) tm_async_wait(count)
+
+/* Calls whose return address is a place in the kernel: never inlined, and no accesses of their own. */
+#define TM_CALL static __attribute__((noinline, unused, no_sanitize("thread")))
+
+TM_CALL void tm_async_piece(void *to, const void *from, unsigned bytes) {
+  tm_simulator_services->async_copy(to, from, bytes, TM_PLACE);
+}
+TM_CALL void tm_async_wait(unsigned newest) { tm_simulator_services->async_wait(newest, TM_PLACE); }
+template <int bytes>
+TM_HEADER void tm_async_copy(void *to, const void *from) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
+  tm_async_piece(to, from, bytes);
+}
+
+#if defined(TM_CHECKED)
+TM_CALL void tm_aligned(const void *place, unsigned bytes) {
+  if ((uintptr_t)place % bytes != 0) tm_simulator_services->misaligned(place, bytes, TM_PLACE);
+}
+#else
+TM_HEADER void tm_aligned(const void *, unsigned) {}
+#endif
+
+/* -- atomics: one loop for all; the access is reported as one step */
+
+template <unsigned bytes>
+struct tm_word;
+template <>
+struct tm_word<1> {
+  typedef uint8_t bits;
+};
+template <>
+struct tm_word<2> {
+  typedef uint16_t bits;
+};
+template <>
+struct tm_word<4> {
+  typedef uint32_t bits;
+};
+template <>
+struct tm_word<8> {
+  typedef uint64_t bits;
+};
+
+template <class T, class F>
+#if defined(TM_CHECKED)
+TM_CALL
+#else
+TM_HEADER
+#endif
+T tm_atomic_update(T *place, F change) {
+  typedef typename tm_word<sizeof(T)>::bits bits;
+#if defined(TM_CHECKED)
+  tm_simulator_services->access(place, sizeof(T), TM_ATOMIC_ACCESS, TM_PLACE);
+#endif
+  bits *const word = reinterpret_cast<bits *>(place);
+  bits before = *const_cast<volatile bits *>(word), after;
+  T old;
+  do {
+    memcpy(&old, &before, sizeof old);
+    const T replacement = (T)change(old);
+    memcpy(&after, &replacement, sizeof replacement);
+  } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
+
+TM_HEADER float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+TM_HEADER double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+/* -- what needs the thread */
+
+struct tm_simulated_thread : tm_thread {
+  void tm_meet(int line) {
+    unsigned present;
+    tm_simulator_services->meet(line, nullptr, 0, &present);
+  }
+  /* The value of the lane that `source` says; poison where that lane has no thread. */
+  template <class S, class T>
+  TM_MEMBER T tm_exchange(int line, S source, T value, int other) {
+    static_assert(sizeof(T) <= 16, "a shuffle of at most 16 bytes");
+    unsigned present;
+    const char *const slots = tm_simulator_services->meet(line, &value, sizeof value, &present);
+    const int lane = source((int)(tm_index & 31), other) & 31;
+    if (present >> lane & 1)
+      __builtin_memcpy(&value, slots + 16 * lane, sizeof value);
+    else
+      __builtin_memset(&value, 0xff, sizeof value);
+    return value;
+  }
+};
+
+/* -- entries: from the types of a kernel's parameters. X, Y, Z: the shape of its blocks */
+
+template <class Kernels, auto kernel, unsigned X, unsigned Y, unsigned Z>
+struct tm_entry;
+
+template <class Kernels, class... A, void (Kernels::*kernel)(A...), unsigned X, unsigned Y, unsigned Z>
+struct tm_entry<Kernels, kernel, X, Y, Z> {
+  static_assert((std::is_trivially_copyable_v<A> && ...), "the parameters of a kernel are plain values");
+  static_assert(((sizeof(A) <= 16) && ...), "a parameter of a kernel has at most 16 bytes");
+  typedef std::index_sequence_for<A...> numbers;
+
+  template <class P>
+  static constexpr unsigned short element() {
+    if constexpr (std::is_pointer_v<P> && !std::is_void_v<std::remove_pointer_t<P>>)
+      return sizeof(std::remove_pointer_t<P>);
+    else
+      return 1;
+  }
+  static constexpr int count = (int)sizeof...(A);
+  static constexpr tm_simulated_parameter parameters[count + 1] = {
+      tm_simulated_parameter{sizeof(A), element<A>(), std::is_pointer_v<A>, std::is_const_v<std::remove_pointer_t<A>>}...,
+      tm_simulated_parameter{0, 0, 0, 0}};
+
+  template <size_t... i>
+  static inline std::tuple<A...> unpack(void **arguments, std::index_sequence<i...>) {
+    return std::tuple<A...>(*static_cast<std::remove_cv_t<A> *>(arguments[i])...);
+  }
+  static void thread(tm_thread *self, void **arguments) {
+    Kernels kernels;
+    static_cast<tm_thread &>(kernels) = *self;
+    std::apply([&](auto... a) __attribute__((always_inline)) { (kernels.*kernel)(a...); }, unpack(arguments, numbers()));
+  }
+  static void block(const tm_simulated_launch *launch, const unsigned at[3], void **arguments) {
+    const auto values = unpack(arguments, numbers());
+    const tm_dim grid = launch->grid, shape = {X, Y, Z}, here = {at[0], at[1], at[2]};
+    auto one = [&](unsigned x, unsigned y, unsigned z) __attribute__((always_inline)) {
+      Kernels kernels;
+      kernels.threadIdx = {x, y, z};
+      kernels.blockIdx = here;
+      kernels.blockDim = shape;
+      kernels.gridDim = grid;
+      kernels.tm_index = 0;
+      std::apply([&](auto... a) __attribute__((always_inline)) { (kernels.*kernel)(a...); }, values);
+    };
+    if (launch->order == nullptr) {
+      for (unsigned z = 0; z < Z; z++)
+        for (unsigned y = 0; y < Y; y++)
+          for (unsigned x = 0; x < X; x++) one(x, y, z);
+    } else {
+      for (unsigned i = 0; i < X * Y * Z; i++) {
+        const unsigned t = launch->order[i];
+        one(t % X, t / X % Y, t / X / Y);
+      }
+    }
+  }
+};
+
+#define TM_ENTRY(name, x, y, z) tm_entry<tm_kernels, &tm_kernels::name, x, y, z>
+#define TM_COOPERATING(name, x, y, z)                                                            \
+  {                                                                                              \
+    #name, tm_names_##name, TM_ENTRY(name, x, y, z)::count, TM_ENTRY(name, x, y, z)::parameters, \
+        TM_ENTRY(name, x, y, z)::thread, nullptr, {x, y, z}                                      \
+  }
+#if defined(TM_CHECKED)
+#define TM_IS_CHECKED 1
+#define TM_INDEPENDENT TM_COOPERATING
+#else
+#define TM_IS_CHECKED 0
+#define TM_INDEPENDENT(name, x, y, z)                                                            \
+  {                                                                                              \
+    #name, tm_names_##name, TM_ENTRY(name, x, y, z)::count, TM_ENTRY(name, x, y, z)::parameters, \
+        nullptr, TM_ENTRY(name, x, y, z)::block, {x, y, z}                                       \
+  }
+#endif
+
+#define TM_SIMULATED_PROGRAM(file, kernels)                                                                        \
+  static const tm_simulated_program tm_program = {file, TM_IS_CHECKED, (int)(sizeof kernels / sizeof kernels[0]), kernels}; \
+  extern "C" __attribute__((visibility("default"))) const tm_simulated_program *tm_simulated(                      \
+      const tm_simulator *simulator) {                                                                             \
+    tm_simulator_services = simulator;                                                                             \
+    return &tm_program;                                                                                            \
+  }
+
+/* -- what the compiler calls for every access under -fsanitize=thread, whose library is not linked */
+
+#if defined(TM_CHECKED)
+#define TM_HOOK(symbol, bytes, kind)                                                             \
+  extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void tm_hook_##symbol(void *) __asm__("__tsan_" #symbol); \
+  extern "C" void tm_hook_##symbol(void *address) { tm_simulator_services->access(address, bytes, kind, TM_PLACE); }
+#define TM_HOOKS(bytes)                             \
+  TM_HOOK(read##bytes, bytes, TM_READ)              \
+  TM_HOOK(write##bytes, bytes, TM_WRITE)            \
+  TM_HOOK(unaligned_read##bytes, bytes, TM_READ)    \
+  TM_HOOK(unaligned_write##bytes, bytes, TM_WRITE)  \
+  TM_HOOK(volatile_read##bytes, bytes, TM_READ)     \
+  TM_HOOK(volatile_write##bytes, bytes, TM_WRITE)
+TM_HOOKS(1)
+TM_HOOKS(2)
+TM_HOOKS(4)
+TM_HOOKS(8)
+TM_HOOKS(16)
+
+#define TM_RANGE_HOOK(symbol, kind)                                                              \
+  extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void tm_hook_##symbol(void *, size_t) __asm__("__tsan_" #symbol); \
+  extern "C" void tm_hook_##symbol(void *address, size_t bytes) { tm_simulator_services->access(address, bytes, kind, TM_PLACE); }
+TM_RANGE_HOOK(read_range, TM_READ)
+TM_RANGE_HOOK(write_range, TM_WRITE)
+
+#define TM_QUIET_HOOK(symbol, parameters)                                                        \
+  extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void tm_hook_##symbol parameters __asm__("__tsan_" #symbol); \
+  extern "C" void tm_hook_##symbol parameters {}
+TM_QUIET_HOOK(func_entry, (void *))
+TM_QUIET_HOOK(func_exit, ())
+TM_QUIET_HOOK(init, ())
+TM_QUIET_HOOK(vptr_update, (void *, void *))
+
+/* Clang's form of memcpy and memset. */
+extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void *tm_hook_memcpy(void *, const void *, size_t) __asm__("__tsan_memcpy");
+extern "C" void *tm_hook_memcpy(void *to, const void *from, size_t bytes) {
+  tm_simulator_services->access(from, bytes, TM_READ, TM_PLACE);
+  tm_simulator_services->access(to, bytes, TM_WRITE, TM_PLACE);
+  return memcpy(to, from, bytes);
+}
+extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void *tm_hook_memset(void *, int, size_t) __asm__("__tsan_memset");
+extern "C" void *tm_hook_memset(void *to, int value, size_t bytes) {
+  tm_simulator_services->access(to, bytes, TM_WRITE, TM_PLACE);
+  return memset(to, value, bytes);
+}
+#endif
+
+#endif

@@ -1,0 +1,52 @@
+"""Transpose: reads and writes that both run along rows, by way of a tile in shared memory with one column of padding."""
+
+from __future__ import annotations
+
+import numpy as np
+from story import tell
+
+import tiramisu_py as tm
+
+M, N = tm.params("M N")
+i, j, i0, j0, i1, j1, im, it, a, b = tm.iters("i j i0 j0 i1 j1 im it a b")
+
+
+def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation]:
+    """``B[i, j] = A[j, i]``."""
+    f = tm.Function("transpose", params=[M, N])
+    A = f.input("A", tm.float32, [N, M])
+    B = f.computation("B", {i: M, j: N}, A[j, i])
+    f.outputs(B)
+    return f, A, B
+
+
+def plain() -> tm.Function:
+    """Each thread one element: reads are scattered."""
+    f, _, B = algorithm()
+    B.gpu_tile(i, j, 8, 32, i0, j0, i1, j1)
+    f.derive_transfers()
+    return f
+
+
+def tiled() -> tm.Function:
+    """A tile of 32 x 32 a block, 32 x 8 threads, four rows a thread."""
+    f, A, B = algorithm()
+    B.tile(i, j, 32, 32, i0, j0, i1, j1)
+    B.split(i1, 8, im, it)
+    B.tag_gpu(blocks=[i0, j0], threads=[it, j1])
+    B.unroll(im)
+    B.cache_shared(A, j0, [a, b], pad=1)
+    f.derive_transfers()
+    return f
+
+
+VARIANTS = {"plain": plain, "tiled": tiled}
+
+
+def sample(size: int, seed: int) -> dict[str, np.ndarray]:
+    """A random matrix, not square."""
+    return {"A": np.random.default_rng(seed).random((size, size + 13), dtype=np.float32)}
+
+
+if __name__ == "__main__":
+    tell(VARIANTS, sample, (1, 90))
