@@ -38,7 +38,7 @@ def _enter_array(declared: ArrayArgument, given: np.ndarray, frame: Frame) -> No
             f"{declared.name} is declared as {declared.dtype}{list(shape)}, given as {given.dtype}{list(given.shape)}"
         )
     constant = not declared.is_output
-    frame.arrays[declared.name] = argument(declared.name, given, declared.is_input, constant)
+    frame.arrays[declared.name] = argument(declared.name, given, declared.is_input, constant, declared.device)
 
 
 def left(function: LoopFunction, frame: Frame) -> None:
@@ -49,3 +49,10 @@ def left(function: LoopFunction, frame: Frame) -> None:
             if not written.all():
                 missing = ", ".join(map(str, np.argwhere(~written)[0]))
                 raise InterpretError(f"{function.name} returns without having written {declared.name}[{missing}]")
+
+
+def returned(function: LoopFunction, frame: Frame) -> None:
+    """The caller has its arrays back: what happens to them from now on is none of the function's business."""
+    for declared in function.arguments:
+        if isinstance(declared, ArrayArgument):
+            frame.arrays[declared.name].gone = f"{function.name} has returned"

@@ -12,20 +12,21 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.lower.ir import Lane, Load, Ramp, Scalar, Variable
+from tiramisu_py.lower.ir import GpuIndex, Lane, Load, Ramp, Scalar, Variable
 
 
 @dataclass
 class Frame:
     """What one strand of execution sees: variables (parameters and scalar arguments too), arrays, atomic buffers.
 
-    `where` names what is being executed, for messages.
+    `where` names what is being executed, for messages. `device` is the GPU that executes it; None is the host.
     """
 
     variables: dict[str, Value]
     arrays: dict[str, Array]
     atomic: frozenset[str] = frozenset()
     where: str = "the function"
+    device: int | None = None
 
     def branch(self) -> Frame:
         """A strand of its own: what it binds is not seen by others; the arrays themselves are shared."""
@@ -35,7 +36,10 @@ class Frame:
         """The array that a buffer's name stands for here."""
         if name not in self.arrays:
             raise InterpretError(f"{self.where} uses the buffer {name}, which does not exist there")
-        return self.arrays[name]
+        found = self.arrays[name]
+        if found.device not in (None, self.device):
+            raise InterpretError(f"{self.where} uses {name}, which is in memory of GPU {found.device}, on the host")
+        return found
 
 
 @dataclass
@@ -77,6 +81,9 @@ class Evaluator:
 
     def visit_scalar(self, e: Scalar) -> Value:
         return self._variable(e.name)
+
+    def visit_gpuindex(self, e: GpuIndex) -> Value:
+        return self._variable(str(e))
 
     def _variable(self, name: str) -> Value:
         if name not in self.frame.variables:

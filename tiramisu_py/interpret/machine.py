@@ -1,43 +1,29 @@
-"""The machine: statements of the loop IR, run one node class a method, each as a generator of its steps.
+"""The machine: statements that hosts and GPUs have, run one node class a method, each as a generator of its steps.
 
 A generator yields wherever another strand may come in between: after each store, and between reading the operands of
-a store and writing its result, unless the store is an atomic update.
+a store and writing its result, unless the store is an atomic update. What it yields is None, or where all threads of
+a block must meet.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
-from tiramisu_py.interpret.entry import entered, left
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.reductions import combined, privatised
 from tiramisu_py.interpret.strands import deal, interleaved
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Node, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
-Steps = Iterator[None]
-
-
-def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], seed: int = 0) -> None:
-    """Execute a function on NumPy arrays, in place, concurrent iterations in an order that `seed` picks.
-
-    Raises `InterpretError` for a precondition that fails, an index outside its buffer, an element that is read before
-    it is written, a store to an input, two lanes of one store on one element, and an output left incomplete.
-    """
-    frame = entered(function, arguments, params)
-    with np.errstate(all="ignore"):
-        for _ in Machine(random.Random(seed)).run(function.body, frame):
-            pass
-    left(function, frame)
+Steps = Iterator[object]
 
 
 class Machine:
@@ -104,8 +90,9 @@ class Machine:
         frame.where = f"the allocation of {node.buffer}"
         shape = tuple(map(Evaluator(frame).integer, node.extents))
         inner = frame.branch()
-        inner.arrays[node.buffer] = allocated(node.buffer, shape, node.dtype.numpy, node.lanes)
+        inner.arrays[node.buffer] = own = allocated(node, shape)
         yield from self.run(node.body, inner)
+        own.gone = "its memory is free again"
 
     def run_for(self, node: For, frame: Frame) -> Steps:
         frame.where = f"the bounds of loop {node.variable}"

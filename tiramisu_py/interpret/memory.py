@@ -9,6 +9,8 @@ import numpy as np
 
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.lower.ir import Allocate
+from tiramisu_py.program.storage import Memory
 
 Element = tuple[Any, ...]
 
@@ -19,7 +21,8 @@ class Array:
 
     `written` marks the elements that hold something; the others are poisoned. `rank` is the number of indices: `data`
     has one dimension more where an element is a whole vector, and one more index then names a lane of it. A
-    `constant` array may not be written.
+    `constant` array may not be written. `device` is the GPU whose memory it is in (None for the host's). Once it is
+    `gone`, for the reason given there, nothing may touch it.
     """
 
     name: str
@@ -27,6 +30,9 @@ class Array:
     written: np.ndarray
     rank: int
     constant: bool = False
+    memory: Memory = Memory.HOST
+    device: int | None = None
+    gone: str = ""
 
     def read(self, indices: Element, where: str) -> Value:
         """The element, or one for each lane; a whole vector where elements are vectors."""
@@ -45,6 +51,8 @@ class Array:
         self.written[at] = True
 
     def _checked(self, indices: Element, where: str) -> Element:
+        if self.gone:
+            raise InterpretError(f"{where} touches {self.name}{_shown(indices)} when {self.gone}")
         if len(indices) not in (self.rank, self.data.ndim):
             raise InterpretError(f"{where} indexes {self.name} with {len(indices)} indices; it has {self.rank}")
         for position, (index, extent) in enumerate(zip(indices, self.data.shape, strict=False)):
@@ -73,16 +81,17 @@ def _shown(indices: Element) -> str:
     return "[" + ", ".join(str(index) for index in indices) + "]"
 
 
-def argument(name: str, data: np.ndarray, filled: bool, constant: bool) -> Array:
+def argument(name: str, data: np.ndarray, filled: bool, constant: bool, device: int | None = None) -> Array:
     """The caller's array; `filled` says that what it holds is meant to be read."""
-    return Array(name, data, np.full(data.shape, filled), data.ndim, constant)
+    return Array(name, data, np.full(data.shape, filled), data.ndim, constant, device=device)
 
 
-def allocated(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], lanes: int) -> Array:
+def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
     """A temporary, poisoned; each element is a vector of `lanes` where that is more than one."""
     extents = tuple(max(0, extent) for extent in shape)
-    full = (*extents, lanes) if lanes > 1 else extents
-    return Array(name, np.zeros(full, dtype=dtype), np.full(full, False), len(extents))
+    full = (*extents, node.lanes) if node.lanes > 1 else extents
+    data = np.zeros(full, dtype=node.dtype.numpy)
+    return Array(node.buffer, data, np.full(full, False), len(extents), memory=node.memory, device=node.device)
 
 
 def private(shared: Array, identity: Value) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
+from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 
 #: How many threads a parallel loop gets, at most.
@@ -33,7 +34,8 @@ def interleaved(strands: Sequence[Iterator[None]], lockstep: bool, choice: rando
     while live:
         for strand in list(live) if lockstep else [choice.choice(live)]:
             try:
-                next(strand)
+                if next(strand) is not None:
+                    raise InterpretError("a barrier is inside a loop of lanes, which do not come to it together")
             except StopIteration:
                 live.remove(strand)
         yield

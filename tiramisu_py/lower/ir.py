@@ -203,7 +203,7 @@ class Store:
     """``buffer[indices] = value``; with lanes, to as many elements at once. `statement` names its origin.
 
     With `update`, the value is ``update(buffer[indices], term)`` already; the operator is kept so that parallel
-    loops can make it atomic.
+    loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element.
     """
 
     buffer: str
@@ -211,6 +211,7 @@ class Store:
     value: Expr
     statement: str
     update: Operator | None = None
+    atomic: bool = False
 
 
 @dataclass(frozen=True, eq=False)

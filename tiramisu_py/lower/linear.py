@@ -16,7 +16,7 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64, weak_int
-from tiramisu_py.lower.ir import Ramp, Variable
+from tiramisu_py.lower.ir import GpuIndex, Ramp, Variable
 
 Key = tuple[Any, ...]
 
@@ -93,7 +93,7 @@ def _is_moderate(atom: Expr) -> bool:
     match atom:
         case Variable():
             return False
-        case Iter() | Param():
+        case Iter() | Param() | GpuIndex():
             return True
         case Ramp():
             return linear(atom.base).exact

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import For, If, Let, LoopFunction, Node
+from tiramisu_py.lower.ir import For, GpuIndex, If, Let, LoopFunction, Node
 from tiramisu_py.lower.linear import LANE, Linear, is_index, linear, operands
 from tiramisu_py.lower.transform import constant, with_children, with_expressions
 
@@ -66,7 +66,7 @@ class Facts:
 
     def _atom(self, e: Expr, most: int) -> bool:
         match e:
-            case Param():
+            case Param() | GpuIndex():
                 return True
             case Iter():
                 return e is LANE or any(_is_lower_bound(fact, e) for fact in self.forms)

@@ -8,7 +8,27 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Scalar, Store
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Await,
+    Block,
+    Comment,
+    Copy,
+    Declare,
+    Deferred,
+    Events,
+    For,
+    If,
+    Launch,
+    Let,
+    Load,
+    Node,
+    Record,
+    Scalar,
+    Store,
+    TreeReduce,
+)
 
 Change = Callable[[Expr], Expr]
 
@@ -34,7 +54,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Block():
             return node.body
-        case For() | Let() | Allocate():
+        case For() | Let() | Allocate() | Events():
             return (node.body,)
         case If():
             return (node.then,) if node.otherwise is None else (node.then, node.otherwise)
@@ -46,7 +66,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Block():
             return block(map(change, node.body))
-        case For() | Let() | Allocate():
+        case For() | Let() | Allocate() | Events():
             return replace(node, body=change(node.body))
         case If():
             otherwise = None if node.otherwise is None else change(node.otherwise)
@@ -63,10 +83,18 @@ def expressions(node: Node) -> tuple[Expr, ...]:
             return (node.condition,)
         case Let() | Declare() | Assign():
             return (node.value,)
-        case Store():
+        case Store() | TreeReduce():
             return (*node.indices, node.value)
-        case Allocate():
+        case Allocate() | Events():
             return node.extents
+        case Deferred():
+            return expressions(node.store)
+        case Launch():
+            return (*node.grid, *node.values)
+        case Copy():
+            return (*node.into, *node.first, *node.extents)
+        case Record() | Await():
+            return node.indices
     return ()
 
 
@@ -79,10 +107,22 @@ def with_expressions(node: Node, change: Change) -> Node:
             return replace(node, condition=change(node.condition))
         case Let() | Declare() | Assign():
             return replace(node, value=change(node.value))
-        case Store():
+        case Store() | TreeReduce():
             return replace(node, indices=tuple(map(change, node.indices)), value=change(node.value))
-        case Allocate():
+        case Allocate() | Events():
             return replace(node, extents=tuple(map(change, node.extents)))
+        case Deferred():
+            store = with_expressions(node.store, change)
+            assert isinstance(store, Store)
+            return Deferred(store)
+        case Launch():
+            x, y, z = map(change, node.grid)
+            return replace(node, grid=(x, y, z), values=tuple(map(change, node.values)))
+        case Copy():
+            into, first, extents = (tuple(map(change, part)) for part in (node.into, node.first, node.extents))
+            return replace(node, into=into, first=first, extents=extents)
+        case Record() | Await():
+            return replace(node, indices=tuple(map(change, node.indices)))
     return node
 
 
@@ -138,8 +178,18 @@ def names(node: Node) -> set[str]:
         match statement:
             case For() | Let() | Declare() | Assign():
                 found.add(statement.variable)
-            case Allocate() | Store():
+            case Allocate() | Store() | TreeReduce():
                 found.add(statement.buffer)
+            case Deferred():
+                found.add(statement.store.buffer)
+            case Launch():
+                found.update(statement.arrays)
+            case Copy():
+                found.update((statement.target, statement.source))
+            case Events():
+                found.add(statement.name)
+            case Record() | Await():
+                found.add(statement.event)
     for e in all_expressions(node):
         if isinstance(e, Iter | Param | Scalar):
             found.add(e.name)

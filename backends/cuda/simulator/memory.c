@@ -1,0 +1,215 @@
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "simulator.h"
+
+/* Two ranges of the same length: the addresses of the devices, never accessible, and the places behind them. Every
+   allocation has an inaccessible page on both sides; addresses are used again only when the range has been used up. */
+#define RANGE (MAX_DEVICES * ARENA)
+
+uint8_t *tm_written;
+static char *addresses, *places;
+static tm_allocation **owners; /* by page: the last allocation there, live or not */
+static size_t next_page[MAX_DEVICES];
+static int allocation_count;
+
+typedef struct pinned {
+  char *start, *mapping;
+  size_t bytes, mapped;
+  struct pinned *next;
+} pinned;
+static pinned *pinned_memory;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *reserve(size_t bytes, int protection) {
+  void *memory = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void tm_memory_start(void) {
+  addresses = reserve(2 * RANGE, PROT_NONE);
+  owners = reserve(RANGE / PAGE * sizeof *owners, PROT_READ | PROT_WRITE);
+  tm_written = reserve(RANGE / 8, PROT_READ | PROT_WRITE);
+  if (addresses == NULL || owners == NULL || tm_written == NULL) {
+    addresses = NULL;
+    return;
+  }
+  places = addresses + RANGE;
+  for (int device = 0; device < MAX_DEVICES; device++) next_page[device] = (size_t)device * (ARENA / PAGE) + 1;
+}
+
+bool tm_is_device_address(const void *address) {
+  return addresses != NULL && (size_t)((const char *)address - addresses) < RANGE;
+}
+char *tm_place(const void *device_address) { return places + ((const char *)device_address - addresses); }
+bool tm_is_place(const void *place) { return places != NULL && (size_t)((const char *)place - places) < RANGE; }
+size_t tm_offset(const void *place) { return (size_t)((const char *)place - places); }
+
+static tm_allocation *owner(size_t page) {
+  return page < RANGE / PAGE ? __atomic_load_n(&owners[page], __ATOMIC_ACQUIRE) : NULL;
+}
+
+tm_allocation *tm_allocation_at(const void *place) { return owner(tm_offset(place) / PAGE); }
+
+tm_allocation *tm_allocation_of(const void *device_address, size_t bytes) {
+  if (!tm_is_device_address(device_address)) return NULL;
+  const char *place = tm_place(device_address);
+  tm_allocation *found = tm_allocation_at(place);
+  if (found == NULL || !found->live || place < found->place || place + bytes > found->place + found->bytes) return NULL;
+  return found;
+}
+
+tm_allocation *tm_nearest(const void *place) {
+  const size_t page = tm_offset(place) / PAGE;
+  for (size_t distance = 0; distance < 16; distance++) {
+    tm_allocation *below = distance <= page ? owner(page - distance) : NULL, *above = owner(page + distance);
+    if (below != NULL) return below;
+    if (above != NULL) return above;
+  }
+  return NULL;
+}
+
+void tm_describe(char *text, size_t size, const void *address) {
+  const char *place = tm_is_device_address(address) ? tm_place(address) : address;
+  if (!tm_is_place(place)) {
+    snprintf(text, size, "address %p, which is not device memory", address);
+    return;
+  }
+  const tm_allocation *near = tm_nearest(place);
+  if (near == NULL)
+    snprintf(text, size, "device address %p, near no allocation", (void *)(addresses + tm_offset(place)));
+  else
+    snprintf(text, size, "byte %td of allocation #%d of device %d, which has %zu bytes%s", place - near->place, near->number,
+             near->device, near->bytes, near->live ? "" : " and is freed");
+}
+
+/* -- bits */
+
+void tm_set_bits(uint8_t *bits, size_t first, size_t count, bool value) {
+  const size_t end = first + count;
+  while (first < end && (first & 7 || end - first < 8)) {
+    bits[first >> 3] = (uint8_t)(value ? bits[first >> 3] | 1u << (first & 7) : bits[first >> 3] & ~(1u << (first & 7)));
+    first++;
+  }
+  const size_t whole = (end - first) / 8;
+  memset(bits + first / 8, value ? 0xff : 0, whole);
+  for (first += 8 * whole; first < end; first++)
+    bits[first >> 3] = (uint8_t)(value ? bits[first >> 3] | 1u << (first & 7) : bits[first >> 3] & ~(1u << (first & 7)));
+}
+
+bool tm_all_bits(const uint8_t *bits, size_t first, size_t count) {
+  for (; count > 0; first++, count--)
+    if (!(bits[first >> 3] >> (first & 7) & 1)) return false;
+  return true;
+}
+
+void tm_note_written(const void *place, size_t bytes) {
+  if (tm_is_place(place)) tm_set_bits(tm_written, tm_offset(place), bytes, true);
+}
+
+/* -- device memory */
+
+/* The first of `pages` free pages between two that stay inaccessible; 0 where the device is full. */
+static size_t free_pages(int device, size_t pages) {
+  const size_t start = (size_t)device * (ARENA / PAGE), end = start + ARENA / PAGE;
+  for (int round = 0; round < 2; round++) {
+    size_t first = round == 0 ? next_page[device] : start + 1;
+    for (size_t page = first; first + pages + 1 < end; page++) {
+      if (page == first + pages) return first;
+      const tm_allocation *there = owner(page);
+      if (there != NULL && there->live) first = page = there->first_page + there->pages + 1;
+    }
+  }
+  return 0;
+}
+
+int tm_allocate(int device, void **device_address, size_t bytes) {
+  const tm_options *options = tm_own_options();
+  const size_t pages = (bytes + PAGE - 1) / PAGE;
+  *device_address = NULL;
+  if (bytes == 0) return tm_fail(INVALID_VALUE, "an allocation of 0 bytes");
+  pthread_mutex_lock(&lock);
+  const size_t first = bytes < ARENA ? free_pages(device, pages) : 0;
+  char *place = places + first * PAGE;
+  tm_allocation *made = calloc(1, sizeof *made);
+  if (first == 0 || made == NULL || mprotect(place, pages * PAGE, PROT_READ | PROT_WRITE) != 0) {
+    pthread_mutex_unlock(&lock);
+    free(made);
+    return tm_fail(OUT_OF_MEMORY, "the simulated device %d has no %zu bytes left", device, bytes);
+  }
+  next_page[device] = first + pages + 1;
+  /* the end lies at the inaccessible page behind it, or the start at the one before it; aligned as vectors need it */
+  const size_t slack = options->guard_left ? 0 : (pages * PAGE - bytes) & ~(size_t)15;
+  *made = (tm_allocation){place + slack, bytes, first, pages, true, ++allocation_count, device};
+  for (size_t page = first; page < first + pages; page++) __atomic_store_n(&owners[page], made, __ATOMIC_RELEASE);
+  if (options->poison) memset(place, 0xff, pages * PAGE);
+  tm_set_bits(tm_written, first * PAGE, pages * PAGE, false);
+  *device_address = addresses + tm_offset(made->place);
+  pthread_mutex_unlock(&lock);
+  return SUCCESS;
+}
+
+int tm_release(void *device_address) {
+  tm_allocation *found = tm_allocation_of(device_address, 0);
+  if (found == NULL || found->place != tm_place(device_address)) {
+    char what[200];
+    tm_describe(what, sizeof what, device_address);
+    return tm_fail(INVALID_VALUE, "freed is %s: not what an allocation returned", what);
+  }
+  char pending[200];
+  if (tm_is_pending(found, pending, sizeof pending))
+    return tm_fail(INVALID_VALUE, "allocation #%d of device %d is freed while %s is pending, which uses it", found->number,
+                   found->device, pending);
+  pthread_mutex_lock(&lock);
+  found->live = false;
+  mmap(places + found->first_page * PAGE, found->pages * PAGE, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  pthread_mutex_unlock(&lock);
+  return SUCCESS;
+}
+
+/* -- pinned host memory: ends at an inaccessible page */
+
+bool tm_is_pinned(const void *address, size_t bytes) {
+  bool found = false;
+  pthread_mutex_lock(&lock);
+  for (const pinned *p = pinned_memory; p != NULL && !found; p = p->next)
+    found = (const char *)address >= p->start && (const char *)address + bytes <= p->start + p->bytes;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+int tm_pin(void **address, size_t bytes) {
+  const size_t body = (bytes + PAGE - 1) / PAGE * PAGE;
+  pinned *made = calloc(1, sizeof *made);
+  char *mapping = reserve(body + PAGE, PROT_NONE);
+  if (made == NULL || mapping == NULL || mprotect(mapping, body, PROT_READ | PROT_WRITE) != 0) {
+    free(made);
+    return tm_fail(OUT_OF_MEMORY, "the host has no %zu bytes to pin", bytes);
+  }
+  *made = (pinned){mapping + ((body - bytes) & ~(size_t)63), mapping, bytes, body + PAGE, NULL};
+  if (tm_own_options()->poison) memset(mapping, 0xff, body);
+  pthread_mutex_lock(&lock);
+  made->next = pinned_memory;
+  pinned_memory = made;
+  pthread_mutex_unlock(&lock);
+  *address = made->start;
+  return SUCCESS;
+}
+
+int tm_unpin(void *address) {
+  pthread_mutex_lock(&lock);
+  pinned **link = &pinned_memory;
+  while (*link != NULL && (*link)->start != address) link = &(*link)->next;
+  pinned *found = *link;
+  if (found != NULL) *link = found->next;
+  pthread_mutex_unlock(&lock);
+  if (found == NULL) return tm_fail(INVALID_VALUE, "freed is %p: not pinned memory", address);
+  munmap(found->mapping, found->mapped);
+  free(found);
+  return SUCCESS;
+}

@@ -1,0 +1,179 @@
+"""The order inside a kernel: which thread runs what, and which accesses a barrier keeps apart.
+
+Every thread of a block runs the statements of its kernel in the order of *sigma*: their time without the coordinates
+of thread loops. Between two threads of one block there is no other order than that of barriers: x comes before y where
+some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one launch there is no order at all.
+
+The *clock* of a statement are the coordinates of its loops with thread loops left out; two statements compare their
+clocks as far as they share loops, and their static positions where these agree.
+"""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.program.kernels import KernelNest
+from tiramisu_py.program.loops import GpuThread
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+
+def statement_of(touch: Touch) -> Statement:
+    """The statement of a touch, which is not the caller's."""
+    assert touch.actor.statement is not None
+    return touch.actor.statement
+
+
+def ticking(program: Program, statement: Statement, count: int | None = None) -> list[int]:
+    """The depths of a statement's outermost `count` loops (all without a count), thread loops left out."""
+    loops = statement.loops[:count]
+    return [depth for depth, loop in enumerate(loops) if not isinstance(program.loops[loop].tag, GpuThread)]
+
+
+def clock(program: Program, touch: Touch, count: int | None = None) -> isl.Map:
+    """The coordinates of the statement's outermost `count` loops (all without a count), thread loops left out."""
+    assert touch.coords is not None
+    forms = sets.outputs(touch.coords)
+    kept = [forms[depth] for depth in ticking(program, statement_of(touch), count)]
+    return sets.graph(sets.function(touch.domain.get_space(), None, kept), touch.domain)
+
+
+# -- threads and blocks
+
+
+def same_block(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one launch and one block."""
+    return _blocks(nest, a).apply_range(_blocks(nest, b).reverse())
+
+
+def other_block(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one launch, but different blocks."""
+    host, depth = len(nest.host), len(nest.host) + len(nest.blocks)
+    before, after = _blocks(nest, a), _blocks(nest, b)
+    return _different(before, after, host, range(host, depth))
+
+
+def same_thread(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one launch, one block and one thread."""
+    return _threads(nest, a).apply_range(_threads(nest, b).reverse())
+
+
+def other_thread(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one launch and one block, but different threads."""
+    depth = len(nest.host) + len(nest.blocks)
+    loops = zip(nest.thread_loops(statement_of(a)), nest.thread_loops(statement_of(b)), strict=True)
+    axes = [depth + axis for axis, pair in enumerate(loops) if pair != (None, None)]
+    return _different(_threads(nest, a), _threads(nest, b), depth, axes)
+
+
+def contending(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+    """Those of the pairs ``a -> b`` that only a barrier orders: of different threads of one block.
+
+    Of one thread too, where the earlier of the two is a deferred copy, which has happened only at the next barrier.
+    """
+    found = pairs.intersect(other_thread(nest, a, b))
+    first, second = statement_of(a), statement_of(b)
+    if not (first.deferred or second.deferred):
+        return found
+    own = pairs.intersect(same_thread(nest, a, b))
+    before, after = clock(nest.program, a), clock(nest.program, b)
+    if first.deferred:
+        found = found.union(own.intersect(_through(before, earlier(nest, first, second), after)))
+    if second.deferred:
+        found = found.union(own.intersect(_through(before, earlier(nest, second, first).reverse(), after)))
+    return found
+
+
+def _through(before: isl.Map, times: isl.Map, after: isl.Map) -> isl.Map:
+    return before.apply_range(times).apply_range(after.reverse())
+
+
+def _blocks(nest: KernelNest, touch: Touch) -> isl.Map:
+    """``touch -> [loops of the host, blocks]``."""
+    return touch.prefix(len(nest.host) + len(nest.blocks))
+
+
+def _threads(nest: KernelNest, touch: Touch) -> isl.Map:
+    """``touch -> [loops of the host, blocks, thread along x, y, z]``."""
+    statement = statement_of(touch)
+    who = sets.joined(nest.block_of(statement), nest.thread_of(statement))
+    return sets.graph(sets.compose(touch.instance, who), touch.domain)
+
+
+def _different(before: isl.Map, after: isl.Map, equal: int, positions: range | list[int]) -> isl.Map:
+    """The pairs whose images agree in the first dimensions, and differ at one of the positions."""
+    space = before.get_space().range()
+    alike = sets.equal_prefix(isl.Map.universe(space.map_from_set()), equal)
+    apart = sets.no_pair(alike)
+    for position in positions:
+        apart = apart.union(sets.less_at(alike, position)).union(sets.greater_at(alike, position))
+        alike = sets.equal_at(alike, position)
+    return _through(before, apart, after)
+
+
+# -- barriers
+
+
+def barriers(nest: KernelNest) -> tuple[Statement, ...]:
+    """The barriers of a kernel."""
+    return tuple(s for s in nest.statements if s.role is Role.BARRIER)
+
+
+def earlier(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
+    """``clock -> clock``, both of all loops: the pairs of one block in which `first` comes before `second` in sigma."""
+    program = nest.program
+    depth = shared(first, second)
+    count = len(ticking(program, first, depth))
+    outside = len(nest.host) + len(nest.blocks)
+    alike = sets.equal_prefix(isl.Map.universe(_clocks(program, first, second)), outside)
+    found = sets.no_pair(alike)
+    for position in range(outside, count):
+        found = found.union(sets.less_at(alike, position))
+        alike = sets.equal_at(alike, position)
+    positions = program.positions
+    apart = first is not second and positions[first.name][depth] < positions[second.name][depth]
+    return found.union(alike) if apart else found
+
+
+def _clocks(program: Program, first: Statement, second: Statement) -> isl.Space:
+    params = program.algorithm.param_space
+    one, other = len(ticking(program, first)), len(ticking(program, second))
+    return sets.sized_frame(params, None, one).map_from_domain_and_range(sets.sized_frame(params, None, other))
+
+
+def separated(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
+    """``clock -> clock``, both of all loops: the pairs of one block with a barrier between `first` and `second`."""
+    found = isl.Map.empty(_clocks(nest.program, first, second))
+    for barrier in barriers(nest):
+        when = _ringing(nest.program, barrier)
+        before = earlier(nest, first, barrier).intersect_range(when)
+        found = found.union(before.apply_range(earlier(nest, barrier, second)))
+    return found.coalesce()
+
+
+def _ringing(program: Program, barrier: Statement) -> isl.Set:
+    """The clocks of a barrier's instances."""
+    forms = sets.outputs(barrier.coords)
+    kept = [forms[depth] for depth in ticking(program, barrier)]
+    instances = barrier.instances.intersect_params(program.context.params())
+    return instances.apply(sets.graph(sets.function(barrier.frame, None, kept)))
+
+
+def unsynchronised(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+    """Those of the pairs ``a -> b`` of one block that no barrier separates in sigma's order, in either direction."""
+    first, second = statement_of(a), statement_of(b)
+    before, after = clock(nest.program, a), clock(nest.program, b)
+    times = pairs.apply_domain(before).apply_range(after)
+    left = without_separated(nest, first, second, times)
+    if left.is_empty():
+        return sets.no_pair(pairs)
+    return pairs.intersect(_through(before, left, after))
+
+
+def without_separated(nest: KernelNest, first: Statement, second: Statement, times: isl.Map) -> isl.Map:
+    """Those of the pairs ``clock -> clock`` of one block that no barrier separates, in either direction."""
+    left = times.subtract(separated(nest, first, second))
+    return left if left.is_empty() else left.subtract(separated(nest, second, first).reverse())

@@ -1,0 +1,85 @@
+"""Operation sequences: what the host has put on streams of GPUs runs while the host goes on, as late as it likes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tiramisu_py.interpret.faults import InterpretError
+
+#: A GPU and one of its streams.
+Queue = tuple[int, int]
+#: When operations run, by the seed: only once something waits for them; at once; now and then.
+MOODS = ("lazy", "random", "eager")
+
+
+@dataclass(eq=False)
+class Operation:
+    """A kernel, a copy, or a mark on an operation sequence. `after` must be complete before it starts."""
+
+    queue: Queue
+    steps: Iterator[object]
+    after: tuple[Operation, ...] = ()
+    complete: bool = False
+
+
+@dataclass
+class Queues:
+    """All operation sequences: each runs its operations one after another, and nothing else orders them."""
+
+    choice: random.Random
+    mood: str
+    waiting: dict[Queue, list[Operation]] = field(default_factory=dict)
+
+    def put(self, operation: Operation) -> None:
+        """Append an operation to its sequence."""
+        self.waiting.setdefault(operation.queue, []).append(operation)
+
+    def meanwhile(self) -> None:
+        """What happens while the host takes a step."""
+        if self.mood == "eager":
+            self.rest()
+        elif self.mood == "random" and self.choice.random() < 0.5:
+            for _ in range(self.choice.choice((1, 10, 100))):
+                self._step(self._ready())
+
+    def until(self, operation: Operation) -> None:
+        """Go on until an operation is complete; when lazy, with no more than that takes."""
+        needed = self._needed(operation)
+        while not operation.complete:
+            ready = [first for first in self._ready() if self.mood != "lazy" or first in needed]
+            if not ready:
+                raise InterpretError("the host waits for an operation that can never start")
+            self._step(ready)
+
+    def rest(self) -> None:
+        """Run all that is left."""
+        while ready := self._ready():
+            self._step(ready)
+
+    def _ready(self) -> list[Operation]:
+        heads = [operations[0] for operations in self.waiting.values() if operations]
+        return [head for head in heads if all(before.complete for before in head.after)]
+
+    def _step(self, ready: list[Operation]) -> None:
+        if not ready:
+            return
+        operation = self.choice.choice(ready)
+        try:
+            next(operation.steps)
+        except StopIteration:
+            operation.complete = True
+            self.waiting[operation.queue].remove(operation)
+
+    def _needed(self, operation: Operation) -> set[Operation]:
+        """An operation, and all that must come before it."""
+        found: set[Operation] = set()
+        pending = [operation]
+        while pending:
+            one = pending.pop()
+            if one not in found and not one.complete:
+                found.add(one)
+                queue = self.waiting[one.queue]
+                pending += [*queue[: queue.index(one)], *one.after]
+        return found

@@ -1,0 +1,161 @@
+"""Transfers: copies of values from the memory of one device to that of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Bulk, Loop, LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement, Transfer
+from tiramisu_py.schedule.needed import existing
+from tiramisu_py.schedule.selection import check_new_name, listed, loop_name, nest
+
+
+class Direction(Enum):
+    """Between which devices a transfer goes: from the host to a GPU, back, or from one GPU to another."""
+
+    CPU2GPU = "cpu2gpu"
+    GPU2CPU = "gpu2cpu"
+    GPU2GPU = "gpu2gpu"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Mode(Enum):
+    """Whether the host goes on only when a transfer is complete (SYNC), or at once (ASYNC)."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def with_transfer(
+    program: Program, name: str, source: str, instances: isl.Set, transfer: Transfer, bulk: bool, command: str
+) -> Program:
+    """The program with one more transfer: of the values of `source` (an input or a computation) in `instances`.
+
+    `instances` are value indices, in a tuple of any name. With `bulk` all of it is one operation; otherwise each
+    value is one, until its loops are collapsed. The loops are new, and have the names of the source's dimensions;
+    `command` is what the user sees as their origin. The transfer is declared after the statements that compute the
+    source and, where it goes to a GPU, before the first that reads it; orders given later count more.
+    """
+    point = sets.identity(sets.universe(instances.get_space()).get_space())
+    dims = value_names(program.algorithm.source(source))
+    program, made = _declared(program, name, source, sets.named(instances, name), dims, point, transfer)
+    return collapsed(program, made.name, made.loops, command) if bulk else program
+
+
+def create_transfer(
+    program: Program, name: str, dims: Sequence[str], domain: isl.Set, access: Access, transfer: Transfer
+) -> Program:
+    """The program with one more transfer in the one-sided form: of the values ``access`` at the points of `domain`."""
+    instances = sets.with_dims(sets.named(domain, name), dims)
+    reader = Affine(instances.get_space())
+    try:
+        forms = [reader.single(index) for index in access.indices]
+    except NotAffine as error:
+        raise CommandError(f"{access} cannot be transferred: {error.part} is not affine in {', '.join(dims)}") from None
+    point = sets.function(instances.get_space(), None, forms)
+    if not sets.graph(point, instances).is_injective():
+        raise CommandError(f"{access} names a value several times: a transfer takes each value once")
+    program, _ = _declared(program, name, access.source, instances, dims, point, transfer)
+    return program
+
+
+def _declared(
+    program: Program,
+    name: str,
+    source: str,
+    instances: isl.Set,
+    dims: Sequence[str],
+    point: isl.MultiAff,
+    transfer: Transfer,
+) -> tuple[Program, Statement]:
+    check_new_name(program, name, "the transfer (see name=)")
+    if source not in program.storages:
+        raise CommandError(f"{source} is kept in no memory: there is nothing to transfer")
+    space = sets.with_dims(instances, dims).get_space()
+    _check_values(program, name, source, sets.graph(sets.from_frame(point, space), instances).range())
+    declared = program.algorithm.source(source)
+    first = program.next_loop()
+    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    statement = Statement(
+        name=name,
+        source=source,
+        role=Role.COPY,
+        dims=tuple(dims),
+        instances=sets.with_dims(instances, dims),
+        point=sets.renamed(sets.from_frame(point, space), source),
+        loops=tuple(loop.id for loop in loops),
+        coords=sets.renamed(sets.identity(space), None),
+        body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=source,
+        transfer=transfer,
+    )
+    return _in_place(program.with_loop(*loops), statement), statement
+
+
+def _check_values(program: Program, name: str, source: str, values: isl.Set) -> None:
+    outside = sets.named(values, None).intersect_params(program.context).subtract(existing(program, source))
+    if not outside.is_empty():
+        raise CommandError(f"{name} takes values of {source} that do not exist: {outside.lexmin()}")
+
+
+def _in_place(program: Program, transfer: Statement) -> Program:
+    """Declare a transfer after what stores its values and, towards a GPU, before what loads them."""
+    assert transfer.transfer is not None
+    names = list(program.statements)
+    stored = [s.name for s in program.storing if s.source == transfer.source and s.target == transfer.source]
+    last = max((names.index(name) for name in stored), default=-1)
+    after = names[last + 1 :]
+    if transfer.transfer.target is not None:
+        loading = [n for n in after if _loads(program.statements[n], transfer.source)]
+        after = after[after.index(loading[0]) :] if loading else []
+    return program.with_statement_before(transfer, after)
+
+
+def _loads(statement: Statement, source: str) -> bool:
+    bodies: tuple[Expr, ...] = (statement.body, *statement.guards)
+    return any(a.source == source for body in bodies for a in accesses(body))
+
+
+def collapse_many(program: Program, names: Sequence[str], given: Sequence[object], command: str) -> Program:
+    """Make all iterations of a transfer's innermost loops one operation."""
+    wanted = [loop_name(loop) for loop in listed(given, "the list of loops")]
+    if not wanted:
+        raise CommandError("collapse_many needs a loop")
+    for name in names:
+        statement = program.statements[name]
+        inner = statement.loops[-len(wanted) :]
+        if sorted(program.loops[loop].name for loop in inner) != sorted(wanted):
+            raise CommandError(
+                f"the loops of one operation are the innermost ones: {', '.join(wanted)} are not ({nest(program, statement)})"
+            )
+        program = collapsed(program, name, inner, command)
+    return program
+
+
+def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str) -> Program:
+    """The program with loops of a transfer tagged as one operation."""
+    for number in loops:
+        loop = program.loops[number]
+        others = [s.name for s in program.with_this_loop(number) if s.name != name]
+        if others:
+            raise CommandError(f"loop {loop.name} of {name} is shared with {', '.join(others)}: it is not one operation")
+        if loop.tag is not None and not isinstance(loop.tag, Bulk):
+            raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")
+        program = program.with_loop(replace(loop, tag=Bulk(), tagged_by=command))
+    return program

@@ -1,0 +1,224 @@
+"""What can be said of a kernel before it runs: threads, shared memory, and what a warp's accesses cost.
+
+A warp is 32 threads with consecutive numbers. What it loads from or stores to global memory together moves in sectors
+of 32 bytes; in shared memory, words of 4 bytes in one of 32 banks take turns. The indices are evaluated for the first
+warp of a block, at sizes that are multiples of 32, in the first iteration of sequential loops: an array's rows are
+then aligned, and a warp that crosses rows meets as many as it has in full blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.evaluator import Evaluator, Frame
+from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Deferred,
+    For,
+    GpuIndex,
+    KernelFunction,
+    Let,
+    Load,
+    Node,
+    Ramp,
+    Store,
+    TreeReduce,
+)
+from tiramisu_py.lower.transform import children, expressions
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.view.occupancy import WARP, Occupancy, occupancy
+
+SECTOR, BANKS, WORD = 32, 32, 4
+
+#: Sizes at which indices are evaluated.
+SAMPLE = 4096
+
+
+@dataclass(frozen=True)
+class AccessFacts:
+    """One access of a kernel: of a warp, its `sectors` of 32 bytes in global memory, or its bank conflicts in shared.
+
+    `sectors` and `least` (what the elements would need side by side) are 0 for shared memory; `conflicts` is the
+    number of turns (1: none), 0 for global memory. `alignment` is that of the warp's first address, in bytes, at most
+    128. Where indices are values (`known` is false) nothing is said.
+    """
+
+    buffer: str
+    text: str
+    is_store: bool
+    memory: Memory
+    known: bool
+    sectors: int = 0
+    least: int = 0
+    conflicts: int = 0
+    alignment: int = 0
+
+    def __str__(self) -> str:
+        does = "stores" if self.is_store else "loads"
+        if not self.known:
+            return f"{does} {self.text}: it depends on values"
+        if self.memory is Memory.SHARED:
+            turns = "no bank conflict" if self.conflicts == 1 else f"bank conflicts, {self.conflicts} turns a warp"
+            return f"{does} {self.text}: {turns}"
+        best = "" if self.sectors == self.least else f", {self.least} side by side"
+        return f"{does} {self.text}: {self.sectors} sectors a warp{best}, aligned to {self.alignment} bytes"
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What is known of one kernel before it runs.
+
+    `shared_bytes` is what a block has in shared memory; `registers` a thread's, by architecture, where a compiler has
+    reported them.
+    """
+
+    name: str
+    threads: tuple[int, int, int]
+    shared_bytes: int
+    accesses: tuple[AccessFacts, ...]
+    registers: Mapping[int, int] = field(default_factory=dict)
+
+    def occupancy(self, gpu: str | int, registers: int | None = None) -> Occupancy:
+        """The share of a multiprocessor's warps that the kernel keeps busy on a GPU: ``occupancy("H200")``.
+
+        Without `registers`, those that the compiler reported for the architecture count, and 32 where it did not.
+        """
+        x, y, z = self.threads
+        known = dict(self.registers)
+        count = registers if registers is not None else next(iter(known.values()), 32)
+        return occupancy(gpu, x * y * z, count, self.shared_bytes)
+
+    def lines(self) -> list[str]:
+        """The facts in words, a line each."""
+        x, y, z = self.threads
+        first = f"{x * y * z} threads a block ({x} x {y} x {z}), {self.shared_bytes} bytes of shared memory"
+        told = [f"{count} registers a thread on sm_{a}" for a, count in self.registers.items()]
+        return [first, *told, *map(str, self.accesses)]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.name}:", *(f"  {line}" for line in self.lines())])
+
+
+def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = None) -> KernelFacts:
+    """The facts of a kernel."""
+    arrays = {array.name: (tuple(array.extents), array.dtype.numpy.itemsize, array.memory) for array in kernel.arrays}
+    seen: dict[str, AccessFacts] = {}
+    shared = 0
+    for node, variables, local in _visited(kernel.body, _sampled(kernel), arrays):
+        arrays = {**arrays, **local}
+        if isinstance(node, Allocate) and node.memory is Memory.SHARED:
+            shared += node.dtype.numpy.itemsize * int(np.prod([int(_Lanes(variables)(e)) for e in node.extents]))
+        for access, is_store in _accesses(node):
+            facts = _examined(access, is_store, variables, local)
+            if facts is not None:
+                seen.setdefault(f"{is_store} {facts.text}", facts)
+    return KernelFacts(kernel.name, kernel.threads, shared, tuple(seen.values()), dict(registers or {}))
+
+
+Arrays = Mapping[str, tuple[tuple[Expr, ...], int, Memory]]
+Variables = dict[str, Value]
+
+
+class _Lanes(Evaluator):
+    """Expressions for the threads of the first warp of block 0, all at once."""
+
+    def __init__(self, variables: Variables) -> None:
+        super().__init__(Frame(variables, {}))
+
+    def visit_gpuindex(self, e: GpuIndex) -> Value:
+        """Thread and block numbers are among the variables."""
+        return self.frame.variables[str(e)]
+
+    def visit_ramp(self, e: Ramp) -> Value:
+        """The first lane's index: a vector is one access of as many bytes."""
+        return self(e.base)
+
+
+def _sampled(kernel: KernelFunction) -> Variables:
+    """Sizes, and the numbers of the first warp of block 0 in a grid of one block."""
+    x, y, z = kernel.threads
+    lanes = np.arange(min(WARP, x * y * z), dtype=np.int64)
+    numbers: Variables = {name: np.int64(SAMPLE) for name in kernel.params}
+    numbers |= {scalar.name: scalar.dtype.numpy.type(1) for scalar in kernel.scalars}
+    for axis, number in enumerate((lanes % x, lanes // x % y, lanes // (x * y))):
+        numbers[str(GpuIndex("thread", axis))] = number
+        numbers[str(GpuIndex("block", axis))] = np.int64(0)
+        numbers[str(GpuIndex("grid", axis))] = np.int64(1)
+    return numbers
+
+
+def _visited(node: Node, variables: Variables, arrays: Arrays) -> Iterator[tuple[Node, Variables, Arrays]]:
+    """The statements of a kernel with what the variables are there; loops in their first iteration."""
+    yield node, variables, arrays
+    inner, known = variables, arrays
+    if isinstance(node, Let | For):
+        first = node.value if isinstance(node, Let) else node.lower
+        inner = {**variables, **_evaluated(node.variable, first, variables)}
+    if isinstance(node, Allocate):
+        memory = Memory.REGISTER if node.register else node.memory
+        known = {**arrays, node.buffer: (tuple(node.extents), node.dtype.numpy.itemsize, memory)}
+    for child in children(node):
+        yield from _visited(child, inner, known)
+
+
+def _evaluated(name: str, value: Expr, variables: Variables) -> Variables:
+    try:
+        return {name: _Lanes(variables)(value)}
+    except (InterpretError, KeyError):
+        return {}
+
+
+def _accesses(node: Node) -> Iterator[tuple[Load, bool]]:
+    if isinstance(node, Deferred):
+        yield from _accesses(node.store)
+        return
+    if isinstance(node, Store):
+        yield Load(node.buffer, node.indices, node.value.dtype), True
+    if isinstance(node, TreeReduce):
+        yield Load(node.buffer, node.indices, node.value.dtype), True
+    for root in expressions(node):
+        for e in walk(root):
+            if isinstance(e, Load):
+                yield e, False
+
+
+def _examined(access: Load, is_store: bool, variables: Variables, arrays: Arrays) -> AccessFacts | None:
+    extents, size, memory = arrays.get(access.buffer, ((), access.dtype.numpy.itemsize, Memory.GPU))
+    if memory is Memory.REGISTER or not access.indices:
+        return None
+    text = str(access)
+    lanes = _Lanes(variables)
+    try:
+        at = _offsets(lanes, access, extents)
+    except (InterpretError, KeyError):
+        return AccessFacts(access.buffer, text, is_store, memory, known=False)
+    first = np.broadcast_to(at, np.shape(variables[str(GpuIndex("thread", 0))])) * size
+    count = max([e.lanes for index in access.indices for e in walk(index) if isinstance(e, Ramp)], default=1)
+    touched = np.unique((first[:, None] + np.arange(size * count)[None, :]).ravel())
+    if memory is Memory.SHARED:
+        return AccessFacts(access.buffer, text, is_store, memory, True, conflicts=_turns(touched))
+    alignment = int(np.gcd(int(first.min()), 128)) if first.min() else 128
+    sectors = len(np.unique(touched // SECTOR))
+    return AccessFacts(
+        access.buffer, text, is_store, memory, True, sectors, -(-len(touched) // SECTOR), alignment=alignment
+    )
+
+
+def _offsets(lanes: _Lanes, access: Load, extents: tuple[Expr, ...]) -> Value:
+    at: Value = np.int64(0)
+    for index, extent in zip(access.indices, extents, strict=True):
+        at = at * lanes(extent) + lanes(index)
+    return at
+
+
+def _turns(touched: Value) -> int:
+    """The most different words that one bank is asked for."""
+    words = np.unique(touched // WORD)
+    return int(np.bincount(words % BANKS, minlength=BANKS).max())

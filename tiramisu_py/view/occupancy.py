@@ -1,0 +1,98 @@
+"""How many blocks of a kernel a GPU's multiprocessors hold at a time: the arithmetic of NVIDIA's occupancy calculator.
+
+Source: CUDA C++ Programming Guide, "Compute capabilities", technical specifications per compute capability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.errors import ArgumentError
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """What one multiprocessor of an architecture has: most threads and blocks at a time, registers, shared memory.
+
+    `reserved` bytes of shared memory go to the system for each block; allocations are multiples of `granule`.
+    """
+
+    architecture: int
+    threads: int
+    blocks: int
+    shared: int
+    reserved: int = 1024
+    granule: int = 128
+    registers: int = 65536
+
+
+#: By architecture: 75 stands for sm_75.
+MULTIPROCESSORS = {
+    m.architecture: m
+    for m in (
+        Multiprocessor(75, 1024, 16, 64 * 1024, reserved=0, granule=256),
+        Multiprocessor(80, 2048, 32, 164 * 1024),
+        Multiprocessor(86, 1536, 16, 100 * 1024),
+        Multiprocessor(87, 1536, 16, 164 * 1024),
+        Multiprocessor(89, 1536, 24, 100 * 1024),
+        Multiprocessor(90, 2048, 32, 228 * 1024),
+        Multiprocessor(100, 2048, 32, 228 * 1024),
+        Multiprocessor(120, 1536, 24, 100 * 1024),
+    )
+}
+
+GPUS = {
+    "T4": 75, "RTX 2080": 75, "A100": 80, "A30": 80, "A10": 86, "A40": 86, "RTX 3090": 86, "Orin": 87, "L4": 89,
+    "L40": 89, "RTX 4090": 89, "H100": 90, "H200": 90, "GH200": 90, "B200": 100, "RTX 5090": 120,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Blocks and warps that a multiprocessor holds at a time, the share of its warps, and what limits it."""
+
+    blocks: int
+    warps: int
+    share: float
+    limit: str
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%} ({self.blocks} blocks, {self.warps} warps; limited by {self.limit})"
+
+
+def multiprocessor(gpu: str | int) -> Multiprocessor:
+    """The multiprocessor of a GPU by its name ("H200"), or of an architecture (90). Raises `ArgumentError`."""
+    architecture = GPUS.get(gpu, -1) if isinstance(gpu, str) else gpu
+    if architecture not in MULTIPROCESSORS:
+        raise ArgumentError(
+            f"{gpu!r} is not a GPU that is known here: choose one of {', '.join(GPUS)}, "
+            f"or an architecture of {', '.join(map(str, MULTIPROCESSORS))}"
+        )
+    return MULTIPROCESSORS[architecture]
+
+
+def occupancy(gpu: str | int, threads: int, registers: int, shared: int) -> Occupancy:
+    """The occupancy of a kernel with so many threads a block, registers a thread and bytes of shared memory a block."""
+    of = multiprocessor(gpu)
+    warps = -(-threads // WARP)
+    limits = {
+        "threads": of.threads // (warps * WARP),
+        "blocks": of.blocks,
+        "registers": _by_registers(of, warps, registers),
+        "shared memory": of.shared // _rounded(shared + of.reserved, of.granule) if shared + of.reserved else of.blocks,
+    }
+    limit = min(limits, key=lambda name: limits[name])
+    held = limits[limit] * warps
+    return Occupancy(limits[limit], held, held * WARP / of.threads, limit)
+
+
+def _by_registers(of: Multiprocessor, warps: int, registers: int) -> int:
+    """Registers go to warps in units of 256, and warps in fours."""
+    a_warp = _rounded(max(registers, 1) * WARP, 256)
+    return (of.registers // a_warp // 4 * 4) // warps
+
+
+def _rounded(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
