@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 _KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
@@ -37,12 +37,14 @@ def _is_prefixed(name: str) -> bool:
 
 #: What generated code appends to the name of an array for names of its own.
 DERIVED = ("_bytes", "_copies", "_own", "_slot", "_elements")
+#: What it appends to the name of the function.
+PARTS = ("_last_error", "_error", "_fail", "_check")
 
 
-def c_names(names: Iterable[str], function: str) -> Mapping[str, str]:
-    """A C identifier for each name, the name itself where that can be."""
+def c_names(names: Iterable[str], function: str, reserved: Collection[str] = ()) -> Mapping[str, str]:
+    """A C identifier for each name, the name itself where that can be and is not among `reserved`."""
     ordered = list(dict.fromkeys(names))
-    used = {function, "wrong", *(function + part for part in ("_last_error", "_error", "_fail", "_check"))}
+    used = {function, "wrong", *reserved, *(function + part for part in PARTS)}
     used |= {_identifier(name) + part for name in ordered for part in DERIVED}
     found: dict[str, str] = {}
     for name in sorted(ordered, key=lambda n: (_identifier(n) != n or is_reserved(n), ordered.index(n))):
@@ -57,5 +59,5 @@ def c_names(names: Iterable[str], function: str) -> Mapping[str, str]:
 
 
 def _identifier(name: str) -> str:
-    text = re.sub(r"[^0-9A-Za-z_]", lambda match: f"u{ord(match.group()):x}", name)
+    text = re.sub(r"[^0-9A-Za-z_]", lambda match: f"u{ord(match.group()):x}", name.replace("@gpu", "_gpu"))
     return f"n{text}" if not text or text[0].isdigit() or text[0] == "_" else text

@@ -29,7 +29,7 @@ from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Lane, Load, Scalar
 from tiramisu_py.lower.lanes import is_half
-from tiramisu_py.lower.linear import is_index
+from tiramisu_py.lower.linear import is_index, number
 from tiramisu_py.lower.transform import constant
 
 _LOGIC = {"&": "&&", "*": "&&", "min": "&&", "|": "||", "+": "||", "max": "||", "^": "!="}
@@ -86,6 +86,8 @@ class Scalars:
         array = self.scope.arrays[buffer]
         rank = len(array.extents)
         lanes = "".join(f"[{self.text(index)}]" for index in indices[rank:])
+        if array.nested:
+            return array.name + "".join(f"[{self.text(index)}]" for index in indices[:rank] or (number(0),)) + lanes
         return f"{array.name}[{self.text(array.flat(indices[:rank]))}]{lanes}"
 
     def as_float(self, e: Expr) -> Code:

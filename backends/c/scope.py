@@ -16,12 +16,17 @@ from tiramisu_py.lower.transform import constant
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order."""
+    """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order.
+
+    A `nested` one is an array of arrays, ``a[i][j]``. `device_name` is what kernels are given for it, if not `name`.
+    """
 
     name: str
     dtype: DType
     extents: tuple[Expr, ...]
     lanes: int = 1
+    nested: bool = False
+    device_name: str = ""
 
     def flat(self, indices: tuple[Expr, ...]) -> Expr:
         """The position of an element."""
@@ -98,6 +103,9 @@ def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
     scope = Scope(names, facts=facts_of(function))
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
-            scope.declare_array(argument.name, Array(names[argument.name], argument.dtype, argument.extents))
+            array = Array(names[argument.name], argument.dtype, argument.extents)
+            scope.declare_array(argument.name, array)
+            if argument.device is not None:
+                scope.declare_array(f"{argument.name}@gpu{argument.device}", array)
     scope.declared = {*function.params, *(argument.name for argument in function.arguments)}
     return scope

@@ -9,6 +9,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
@@ -17,9 +18,27 @@ from tiramisu_py.backends.c.vectors import Vectors
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Load, Node, Store
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Await,
+    Block,
+    Comment,
+    Copy,
+    Declare,
+    Events,
+    For,
+    If,
+    Launch,
+    Let,
+    Load,
+    Node,
+    Record,
+    Store,
+)
 from tiramisu_py.lower.transform import constant
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.program.storage import Memory
 
 #: Constant temporaries are on the stack while they need no more bytes than this together.
 MOST_STACK = 64 * 1024
@@ -28,12 +47,16 @@ Lines = list[cgen.Generable]
 
 
 class Statements:
-    """Emits the statements of one function, called `function` in C."""
+    """Emits the statements of one function, called `function` in C; `on_gpu`: it uses GPUs."""
 
-    def __init__(self, function: str, types: VectorTypes) -> None:
+    scalars: type[Scalars] = Scalars
+
+    def __init__(self, function: str, types: VectorTypes, on_gpu: bool = False) -> None:
         self.function = function
         self.types = types
+        self.on_gpu = on_gpu
         self.parallel = ParallelLoops(self)
+        self.devices = Devices(self)
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
@@ -56,6 +79,10 @@ class Statements:
                 return self._store(node, scope)
             case Allocate():
                 return self._named(node.buffer, node, scope, self._allocate)
+            case Events():
+                return self._named(node.name, node, scope, self.devices.events)
+            case Launch() | Copy() | Record() | Await():
+                return self.devices.emit(node, scope)
         raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
@@ -83,20 +110,20 @@ class Statements:
 
     def header(self, node: For, scope: Scope, body: cgen.Generable) -> cgen.For:
         """The loop's header over a body."""
-        text, name = Scalars(scope).text, scope.names[node.variable]
+        text, name = self.scalars(scope).text, scope.names[node.variable]
         update = f"{name}++" if node.step == 1 else f"{name} += {node.step}"
-        condition = Scalars(scope)(Binary("<", Iter(node.variable, int64), node.upper, int64)).text
+        condition = text(Binary("<", Iter(node.variable, int64), node.upper, int64))
         return cgen.For(_Text(f"int64_t {name} = {text(node.lower)}"), _Text(condition), _Text(update), body)
 
     def _guard(self, node: If, scope: Scope) -> Lines:
         then = self.block(node.then, scope.inner())
         otherwise = None if node.otherwise is None else self.block(node.otherwise, scope.inner())
-        return [cgen.If(_Text(Scalars(scope).text(node.condition)), then, otherwise)]
+        return [cgen.If(_Text(self.scalars(scope).text(node.condition)), then, otherwise)]
 
     # -- variables
 
     def _value(self, e: Expr, scope: Scope, lanes: int) -> str:
-        return Scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes)(e).text
+        return self.scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes)(e).text
 
     def _type(self, dtype: DType, lanes: int) -> str:
         return strong(dtype).c_name if lanes == 1 else self.types.name(dtype, lanes)
@@ -128,7 +155,7 @@ class Statements:
         return cgen.Assign(place, self._value(operand(value, target.dtype), scope, lanes))
 
     def _term(self, e: Expr, scope: Scope, lanes: int) -> str:
-        return Scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes).side(e).text
+        return self.scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes).side(e).text
 
     # -- memory
 
@@ -136,14 +163,18 @@ class Statements:
         array = scope.arrays[node.buffer]
         rank = len(array.extents)
         target = Load(node.buffer, node.indices, array.dtype)
-        place = Scalars(scope).element
+        place = self.scalars(scope).element
         spread = max(map(scope.lanes.of, node.indices), default=1)
         if spread == 1:
             lanes = array.lanes if len(node.indices) == rank else 1
-            if node.update is not None and node.buffer in scope.atomic:
-                return atomics.update(place(node.buffer, node.indices), target, node.value, scope)
+            if node.update is not None and (node.atomic or node.buffer in scope.atomic):
+                return self.atomic(place(node.buffer, node.indices), target, node.value, scope)
             return [self._updated(place(node.buffer, node.indices), target, node.value, scope, lanes)]
         return [self._vector_store(node, array, Vectors(scope, self.types, spread))]
+
+    def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
+        """``target = value`` as one step; the value reads the target."""
+        return atomics.update(place, target, value, scope)
 
     def _vector_store(self, node: Store, array: Array, vectors: Vectors) -> cgen.Generable:
         kind = vectors.type(array.dtype)
@@ -160,6 +191,8 @@ class Statements:
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)
+        if node.memory is not Memory.HOST:
+            return self.devices.allocate(node, scope)
         extents = [constant(extent) for extent in node.extents]
         sizes = [extent for extent in extents if extent is not None]
         elements = max(math.prod(sizes), 1)
@@ -192,7 +225,8 @@ class Statements:
     def out_of_memory(self, words: str) -> str:
         """The call that reports that memory for a temporary is missing."""
         message = f"{self.function}: there is no memory for the temporary array {words}"
-        return f'{self.function}_fail(TM_MEMORY, "{message}")'
+        failed = f'{self.function}_fail(TM_MEMORY, "{message}")'
+        return f"{self.function}_end(gpu, {failed})" if self.on_gpu else failed
 
 
 def _is_update(value: Expr, target: Expr) -> bool:

@@ -342,6 +342,9 @@ TM_INLINE int64_t tm_bytes(int64_t element, int rank, const int64_t *extents) {
 #define TM_BYTES(T, ...) \
   tm_bytes(sizeof(T), sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 
+/* A number of elements; none where an extent is negative. */
+TM_INLINE size_t tm_count(int64_t extent) { return extent > 0 ? (size_t)extent : 0; }
+
 TM_INLINE bool tm_overlap(const void *a, int64_t bytes_a, const void *b, int64_t bytes_b) {
   const uintptr_t from_a = (uintptr_t)a, from_b = (uintptr_t)b;
   return bytes_a > 0 && bytes_b > 0 && from_a < from_b + (uintptr_t)bytes_b && from_b < from_a + (uintptr_t)bytes_a;

@@ -221,7 +221,7 @@ def main() -> None:
         driver = cuda_peers.Driver()
         header = ["program", "ms", "speed", "peer", "times as fast as the peer", "goal"]
         page = f"{driver.description()}\n\n{page}\n\n{table(header, timings(given.device, given.small))}"
-    report("gpu", "GPU checks", f"{page}\n\nMinima of paired rounds.", given.save)
+    report("gpu", "GPU checks", f"{page}\n\nMinima of paired rounds.", given.save, "scripts/gpu_checks")
     if any(row[2].startswith(("WRONG", "FAILED")) for row in results):
         raise SystemExit("a check failed")
 

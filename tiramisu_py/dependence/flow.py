@@ -58,22 +58,24 @@ class Flow:
 
     def _without_certain(self, read: Touch, missing: isl.Set) -> isl.Set:
         """Where place determines value: without the reads that some write serves whatever the instances are."""
-        for write in self.touches.writers(read.storage.buffer):
+        for write in self.touches.writers(read.home):
             if write.role is not Role.UPDATE and self.precedence.always(write, read):
                 missing = missing.subtract(sets.preimage(write.touched, read.place))
         return missing
 
     def determined(self, touch: Touch) -> bool:
-        """Whether a place of the touch's buffer can only ever hold one value."""
-        name = touch.storage.buffer
+        """Whether a place of the touch's instance of a buffer can only ever hold one value."""
+        name = touch.home
         if name not in self._determined:
-            storages = list(self.touches.program.storages_in(name))
+            storages = list(self.touches.program.storages_in(touch.buffer.name))
             alone = len(storages) == 1 and all(w.source == touch.source for w in self.touches.writers(name))
             self._determined[name] = alone and self._injective(touch)
         return self._determined[name]
 
     def _injective(self, touch: Touch) -> bool:
         """Whether ``[scope, value] -> [scope, element]`` is injective, at least on the values there are."""
+        if touch.storage.inner:
+            return False  # the elements hold other values in other iterations of these loops
         index, scope = touch.storage.index, len(touch.buffer.scope)
         owner = sets.prefix(sets.identity(index.get_space().domain()), scope)
         place = isl.Map.from_multi_aff(sets.joined(owner, index))
@@ -105,7 +107,7 @@ class Flow:
 
     def right(self, read: Touch) -> Iterator[Candidate]:
         """The writes of the value that a read names, at its place and before it."""
-        for write in self.touches.writers(read.storage.buffer):
+        for write in self.touches.writers(read.home):
             if write.source == read.source and write.role is not Role.UPDATE:
                 yield from self._earlier(read, write, self.one_chain(read, write))
 
@@ -113,7 +115,7 @@ class Flow:
         """The writes of other values at a read's place and before it."""
         if self.determined(read):
             return
-        for write in self.touches.writers(read.storage.buffer):
+        for write in self.touches.writers(read.home):
             pairs = self.same_place(read, write)
             if write.source == read.source:
                 pairs = pairs.subtract(self.same_value(read, write))

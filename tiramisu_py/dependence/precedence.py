@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 
+from tiramisu_py.dependence.kernel_order import clock
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
@@ -13,10 +14,13 @@ class Precedence:
     """The order of a program's instances.
 
     Two statements that share c loops are ordered by the coordinates of these, and where all agree by their static
-    positions; of one instance, its reads come before its write.
+    positions; of one instance, its reads come before its write. Loops over the threads of a block are left out: each
+    thread executes the statements of its kernel in the order of the other loops and of the positions. Operations of a
+    GPU are ordered as they are issued.
     """
 
     def __init__(self, program: Program) -> None:
+        self.program = program
         self.positions = program.positions
 
     def always(self, a: Touch, b: Touch) -> bool | None:
@@ -53,7 +57,7 @@ class Precedence:
         """The pairs in the coordinates of the shared loops, what order means there, and how each side gets there."""
         assert a.actor.statement is not None and b.actor.statement is not None
         count = shared(a.actor.statement, b.actor.statement)
-        first, second = a.prefix(count), b.prefix(count)
+        first, second = clock(self.program, a, count), clock(self.program, b, count)
         times = pairs.apply_domain(first).apply_range(second)
         space = times.get_space().domain()
         less = isl.Map.lex_le(space) if self._at_equal(a, b) else isl.Map.lex_lt(space)

@@ -18,8 +18,8 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reads import Reading
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Buffer, Storage, instance_name
 
 #: When an actor acts: before all statements, at its time, after all statements.
 ENTRY, WITHIN, EXIT = -1, 0, 1
@@ -41,6 +41,7 @@ class Touch:
     `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
     pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
     named, the place (scope coordinates, then the element of the buffer), and the iterations of the statement's loops.
+    `device` is the one whose instance of the buffer is touched: touches of different instances never meet.
     """
 
     actor: Actor
@@ -53,6 +54,12 @@ class Touch:
     value: isl.MultiAff
     place: isl.MultiAff
     coords: isl.MultiAff | None = None
+    device: Device = None
+
+    @property
+    def home(self) -> str:
+        """The instance of the buffer that is touched: ``image``, or ``image@gpu0``."""
+        return instance_name(self.buffer, self.device)
 
     @property
     def role(self) -> Role | None:
@@ -87,7 +94,7 @@ class Touch:
 
 
 #: Touches by what they are made of: states of one program share most of them.
-Memory = dict[tuple[int, str, int, int], "Touch | None"]
+Memory = dict[tuple[int, str, int, int, Device], "Touch | None"]
 
 
 class Touches:
@@ -100,28 +107,49 @@ class Touches:
         self.program = program
         self.values = values or Values(program.algorithm)
         self._memory: Memory = {} if memory is None else memory
-        self._of_buffer: dict[str, tuple[list[Touch], list[Touch]]] = {}
+        self._of_buffer: dict[str, dict[str, tuple[list[Touch], list[Touch]]]] = {}
 
-    # -- by buffer
+    # -- by instance of a buffer
 
-    def writers(self, buffer: str) -> list[Touch]:
-        """Who writes a buffer: the caller at entry, then statements in their order of declaration."""
-        return self._touching(buffer)[0]
+    def homes(self) -> list[str]:
+        """The instances of buffers that anyone touches, by buffer."""
+        return [home for buffer in self.program.buffers for home in self.homes_of(buffer)]
 
-    def readers(self, buffer: str) -> list[Touch]:
-        """Who reads a buffer: statements in their order of declaration, then the caller at exit."""
-        return self._touching(buffer)[1]
+    def homes_of(self, buffer: str) -> list[str]:
+        """The instances of one buffer that anyone touches."""
+        return list(self._touching(buffer))
 
-    def _touching(self, buffer: str) -> tuple[list[Touch], list[Touch]]:
+    def writers(self, home: str) -> list[Touch]:
+        """Who writes an instance of a buffer: the caller at entry, then statements in their order of declaration."""
+        return self._at(home)[0]
+
+    def readers(self, home: str) -> list[Touch]:
+        """Who reads an instance of a buffer: statements in their order of declaration, then the caller at exit."""
+        return self._at(home)[1]
+
+    def of_buffer(self, buffer: str) -> list[Touch]:
+        """Who writes, then who reads, any instance of a buffer."""
+        found = self._touching(buffer).values()
+        return [w for writes, _ in found for w in writes] + [r for _, reads in found for r in reads]
+
+    def _at(self, home: str) -> tuple[list[Touch], list[Touch]]:
+        return self._touching(home.partition("@")[0]).get(home, ([], []))
+
+    def _touching(self, buffer: str) -> dict[str, tuple[list[Touch], list[Touch]]]:
         if buffer not in self._of_buffer:
             mine = [s.name for s in self.program.storages_in(buffer)]
-            writes = [self._entry(name) for name in mine]
-            reads: list[Touch | None] = []
+            touches = [self._entry(name) for name in mine]
             for name in mine:
-                writes += [self.write(statement) for statement in self._stored.get(name, ())]
-                reads += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
-            reads += [self._exit(name) for name in mine]
-            self._of_buffer[buffer] = ([w for w in writes if w], [r for r in reads if r])
+                touches += [self.write(statement) for statement in self._stored.get(name, ())]
+            for name in mine:
+                touches += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
+            touches += [self._exit(name) for name in mine]
+            found: dict[str, tuple[list[Touch], list[Touch]]] = {}
+            for touch in touches:
+                if touch is not None:
+                    writes, reads = found.setdefault(touch.home, ([], []))
+                    (writes if touch.is_write else reads).append(touch)
+            self._of_buffer[buffer] = found
         return self._of_buffer[buffer]
 
     @cached_property
@@ -167,7 +195,8 @@ class Touches:
     def _remembered(
         self, statement: Statement, source: str, storage: Storage, make: Callable[[], Touch | None]
     ) -> Touch | None:
-        key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]))
+        device = self.program.loads_at(statement) if source else self.program.stores_at(statement)
+        key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]), device)
         if key not in self._memory:
             self._memory[key] = make()
         return self._memory[key]
@@ -227,10 +256,14 @@ class Touches:
         buffer = self.program.buffers[storage.buffer]
         if not self.program.in_scope(statement, storage):
             return None
-        place = _place(storage, buffer, sets.prefix(coords, len(buffer.scope)), value)
+        device = self.program.stores_at(statement) if is_write else self.program.loads_at(statement)
+        frame = sets.prefix(coords, len(self.program.frame(storage)))
+        index = sets.compose(sets.joined(frame, value), storage.index)
+        owner = sets.prefix(frame, len(buffer.scope))
+        place = sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
         actor = Actor(statement.name, statement)
         source = sets.out_name(sets.graph(value))
-        return Touch(actor, source, storage, buffer, is_write, domain, instance, value, place, coords)
+        return Touch(actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device)
 
     # -- the caller
 
@@ -259,11 +292,6 @@ class Touches:
             return None
         domain = self.values.domain(storage.source)
         same = sets.identity(domain.get_space())
-        place = sets.renamed(sets.compose(same, storage.index), buffer.name)
-        actor = Actor("the caller", None, moment)
-        return Touch(actor, storage.source, storage, buffer, is_write, domain, same, same, place)
-
-
-def _place(storage: Storage, buffer: Buffer, owner: isl.MultiAff, value: isl.MultiAff) -> isl.MultiAff:
-    index = sets.compose(sets.joined(owner, value), storage.index)
-    return sets.renamed(sets.joined(owner, index), buffer.name)
+        place = sets.renamed(sets.compose(same, storage.index), instance_name(buffer, buffer.device))
+        actor, device = Actor("the caller", None, moment), buffer.device
+        return Touch(actor, storage.source, storage, buffer, is_write, domain, same, same, place, device=device)

@@ -13,9 +13,10 @@ from tiramisu_py.interpret.entry import entered, left, returned
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.kernels import launched
-from tiramisu_py.interpret.machine import Machine, Steps
+from tiramisu_py.interpret.machine import Machine
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.queues import MOODS, Operation, Queues
+from tiramisu_py.interpret.strands import Steps
 from tiramisu_py.lower.ir import Await, Copy, Events, Launch, LoopFunction, Record
 
 #: The last record of each event; None for one that has never been recorded.
@@ -62,7 +63,7 @@ class Host(Machine):
         arrays = [_existing(name, frame) for name in node.arrays]
         steps = launched(kernel, (x, y, z), values, arrays, node.device, self.queues.choice)
         self.queues.put(Operation((node.device, node.stream), steps))
-        yield
+        yield None
 
     def run_copy(self, node: Copy, frame: Frame) -> Steps:
         frame.where = node.statement
@@ -74,7 +75,7 @@ class Host(Machine):
         self.queues.put(operation)
         if not node.asynchronous:
             self.queues.until(operation)
-        yield
+        yield None
 
     def run_events(self, node: Events, frame: Frame) -> Steps:
         frame.where = f"the events {node.name}"
@@ -85,9 +86,9 @@ class Host(Machine):
 
     def run_record(self, node: Record, frame: Frame) -> Steps:
         marks, index = self._event(node.event, node.indices, frame)
-        marks[index] = Operation((node.device, node.stream), iter(()))
-        self.queues.put(marks[index])
-        yield
+        marks[index] = mark = Operation((node.device, node.stream), iter(()))
+        self.queues.put(mark)
+        yield None
 
     def run_await(self, node: Await, frame: Frame) -> Steps:
         frame.where = node.statement
@@ -97,7 +98,7 @@ class Host(Machine):
             self.queues.until(mark)
         elif mark is not None and node.stream is not None:
             self.queues.put(Operation((node.device, node.stream), iter(()), (mark,)))
-        yield
+        yield None
 
     def _event(self, name: str, indices: Sequence[Expr], frame: Frame) -> tuple[Marks, tuple[int, ...]]:
         marks, index = self.events.get(name, {}), _integers(indices, frame)
@@ -132,7 +133,7 @@ def _copied(
     for outer in range(extents[0]) if extents else ():
         taken = (first[0] + outer, *(start + step for start, step in zip(first[1:], inner, strict=True)))
         put = (into[0] + outer, *(start + step for start, step in zip(into[1:], inner, strict=True)))
-        yield
+        yield None
         target.write(put, source.read(taken, where), where)
     if not extents:
         target.write((), source.read((), where), where)

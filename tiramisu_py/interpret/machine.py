@@ -8,7 +8,7 @@ a block must meet.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.reductions import combined, privatised
-from tiramisu_py.interpret.strands import deal, interleaved
+from tiramisu_py.interpret.strands import Steps, deal, interleaved
 from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Node, Store
 from tiramisu_py.program.loops import Parallel, Vector
-
-Steps = Iterator[object]
 
 
 class Machine:
@@ -72,9 +70,9 @@ class Machine:
         if not isinstance(variable, Cell):
             raise InterpretError(f"{node.statement} assigns to {node.variable}, which is not declared there")
         value = _of_lanes(Evaluator(frame)(node.value), np.size(variable.value))
-        yield
+        yield None
         variable.value = value
-        yield
+        yield None
 
     def run_store(self, node: Store, frame: Frame) -> Steps:
         frame.where = node.statement
@@ -82,9 +80,9 @@ class Machine:
         indices = tuple(evaluate(index) for index in node.indices)
         value = evaluate(node.value)
         if node.update is None or node.buffer not in frame.atomic:
-            yield
+            yield None
         frame.array(node.buffer).write(indices, value, node.statement)
-        yield
+        yield None
 
     def run_allocate(self, node: Allocate, frame: Frame) -> Steps:
         frame.where = f"the allocation of {node.buffer}"

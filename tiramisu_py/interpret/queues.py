@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.strands import Steps
 
 #: A GPU and one of its streams.
 Queue = tuple[int, int]
@@ -19,7 +19,7 @@ class Operation:
     """A kernel, a copy, or a mark on an operation sequence. `after` must be complete before it starts."""
 
     queue: Queue
-    steps: Iterator[object]
+    steps: Steps
     after: tuple[Operation, ...] = ()
     complete: bool = False
 

@@ -99,7 +99,7 @@ class Watched(Array):
     def updated(self) -> Iterator[None]:
         """Until the end, accesses are those of one atomic update."""
         self.atomic = True
-        yield
+        yield None
         self.atomic = False
 
     def defer(self, indices: Element, where: str) -> None:
@@ -119,9 +119,9 @@ class Watched(Array):
             self.trace.record(self.name, element, how, self.clock, self.thread, where)
 
 
-def watched(array: Array, trace: Trace, clock: Clock, thread: int) -> Watched:
+def watched(array: Array, trace: Trace, clock: Clock, thread: int, constant: bool = False) -> Watched:
     """An array as one thread sees it."""
-    seen = Watched(**vars(array))
+    seen = Watched(**{**vars(array), "constant": array.constant or constant})
     seen.whole, seen.trace, seen.clock, seen.thread = array, trace, clock, thread
     return seen
 

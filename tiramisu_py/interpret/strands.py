@@ -1,12 +1,30 @@
-"""Who runs which iterations of a concurrent loop, and whose step comes next."""
+"""Who runs which iterations of a concurrent loop, whose step comes next, and where strands meet."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.lower.ir import Barrier, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
+
+
+@dataclass(eq=False)
+class Meeting:
+    """Where a thread waits for all others of its block; for a reduction, with what it brings."""
+
+    node: Barrier | TreeReduce
+    frame: Frame
+    value: Value = None
+    indices: tuple[int, ...] = ()
+
+
+#: The steps of a strand; a step is None, or a meeting.
+Steps = Iterator[Meeting | None]
 
 #: How many threads a parallel loop gets, at most.
 MOST_THREADS = 5
@@ -28,7 +46,7 @@ def deal(iterations: range, tag: Tag | None, choice: random.Random) -> tuple[lis
     return shares, lockstep and isinstance(tag, Parallel)
 
 
-def interleaved(strands: Sequence[Iterator[None]], lockstep: bool, choice: random.Random) -> Iterator[None]:
+def interleaved(strands: Sequence[Steps], lockstep: bool, choice: random.Random) -> Steps:
     """The steps of all strands: one of each in turn, or of a random one at a time."""
     live = list(strands)
     while live:
@@ -38,4 +56,4 @@ def interleaved(strands: Sequence[Iterator[None]], lockstep: bool, choice: rando
                     raise InterpretError("a barrier is inside a loop of lanes, which do not come to it together")
             except StopIteration:
                 live.remove(strand)
-        yield
+        yield None

@@ -103,9 +103,12 @@ class Lane(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GpuIndex(Expr):
-    """The number of this block in the grid, or of this thread in its block, along an axis (0 is x)."""
+    """The number of this block in the grid, or of this thread in its block, along an axis (0 is x).
 
-    unit: str  # "block" or "thread"
+    Of the unit "grid", the number of blocks that were launched along the axis.
+    """
+
+    unit: str  # "block", "thread" or "grid"
     axis: int
     dtype: DType = field(default=int64)
 
@@ -113,7 +116,7 @@ class GpuIndex(Expr):
         return ("gpu", self.unit, self.axis)
 
     def __str__(self) -> str:
-        return f"{self.unit}Idx.{'xyz'[self.axis]}"
+        return f"{self.unit}{'Dim' if self.unit == 'grid' else 'Idx'}.{'xyz'[self.axis]}"
 
 
 # -- statements

@@ -198,7 +198,7 @@ def nonnegative(e: Expr, known: Collection[str] = ()) -> bool:
 
 def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:
     match e:
-        case Param():
+        case Param() | GpuIndex():
             return True
         case Iter():
             return e is LANE or e.name in known

@@ -26,6 +26,7 @@ from tiramisu_py.lower.transform import (
     with_expressions,
 )
 from tiramisu_py.program.loops import Parallel
+from tiramisu_py.program.storage import Memory
 
 #: A buffer of more elements than this stays an array.
 MOST_VARIABLES = 256
@@ -55,7 +56,9 @@ def registers(node: Node, taken: Names) -> Node:
 
 
 def _is_shared(node: Allocate) -> bool:
-    """Whether threads share the buffer: a parallel loop inside its scope uses it."""
+    """Whether threads share the buffer: a block's memory, or one that a parallel loop inside its scope uses."""
+    if node.memory is not Memory.HOST and not node.register:
+        return True
     loops = (loop for loop in walk(node.body) if isinstance(loop, For) and isinstance(loop.tag, Parallel))
     return any(node.buffer in names(loop) for loop in loops)
 

@@ -18,7 +18,7 @@ from tiramisu_py.lower.transform import (
     block,
     constant,
     is_empty,
-    loads,
+    read_buffers,
     substitute,
     variables,
     walk,
@@ -207,7 +207,7 @@ def _allocation(node: Allocate) -> Node:
     """A buffer that nothing loads needs no stores, and no memory."""
     if is_empty(node.body):
         return EMPTY
-    if any(load.buffer == node.buffer for load in loads(node.body)):
+    if node.buffer in read_buffers(node.body):
         return node
     return simplify(without_stores(node.body, node.buffer))
 

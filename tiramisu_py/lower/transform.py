@@ -145,6 +145,17 @@ def loads(node: Node) -> Iterator[Load]:
     return (e for e in all_expressions(node) if isinstance(e, Load))
 
 
+def read_buffers(node: Node) -> frozenset[str]:
+    """The buffers that a statement and those inside load from, copy, or pass to kernels."""
+    found = {load.buffer for load in loads(node)}
+    for inner in walk(node):
+        if isinstance(inner, Launch):
+            found.update(inner.arrays)
+        elif isinstance(inner, Copy):
+            found.update((inner.source, inner.target))
+    return frozenset(found)
+
+
 def defined(node: Node) -> str | None:
     """The variable that a statement defines for its body."""
     return node.variable if isinstance(node, For | Let) else None

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Parallel, Vector
+from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.races import pair_spots, race_at
@@ -47,7 +47,7 @@ def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map
     chains = Chains(flow, computation)
     for a in chains.updates:
         for b in chains.updates:
-            if a.buffer is b.buffer:
+            if a.home == b.home:
                 bad = _late(chains, a, b)
                 if not bad.is_empty():
                     yield a, b, bad
@@ -67,7 +67,7 @@ def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
     late = ascending if earlier is None else ascending.subtract(earlier)
     for depth in range(shared(first, second)):
         loop = flow.touches.program.loops[first.loops[depth]]
-        if isinstance(loop.tag, Parallel | Vector) and loop.tag.combine is not None:
+        if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 

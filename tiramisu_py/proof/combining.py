@@ -17,14 +17,13 @@ from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, Parallel, Vector
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.findings import Finding, words
-from tiramisu_py.proof.races import pair_spots, pairs, pairs_alike, race_at, statements, unordered
+from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, race_at, statements, unordered
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every access to a reduction inside a loop that keeps private copies of it."""
-    for buffer in flow.touches.program.buffers:
-        for a, b in pairs(flow, buffer):
-            yield from _uncombined(flow, a, b)
+    for a, b in all_pairs(flow):
+        yield from _uncombined(flow, a, b)
 
 
 def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:

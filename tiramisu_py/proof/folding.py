@@ -25,7 +25,7 @@ def larger_modulo(flow: Flow, storage: Storage) -> str:
     program = flow.touches.program
     declared = program.algorithm.source(storage.source)
     buffer = program.buffers[storage.buffer]
-    if buffer.scope or not isinstance(declared, Computation) or len(list(program.storages_in(buffer.name))) > 1:
+    if buffer.scope or storage.inner or not isinstance(declared, Computation) or len(list(program.storages_in(buffer.name))) > 1:
         return ""
     for axis, dimension, modulo in _folds(program, storage):
         for larger in range(modulo + 1, modulo + 1 + _MORE):
@@ -59,7 +59,8 @@ def _folded(program: Program, storage: Storage, axis: int, dimension: int, modul
 
 def _serves(flow: Flow, program: Program, buffer: str) -> bool:
     other = Flow(Touches(program, flow.touches.values))
-    return all(other.unserved(read).is_empty() for read in other.touches.readers(buffer))
+    homes = other.touches.homes_of(buffer)
+    return all(other.unserved(read).is_empty() for home in homes for read in other.touches.readers(home))
 
 
 def _indices(storage: Storage, declared: Computation, axis: int, dimension: int, modulo: int) -> str:

@@ -147,7 +147,7 @@ def _still_mistyped(flow: Flow, name: str) -> bool:
 
 
 def _outside(flow: Flow, buffer: Buffer) -> Iterator[Finding]:
-    touches = [*flow.touches.writers(buffer.name), *flow.touches.readers(buffer.name)]
+    touches = flow.touches.of_buffer(buffer.name)
     try:
         inside = extent_box(flow.touches.program, buffer)
     except NotAffine as error:

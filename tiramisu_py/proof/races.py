@@ -16,7 +16,7 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.loops import Loop, Parallel, Vector
+from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.findings import Finding, Spot, handle, same_work, words
@@ -24,15 +24,25 @@ from tiramisu_py.proof.findings import Finding, Spot, handle, same_work, words
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every pair of accesses that conflict and have no order."""
+    for a, b in all_pairs(flow):
+        yield from _between(flow, a, b)
+
+
+def all_pairs(flow: Flow) -> Iterator[tuple[Touch, Touch]]:
+    """Pairs of statements' touches of one instance of a buffer, the first of them a write."""
     for buffer in flow.touches.program.buffers:
-        for a, b in pairs(flow, buffer):
-            yield from _between(flow, a, b)
+        yield from pairs(flow, buffer)
 
 
 def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
-    """Pairs of statements' touches of a buffer, the first of them a write."""
-    writes = [t for t in flow.touches.writers(buffer) if t.actor.statement is not None]
-    reads = [t for t in flow.touches.readers(buffer) if t.actor.statement is not None]
+    """Pairs of statements' touches of one instance of this buffer, the first of them a write."""
+    for home in flow.touches.homes_of(buffer):
+        yield from _pairs_at(flow, home)
+
+
+def _pairs_at(flow: Flow, home: str) -> Iterator[tuple[Touch, Touch]]:
+    writes = [t for t in flow.touches.writers(home) if t.actor.statement is not None]
+    reads = [t for t in flow.touches.readers(home) if t.actor.statement is not None]
     for k, write in enumerate(writes):
         for other in (*reads, *writes[k:]):
             yield write, other
@@ -69,11 +79,14 @@ def _injective(write: Touch) -> bool:
 
 
 def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
-    """The depths of shared loops whose iterations have no order and share the buffer."""
+    """The depths of shared loops whose iterations have no order and share the buffer; not those of blocks and threads.
+
+    The iterations of a bulk transfer, which is one operation, have none either.
+    """
     first, second = statements(a, b)
     loops = flow.touches.program.loops
     inside = len(a.buffer.scope)
-    return [k for k in range(inside, shared(first, second)) if loops[first.loops[k]].is_concurrent]
+    return [k for k in range(inside, shared(first, second)) if isinstance(loops[first.loops[k]].tag, Parallel | Vector | Bulk)]
 
 
 def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:

@@ -87,8 +87,8 @@ class Chains:
 
     @staticmethod
     def _by_buffer(writes: list[Touch]) -> list[list[Touch]]:
-        names = dict.fromkeys(write.buffer.name for write in writes)
-        return [[write for write in writes if write.buffer.name == name] for name in names]
+        names = dict.fromkeys(write.home for write in writes)
+        return [[write for write in writes if write.home == name] for name in names]
 
     # -- every term once
 
@@ -199,7 +199,7 @@ def _without_start(chains: Chains, update: Touch) -> isl.Set:
     flow, accumulator = chains.flow, _accumulator(chains, update)
     bad = flow.unserved(accumulator)
     for start in chains.starts if chains.generation else ():
-        if start.buffer is update.buffer:
+        if start.home == update.home:
             own = chains.same(start, accumulator)
             earlier = flow.precedence.before(start, accumulator, own)
             bad = bad.union((own if earlier is None else own.subtract(earlier)).range())
@@ -216,7 +216,7 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
     point = smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params)
     term = _term(chains.computation, point)
     message = f"{term} is added to {words(spot.named)} before that is started, {witness}"
-    starts = [start for start in chains.starts if start.buffer is update.buffer]
+    starts = [start for start in chains.starts if start.home == update.home]
     return Violation("reduction", message, witness, repair=order_repair(flow, accumulator, starts))
 
 
@@ -224,8 +224,8 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
 
 
 def _early_readers(chains: Chains) -> Iterator[Finding]:
-    for buffer in dict.fromkeys(update.buffer.name for update in chains.updates):
-        for read in chains.flow.touches.readers(buffer):
+    for home in dict.fromkeys(update.home for update in chains.updates):
+        for read in chains.flow.touches.readers(home):
             late = list(late_updates(chains, read))
             if late:
                 found = partial(_still_early, c=chains.computation, read=read)
@@ -241,7 +241,7 @@ def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
     """The updates that do not come before a read of the result of their chain, and the pairs ``read -> update``."""
     flow = chains.flow
     for update in chains.updates:
-        if update.source != read.source or update.buffer is not read.buffer or flow.precedence.always(update, read):
+        if update.source != read.source or update.home != read.home or flow.precedence.always(update, read):
             continue
         pairs = flow.one_chain(read, update)
         earlier = flow.precedence.before(update, read, pairs.reverse())
@@ -255,7 +255,7 @@ def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map
     """``read -> update`` whose chain is only started after the read."""
     found = sets.no_pair(chains.flow.one_chain(read, update))
     for start in chains.starts:
-        if start.buffer is read.buffer:
+        if start.home == read.home:
             later = chains.flow.precedence.before(read, start, chains.flow.one_chain(read, start))
             found = found if later is None else found.union(later.apply_range(chains.same(start, update)))
     return found

@@ -17,27 +17,31 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.storage import Buffer, instance_name
 from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.values import first_spot
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every store to an element of an output's array that holds no value of the output at the end."""
-    for buffer in flow.touches.program.buffers:
+    for buffer in flow.touches.program.buffers.values():
         for write, bad in _strays(flow, buffer):
-            yield Finding(_stray(write, bad), partial(_persists, buffer=buffer, source=write.source))
+            yield Finding(_stray(write, bad), partial(_persists, buffer=buffer.name, source=write.source))
 
 
 def _persists(flow: Flow, buffer: str, source: str) -> bool:
-    return buffer in flow.touches.program.buffers and any(w.source == source for w, _ in _strays(flow, buffer))
+    found = flow.touches.program.buffers.get(buffer)
+    return found is not None and any(w.source == source for w, _ in _strays(flow, found))
 
 
-def _strays(flow: Flow, buffer: str) -> Iterator[tuple[Touch, isl.Set]]:
-    outputs = [storage.source for storage in flow.touches.program.storages_in(buffer) if _is_output(flow, storage.name)]
+def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:
+    inside = flow.touches.program.storages_in(buffer.name)
+    outputs = [storage.source for storage in inside if _is_output(flow, storage.name)]
     if not outputs:
         return
-    others = [w for w in flow.touches.writers(buffer) if w.actor.statement is not None and w.source not in outputs]
-    exits = [r for r in flow.touches.readers(buffer) if r.actor.statement is None and r.source in outputs]
+    home = instance_name(buffer, buffer.device)
+    others = [w for w in flow.touches.writers(home) if w.actor.statement is not None and w.source not in outputs]
+    exits = [r for r in flow.touches.readers(home) if r.actor.statement is None and r.source in outputs]
     for write in others:
         bad = write.domain
         for kept in exits:

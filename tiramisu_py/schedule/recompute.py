@@ -132,14 +132,26 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
     variables = sets.variables(space)
     inner = sets.function(space, statement.name, variables[len(scope) :])
     coords = [*variables[: len(scope)], *sets.outputs(sets.compose(inner, statement.coords))]
+    kept = _repeating(sets.graph(sets.function(space, None, coords), instances), len(scope))
     return replace(
         statement,
         dims=tuple(dims),
         instances=instances,
         point=sets.compose(inner, statement.point),
-        coords=sets.function(space, None, coords),
-        loops=scope + statement.loops,
+        coords=sets.function(space, None, [coords[k] for k in kept]),
+        loops=tuple((scope + statement.loops)[k] for k in kept),
     )
+
+
+def _repeating(coordinates: isl.Map, count: int) -> list[int]:
+    """The positions of the loops that stay: the outermost `count`, and those that ever have a second iteration."""
+    kept = list(range(count))
+    for position in range(count, sets.out_size(coordinates)):
+        around = sets.project_range_prefix(coordinates, position).reverse()
+        here = around.apply_range(sets.component(coordinates, position))
+        if not here.is_single_valued() or sets.as_single_function(here) is None:
+            kept.append(position)
+    return kept
 
 
 def distinct(names: list[str]) -> list[str]:

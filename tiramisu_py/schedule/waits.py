@@ -17,7 +17,8 @@ from tiramisu_py.program.loops import GpuThread, Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Waiting
-from tiramisu_py.schedule.selection import check_new_name, find, loop_name, nest
+from tiramisu_py.schedule.recompute import distinct, scope_of
+from tiramisu_py.schedule.selection import check_new_name, loop_name, nest, statements
 
 
 def with_barrier(
@@ -32,9 +33,9 @@ def with_barrier(
     """
     check_new_name(program, name, "the barrier (see name=)")
     nest_ = _kernel_around(program, loops, after)
-    dims = _named_apart([program.loops[loop].name for loop in loops])
+    dims = distinct([program.loops[loop].name for loop in loops])
     instances = sets.with_dims(sets.named(_uniform(nest_, loops), name), dims)
-    statement = _idle(Role.BARRIER, name, dims, instances, loops, sets.identity(instances.get_space()), None)
+    statement = _idle(Role.BARRIER, name, dims, instances, loops, sets.variables(instances.get_space()))
     program = _declared_after(program, statement, [after])
     level = loops[-1]
     orders = [Order(after, name, level, command)]
@@ -88,8 +89,138 @@ def all_threads(nest_: KernelNest, found: isl.Set, position: int, loop: LoopId) 
     return freed.intersect(sets.within(number, 0, nest_.shape[tag.axis]))
 
 
-def wait(
-    program: Program, of: str, names: Sequence[str], dims: Sequence[str], domain: isl.Set | None, waiting: Waiting
+def _idle(
+    role: Role,
+    name: str,
+    dims: Sequence[str],
+    instances: isl.Set,
+    loops: tuple[LoopId, ...],
+    coords: Sequence[isl.Aff],
+    waits: Waiting | None = None,
+) -> Statement:
+    """A statement that stores nothing."""
+    space = instances.get_space()
+    return Statement(
+        name=name,
+        source="",
+        role=role,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, None, []),
+        loops=loops,
+        coords=sets.function(space, None, coords),
+        body=Const(0, int64),
+        target="",
+        waits=waits,
+    )
+
+
+def _declared_after(program: Program, statement: Statement, others: Sequence[str]) -> Program:
+    names = list(program.statements)
+    last = max(names.index(name) for name in others)
+    return program.with_statement_before(statement, names[last + 1 :])
+
+
+def barrier(
+    program: Program, name: str, first: Sequence[str], second: Sequence[str], level: object, command: str
 ) -> Program:
-    """The program with a wait called `names[0]`..."""
-    raise NotImplementedError
+    """A barrier between two statements of a kernel, inside their shared loops up to `level`."""
+    loops = scope_of(program, first, level)
+    befores = [s for s in statements(program, first) if s.loops[: len(loops)] == loops]
+    afters = [s for s in statements(program, second) if s.loops[: len(loops)] == loops]
+    if not afters:
+        words = "; ".join(nest(program, program.statements[name]) for name in (*first, *second))
+        raise CommandError(f"the two do not share loop {loop_name(level)}: {words}")
+    before, after = befores[-1], afters[0]
+    follows = program.positions[before.name] < program.positions[after.name]
+    return with_barrier(program, name, loops, before.name, after.name if follows else None, command)
+
+
+def wait(
+    program: Program,
+    name: str,
+    of: str,
+    names: Sequence[str],
+    domain: tuple[Sequence[str], isl.Set] | None,
+    on: int | None,
+    device: int,
+) -> Program:
+    """The program with a wait for operations of the statements `names`, which `of` is called after.
+
+    `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
+    iterators of a transfer; None waits for everything.
+    """
+    check_new_name(program, name, "the wait (see name=)")
+    awaited = statements(program, names)
+    if any(not statement.stores for statement in awaited):
+        raise CommandError(f"{of} is no operation: there is nothing to wait for")
+    if domain is None:
+        space = program.algorithm.frame(name, ())
+        made = _idle(Role.WAIT, name, (), sets.universe(space), (), [], Waiting(of, (), on, device))
+        return _declared_after(program, made, names)
+    dims, points = domain
+    places = [_place(program, awaited[0], of, dim) for dim in dims]
+    first = program.next_loop()
+    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
+    waiting = Waiting(of, tuple(position for position, _ in places), on, device)
+    made = _idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
+    return _declared_after(program.with_loop(*loops), made, names)
+
+
+def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
+    """The value index that an iterator stands for, and what is added to the iterator there (a constant form)."""
+    if awaited.transfer is None:
+        values = value_names(program.algorithm.source(awaited.source))
+        if dim in values:
+            return values.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
+        raise CommandError(f"{of} has the iterators {', '.join(values)}: {dim} is none of them")
+    if dim not in awaited.dims:
+        raise CommandError(f"{of} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
+    variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]
+    for position, index in enumerate(sets.outputs(awaited.point)):
+        apart = index.sub(variable)
+        if sets.is_of_parameters(apart):
+            return position, apart
+    raise CommandError(f"{of} takes values at indices that are not {dim} plus something fixed: wait without {dim}")
+
+
+def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl.Aff]]:
+    """Points moved by fixed distances, and the coordinates before as functions of those after."""
+    space = points.get_space()
+    distances = [sets.on_frame(distance, space) for distance in apart]
+    variables = sets.variables(space)
+    before = [variable.sub(distance) for variable, distance in zip(variables, distances, strict=True)]
+    back = sets.function(space, sets.tuple_name(space), before)
+    return sets.with_dims(sets.preimage(points, back), [name or "" for name in sets.dim_names(points)]), before
+
+
+def removed(program: Program, name: str) -> Program:
+    """The program without a transfer, a wait, a barrier, or a copy that nothing reads."""
+    (gone,) = statements(program, [name])
+    if gone.stores and gone.role is not Role.COPY:
+        raise CommandError(f"{name} computes values of {gone.source}: only transfers, waits, barriers and copies go")
+    for other in program.statements.values():
+        if other.waits is not None and other.waits.of in (name, *gone.part_of):
+            raise CommandError(f"{other.name} waits for {name}: remove {other.name} first")
+        if gone.transfer is None and gone.target and gone.target in other.sources.values():
+            raise CommandError(f"{name} is read by {other.name}: it cannot be removed")
+    remaining = {n: s for n, s in program.statements.items() if n != name}
+    into = [order for order in program.orders if order.after == name]
+    out = [order for order in program.orders if order.before == name]
+    through = [replace(b, before=a.before) for a in into for b in out if a.before != b.after]
+    kept = [order for order in program.orders if name not in (order.before, order.after)]
+    program = program.with_(statements=remaining, orders=(*kept, *through))
+    used = {loop for s in remaining.values() for loop in s.loops}
+    program = program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
+    return without_storage(program, gone.target) if gone.stores and gone.transfer is None else program
+
+
+def without_storage(program: Program, name: str) -> Program:
+    """The program without a storage, and without its buffer if no other storage is in it."""
+    gone = program.storages[name]
+    storages = {n: s for n, s in program.storages.items() if n != name}
+    program = program.with_(storages=storages)
+    if any(s.buffer == gone.buffer for s in storages.values()):
+        return program
+    return program.with_(buffers={n: b for n, b in program.buffers.items() if n != gone.buffer})

@@ -16,6 +16,7 @@ from tiramisu_py.sets.domains import (
     extended,
     fixed,
     flat_product,
+    freed,
     has_lower_bound,
     interval,
     is_bounded_at,
@@ -30,6 +31,7 @@ from tiramisu_py.sets.domains import (
     smallest_coordinate,
     universe,
     with_dims,
+    within,
 )
 from tiramisu_py.sets.forms import (
     Terms,
@@ -37,6 +39,7 @@ from tiramisu_py.sets.forms import (
     constant_of,
     floor_div,
     is_constant,
+    is_of_parameters,
     least,
     modulo,
     on_frame,
@@ -135,6 +138,7 @@ __all__ = [
     "floor_div",
     "floors_and_rows",
     "frame",
+    "freed",
     "from_frame",
     "function",
     "graph",
@@ -148,6 +152,7 @@ __all__ = [
     "is_bounded_at",
     "is_constant",
     "is_identity",
+    "is_of_parameters",
     "is_square",
     "joined",
     "largest",
@@ -194,5 +199,6 @@ __all__ = [
     "universe",
     "variables",
     "with_dims",
+    "within",
     "without_dim_names",
 ]

@@ -42,6 +42,24 @@ def with_dims(of: isl.Set, names: Iterable[str]) -> isl.Set:
     return of
 
 
+def freed(of: isl.Set, position: int) -> isl.Set:
+    """A set with any coordinate in one dimension in place of those it has."""
+    name = of.get_tuple_name() if of.has_tuple_name() else None
+    names = [of.get_dim_name(_SET, i) or f"i{i}" for i in range(of.dim(_SET))]
+    wide = of.project_out(_SET, position, 1).insert_dims(_SET, position, 1)
+    return with_dims(named(wide, name), names)
+
+
+def within(aff: isl.Aff, low: int, end: int) -> isl.Set:
+    """The elements of a frame where a form is at least `low` and less than `end`."""
+    domain = aff.get_domain_space()
+    least, most = (
+        isl.Aff.val_on_domain_space(domain, integer(domain.get_ctx(), value)).to_pw_aff() for value in (low, end - 1)
+    )
+    form = aff.to_pw_aff()
+    return as_set(form.ge_set(least)).intersect(as_set(form.le_set(most)))
+
+
 def project_prefix(of: isl.Set, count: int) -> isl.Set:
     """The projection of a set onto its first `count` dimensions."""
     return of.project_out(_SET, count, of.dim(_SET) - count)

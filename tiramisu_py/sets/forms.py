@@ -37,6 +37,11 @@ def is_constant(aff: isl.Aff) -> bool:
     return bool(aff.is_cst()) and bool(aff.get_constant_val().is_int())
 
 
+def is_of_parameters(aff: isl.Aff) -> bool:
+    """Whether an affine expression has integer coefficients, and none for a dimension."""
+    return bool(aff.get_denominator_val().is_one()) and not aff.involves_dims(_IN, 0, aff.dim(_IN))
+
+
 def constant_of(aff: isl.Aff) -> int:
     """The value of a constant affine expression."""
     return int(aff.get_constant_val().to_python())

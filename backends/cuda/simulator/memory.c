@@ -91,7 +91,7 @@ void tm_describe(char *text, size_t size, const void *address) {
 
 void tm_set_bits(uint8_t *bits, size_t first, size_t count, bool value) {
   const size_t end = first + count;
-  while (first < end && (first & 7 || end - first < 8)) {
+  while (first < end && ((first & 7) != 0 || end - first < 8)) {
     bits[first >> 3] = (uint8_t)(value ? bits[first >> 3] | 1u << (first & 7) : bits[first >> 3] & ~(1u << (first & 7)));
     first++;
   }
@@ -119,9 +119,13 @@ static size_t free_pages(int device, size_t pages) {
   for (int round = 0; round < 2; round++) {
     size_t first = round == 0 ? next_page[device] : start + 1;
     for (size_t page = first; first + pages + 1 < end; page++) {
-      if (page == first + pages) return first;
       const tm_allocation *there = owner(page);
-      if (there != NULL && there->live) first = page = there->first_page + there->pages + 1;
+      if (there != NULL && there->live) {
+        first = there->first_page + there->pages + 1;
+        page = first - 1;
+      } else if (page == first + pages) {
+        return first;
+      }
     }
   }
   return 0;

@@ -1,0 +1,49 @@
+"""Boxes of elements that are copied between memories: as few and as long runs as their shape allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.lower.linear import difference, number
+from tiramisu_py.lower.transform import constant
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """`count` pieces, which lie so many elements apart in the source and in the target."""
+
+    count: Expr
+    source: Expr
+    target: Expr
+
+
+def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Expr, ...]) -> list[Level]:
+    """The levels of a box of `extents` in arrays of the extents `source` and `target`, contiguous elements first.
+
+    Dimensions that the box fills in both arrays become one with the next dimension: rows of a whole matrix are one run.
+    """
+    found = [Level(number(1), number(1), number(1))]
+    whole, source_step, target_step = True, number(1), number(1)
+    for extent, of_source, of_target in reversed(list(zip(extents, source, target, strict=True))):
+        if constant(extent) != 1:
+            if whole:
+                last = found.pop()
+                found.append(Level(product(last.count, extent), last.source, last.target))
+            else:
+                found.append(Level(extent, source_step, target_step))
+                whole = True
+        whole = whole and difference(extent, of_source) == 0 and difference(extent, of_target) == 0
+        source_step, target_step = product(of_source, source_step), product(of_target, target_step)
+    return found
+
+
+def product(a: Expr, b: Expr) -> Expr:
+    """``a * b``, of literals a literal."""
+    x, y = constant(a), constant(b)
+    if x is not None and y is not None:
+        return number(x * y)
+    if x == 1:
+        return b
+    return a if y == 1 else Binary("*", a, b, int64)

@@ -1,0 +1,210 @@
+"""What the host tells GPUs, as calls of the runtime tm_gpu.h: memory, copies, launches, events.
+
+Each call is checked: ``TM_TRY`` leaves the function where one fails, after everything that is under way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.backends.c.boxes import Level, levels, product
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower.ir import Allocate, Await, Copy, Events, KernelFunction, Launch, Node, Record, Scalar
+from tiramisu_py.lower.linear import number
+from tiramisu_py.lower.transform import constant
+from tiramisu_py.program.storage import Memory
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.statements import Lines, Statements
+
+#: The runtime's number of the host, where it asks for a device.
+HOST = -1
+#: Levels of a box that one operation copies.
+MOST_LEVELS = 3
+
+
+class Devices:
+    """Emits what one function does with GPUs; `statements` emits what is inside."""
+
+    def __init__(self, statements: Statements) -> None:
+        self.statements = statements
+        self.kernels: dict[str, tuple[str, KernelFunction]] = {}
+
+    def emit(self, node: Node, scope: Scope) -> Lines:
+        """A launch, a copy, or what concerns an event."""
+        if scope.threaded:
+            raise UnsupportedError("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
+        match node:
+            case Launch():
+                return self._launch(node, scope)
+            case Copy():
+                return self._copy(node, scope)
+            case Record():
+                event = self._event(node.event, node.indices, scope)
+                return [tried("tm_gpu_record", number_of(node.device), str(node.stream), event)]
+            case Await():
+                return self._await(node, scope)
+        raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
+
+    # -- kernels
+
+    def _launch(self, node: Launch, scope: Scope) -> Lines:
+        name, kernel = self.kernels[node.kernel]
+        text = Scalars(scope).text
+        kinds = ["int64_t"] * len(kernel.params) + [scalar.dtype.c_name for scalar in kernel.scalars]
+        values = [_address(value, kind, scope) for value, kind in zip(node.values, kinds, strict=True)]
+        arrays = [f"&{_on_device(scope.arrays[array])}" for array in node.arrays]
+        grid = ", ".join(map(text, node.grid))
+        block = ", ".join(map(str, kernel.threads))
+        passed = ", ".join([*values, *arrays]) or "NULL"
+        call = ("tm_gpu_launch", str(node.device), name, "tm_grid", "tm_block", "0", str(node.stream), "tm_arguments")
+        return [
+            cgen.Block(
+                [
+                    cgen.Statement(f"const int64_t tm_grid[3] = {{{grid}}}, tm_block[3] = {{{block}}}"),
+                    cgen.Statement(f"void *tm_arguments[] = {{{passed}}}"),
+                    tried(*call),
+                ]
+            )
+        ]
+
+    # -- copies
+
+    def _copy(self, node: Copy, scope: Scope) -> Lines:
+        source, target = scope.arrays[node.source], scope.arrays[node.target]
+        box = levels(node.extents, source.extents, target.extents)
+        inner, outer = box[:MOST_LEVELS], box[MOST_LEVELS:]
+        inside, loops = scope.inner(), []
+        start, into = source.flat(node.first), target.flat(node.into)
+        for depth, level in enumerate(outer):
+            counter = Iter(f"tm_{depth}", int64)
+            start, into = _stepped(start, counter, level.source), _stepped(into, counter, level.target)
+            loops.append((counter.name, Scalars(scope).text(level.count)))
+        text = Scalars(inside).text
+        lines: Lines = [
+            cgen.Statement(f"const tm_gpu_box tm_box = {{{', '.join(_box(inner, source.dtype.c_name, text))}}}"),
+            tried(
+                "tm_gpu_copy", f'"{node.statement}"', _place(target, into, text), number_of(node.target_device),
+                _place(source, start, text), number_of(node.source_device), "&tm_box", str(node.stream),
+                "false" if node.asynchronous else "true",
+            ),
+        ]  # fmt: skip
+        body: cgen.Generable = cgen.Block(lines)
+        for name, count in loops:
+            header = (cgen.Line(f"int64_t {name} = 0"), cgen.Line(f"{name} < {count}"), cgen.Line(f"{name}++"))
+            body = cgen.For(*header, body)
+        return [body]
+
+    # -- events
+
+    def events(self, node: Node, scope: Scope) -> Lines:
+        """An array of events, which lives as long as the call."""
+        assert isinstance(node, Events)
+        name, text = scope.names[node.name], Scalars(scope).text
+        count = "*".join(f"tm_count({text(extent)})" for extent in node.extents) or "1"
+        scope.declare_array(node.name, Array(name, int64, node.extents))
+        return [
+            cgen.Statement(f"tm_gpu_event **{name} = NULL"),
+            tried("tm_gpu_events", str(node.device), count, f"&{name}"),
+            *self.statements.emit(node.body, scope),
+        ]
+
+    def _event(self, event: str, indices: tuple[Expr, ...], scope: Scope) -> str:
+        return Scalars(scope).element(event, indices)
+
+    def _await(self, node: Await, scope: Scope) -> Lines:
+        event = self._event(node.event, node.indices, scope)
+        if node.stream is None:
+            return [tried("tm_gpu_wait_host", event)]
+        return [tried("tm_gpu_wait_stream", str(node.device), str(node.stream), event)]
+
+    # -- memory
+
+    def allocate(self, node: Allocate, scope: Scope) -> Lines:
+        """Memory of a device, or of the host for devices, which exists during the body."""
+        name, kind = scope.names[node.buffer], node.dtype.c_name
+        sizes = ", ".join(Scalars(scope).text(extent) for extent in node.extents) or "1"
+        size = f"(size_t)TM_BYTES({kind}, {sizes})"
+        device = str(node.device or 0)
+        array = Array(name, node.dtype, node.extents)
+        lines: Lines = [cgen.Statement(f"{kind} *{name} = NULL")]
+        match node.memory:
+            case Memory.GPU:
+                lines.append(tried("tm_gpu_allocate", device, f"(void **)&{name}", size))
+                free = tried("tm_gpu_free", device, name)
+            case Memory.PINNED:
+                lines.append(tried("tm_gpu_allocate_host", device, f"(void **)&{name}", "NULL", size))
+                free = tried("tm_gpu_free_host", name)
+            case Memory.HOST_MAPPED:
+                array = Array(name, node.dtype, node.extents, device_name=f"{name}_device")
+                lines.append(cgen.Statement(f"void *{name}_device = NULL"))
+                lines.append(tried("tm_gpu_allocate_host", device, f"(void **)&{name}", f"&{name}_device", size))
+                free = tried("tm_gpu_free_host", name)
+            case _:
+                raise UnsupportedError(f"buffer {node.buffer} is in {node.memory.value} memory, outside of kernels")
+        scope.declare_array(node.buffer, array)
+        return [*lines, *self.statements.emit(node.body, scope), free]
+
+
+def tried(function: str, *arguments: str) -> cgen.Generable:
+    """A call of the runtime, checked."""
+    return cgen.Statement(f"TM_TRY({function}({', '.join(['gpu', *arguments])}))")
+
+
+def number_of(device: int | None) -> str:
+    """A device as the runtime counts."""
+    return str(HOST if device is None else device)
+
+
+def _on_device(array: Array) -> str:
+    return array.device_name or array.name
+
+
+def _address(value: Expr, kind: str, scope: Scope) -> str:
+    """Where the value of a kernel's parameter is: in one of the function, or in an object of its own."""
+    text = Scalars(scope).text(value)
+    plain = isinstance(value, Param | Scalar) and value.dtype.c_name == kind
+    return f"&{text}" if plain else f"&({kind}){{{text}}}"
+
+
+def _stepped(start: Expr, counter: Expr, step: Expr) -> Expr:
+    return Binary("+", start, product(step, counter), int64)
+
+
+def _place(array: Array, position: Expr, text: object) -> str:
+    assert callable(text)
+    return array.name if constant(position) == 0 else f"&{array.name}[{text(position)}]"
+
+
+def _box(box: list[Level], kind: str, text: object) -> list[str]:
+    """The members of a `tm_gpu_box`, in bytes."""
+    assert callable(text)
+    run, lines, planes = [*box, *[None] * (MOST_LEVELS - len(box))]
+    assert run is not None
+    counts = [".run = " + _bytes(run.count, kind, text)]
+    counts += [f".{n} = {_count(level.count, text) if level else '1'}" for n, level in (("lines", lines), ("planes", planes))]
+    steps = [
+        f".{side}_{step} = {_bytes(getattr(level, side), kind, text)}"
+        for step, level in (("pitch", lines), ("plane", planes))
+        if level is not None
+        for side in ("target", "source")
+    ]
+    return [*counts, *steps]
+
+
+def _count(count: Expr, text: object) -> str:
+    assert callable(text)
+    return str(text(count)) if constant(count) is not None else f"tm_count({text(count)})"
+
+
+def _bytes(count: Expr, kind: str, text: object) -> str:
+    return f"{_count(count, text)}*sizeof({kind})" if constant(count) != 1 else f"sizeof({kind})"
+
+
+__all__ = ["Devices", "number", "number_of", "tried"]
