@@ -20,6 +20,8 @@ from PIL import Image
 
 import tiramisu_py as tm
 
+R, C = tm.params("R C")
+k, r, c, r0, c0, r1, c1, rm, rt = tm.iters("k r c r0 c0 r1 c1 rm rt")
 PICTURE = Path(__file__).resolve().parent / "pictures" / "grace_hopper.jpg"
 
 
@@ -29,22 +31,40 @@ def mean(values: Iterable[Any]) -> Any:
     return functools.reduce(operator.add, listed) / len(listed)
 
 
-def box_blur(radius: int) -> tm.Function:
-    """A box blur of three planes in two stages, across and down, and its schedule for CPU cores."""
+def algorithm(radius: int) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """A box blur of three planes in two stages, across and down."""
     side = 2 * radius + 1
-    R, C = tm.params("R C")
-    k, r, c, r0, c0, r1, c1 = tm.iters("k r c r0 c0 r1 c1")
     blur = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
     image = blur.input("image", tm.float32, [3, R + side - 1, C + side - 1])
     across = blur.computation("across", {k: 3, r: R + side - 1, c: C}, mean(image[k, r, c + d] for d in range(side)))
     down = blur.computation("down", {k: 3, r: R, c: C}, mean(across[k, r + d, c] for d in range(side)))
     blur.outputs(down)
+    return blur, across, down
 
+
+def box_blur(radius: int) -> tm.Function:
+    """The blur scheduled for CPU cores: tiles on threads, vectors, the first stage where a tile needs it."""
+    blur, across, down = algorithm(radius)
     down.tile(r, c, 64, 256, r0, c0, r1, c1)
     down.parallelize(k, r0)
     down.vectorize(c1, 16)
     across.compute_at(down, c0)
     across.vectorize(c, 16)
+    return blur
+
+
+def box_blur_gpu(radius: int) -> tm.Function:
+    """The blur scheduled for a GPU: a tile a block, the first stage of a tile in shared memory, copies derived."""
+    blur, across, down = algorithm(radius)
+    down.tile(r, c, 32, 64, r0, c0, r1, c1)
+    down.split(r1, 4, rm, rt)
+    down.tag_gpu(blocks=[k, r0, c0], threads=[rt, c1])
+    across.compute_at(down, c0)
+    across.store_in(tm.SHARED)
+    across.split(r, 4, rm, rt)
+    across.split(c, 64, c0, c1)
+    across.tag_gpu(threads=[rt, c1])
+    blur.derive_transfers()
     return blur
 
 

@@ -83,49 +83,86 @@ from tiramisu_py.errors import (
     Violation,
     Witness,
 )
-from tiramisu_py.function import Computation, Function, Input, Reduction, Selection, iters, params
+from tiramisu_py.function import (
+    Barrier,
+    Computation,
+    Function,
+    Input,
+    Reduction,
+    Selection,
+    Transfer,
+    Wait,
+    iters,
+    params,
+)
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.order import root
+from tiramisu_py.schedule.transfers import Direction, Mode
 
 PRIVATE = Combine.PRIVATE
 ATOMIC = Combine.ATOMIC
+TREE = Combine.TREE
 HOST = Memory.HOST
 REGISTER = Memory.REGISTER
+GPU = Memory.GPU
+SHARED = Memory.SHARED
+PINNED = Memory.PINNED
+HOST_MAPPED = Memory.HOST_MAPPED
+CPU2GPU = Direction.CPU2GPU
+GPU2CPU = Direction.GPU2CPU
+GPU2GPU = Direction.GPU2GPU
+SYNC = Mode.SYNC
+ASYNC = Mode.ASYNC
 __version__ = "0.1.0"
 
 __all__ = [
+    "ASYNC",
     "ATOMIC",
     "ArgumentError",
+    "Barrier",
     "Buffer",
+    "CPU2GPU",
     "Combine",
     "CommandError",
     "Computation",
     "DType",
     "DTypeError",
     "DeclarationError",
+    "Direction",
     "Expr",
     "ExternFunction",
     "Function",
+    "GPU",
+    "GPU2CPU",
+    "GPU2GPU",
     "HOST",
+    "HOST_MAPPED",
     "Input",
     "Iter",
     "Kernel",
     "KernelError",
     "LegalityError",
     "Memory",
+    "Mode",
     "Operator",
+    "PINNED",
     "PRIVATE",
     "Param",
     "REGISTER",
     "Reduction",
     "Report",
+    "SHARED",
+    "SYNC",
     "Selection",
+    "TREE",
     "TiramisuError",
     "ToolchainError",
+    "Transfer",
     "UnsupportedError",
     "Violation",
+    "Wait",
     "Witness",
     "absolute",
     "arccos",

@@ -12,9 +12,9 @@ from tiramisu_py.lower.transform import constant
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """`count` pieces, which lie so many elements apart in the source and in the target."""
+    """Pieces, as many as the product of `counts`, which lie so many elements apart in the source and the target."""
 
-    count: Expr
+    counts: tuple[Expr, ...]
     source: Expr
     target: Expr
 
@@ -24,15 +24,17 @@ def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Ex
 
     Dimensions that the box fills in both arrays become one with the next dimension: rows of a whole matrix are one run.
     """
-    found = [Level(number(1), number(1), number(1))]
-    whole, source_step, target_step = True, number(1), number(1)
+    found = [Level((), number(1), number(1))]
+    whole = True
+    source_step: Expr = number(1)
+    target_step: Expr = number(1)
     for extent, of_source, of_target in reversed(list(zip(extents, source, target, strict=True))):
         if constant(extent) != 1:
             if whole:
                 last = found.pop()
-                found.append(Level(product(last.count, extent), last.source, last.target))
+                found.append(Level((*last.counts, extent), last.source, last.target))
             else:
-                found.append(Level(extent, source_step, target_step))
+                found.append(Level((extent,), source_step, target_step))
                 whole = True
         whole = whole and difference(extent, of_source) == 0 and difference(extent, of_target) == 0
         source_step, target_step = product(of_source, source_step), product(of_target, target_step)

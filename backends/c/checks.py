@@ -12,7 +12,18 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import ArrayArgument, For, Load, LoopFunction, Node, Store
+from tiramisu_py.lower.ir import (
+    ArrayArgument,
+    Copy,
+    Deferred,
+    For,
+    Launch,
+    Load,
+    LoopFunction,
+    Node,
+    Store,
+    TreeReduce,
+)
 from tiramisu_py.lower.linear import is_index
 
 Lines = list[cgen.Generable]
@@ -23,7 +34,9 @@ LARGEST = 2**46
 
 def largest_size(function: LoopFunction) -> str:
     """The largest parameter that is accepted: index arithmetic on it, with the literals that occur, fits 64 bits."""
-    literals = [abs(e.value) for e in _index_arithmetic(function.body) if isinstance(e, Const) and is_index(e.dtype)]
+    bodies = [function.body, *(kernel.body for kernel in function.kernels)]
+    parts = (e for body in bodies for e in _index_arithmetic(body))
+    literals = [abs(e.value) for e in parts if isinstance(e, Const) and is_index(e.dtype)]
     limit = 2**62 // max([*literals, 1])
     return "TM_LARGEST" if limit >= LARGEST else f"INT64_C({int(limit)})"
 
@@ -31,7 +44,9 @@ def largest_size(function: LoopFunction) -> str:
 def _index_arithmetic(body: Node) -> Iterator[Expr]:
     for node in transform.walk(body):
         roots = [node.lower, node.upper] if isinstance(node, For) else []
-        roots += node.indices if isinstance(node, Store) else []
+        roots += node.indices if isinstance(node, Store | TreeReduce) else []
+        roots += node.store.indices if isinstance(node, Deferred) else []
+        roots += transform.expressions(node) if isinstance(node, Launch | Copy) else []
         roots += [index for e in transform.expressions(node) for load in walk(e) if isinstance(load, Load)
                   for index in load.indices]  # fmt: skip
         for root in roots:

@@ -5,6 +5,7 @@ Each call is checked: ``TM_TRY`` leaves the function where one fails, after ever
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import cgen
@@ -16,12 +17,13 @@ from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Allocate, Await, Copy, Events, KernelFunction, Launch, Node, Record, Scalar
-from tiramisu_py.lower.linear import number
 from tiramisu_py.lower.transform import constant
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
+
+Text = Callable[[Expr], str]
 
 #: The runtime's number of the host, where it asks for a device.
 HOST = -1
@@ -85,7 +87,7 @@ class Devices:
         for depth, level in enumerate(outer):
             counter = Iter(f"tm_{depth}", int64)
             start, into = _stepped(start, counter, level.source), _stepped(into, counter, level.target)
-            loops.append((counter.name, Scalars(scope).text(level.count)))
+            loops.append((counter.name, Scalars(scope).text(level.counts[0])))
         text = Scalars(inside).text
         lines: Lines = [
             cgen.Statement(f"const tm_gpu_box tm_box = {{{', '.join(_box(inner, source.dtype.c_name, text))}}}"),
@@ -177,34 +179,26 @@ def _stepped(start: Expr, counter: Expr, step: Expr) -> Expr:
     return Binary("+", start, product(step, counter), int64)
 
 
-def _place(array: Array, position: Expr, text: object) -> str:
-    assert callable(text)
+def _place(array: Array, position: Expr, text: Text) -> str:
     return array.name if constant(position) == 0 else f"&{array.name}[{text(position)}]"
 
 
-def _box(box: list[Level], kind: str, text: object) -> list[str]:
+def _box(box: list[Level], kind: str, text: Text) -> list[str]:
     """The members of a `tm_gpu_box`, in bytes."""
-    assert callable(text)
-    run, lines, planes = [*box, *[None] * (MOST_LEVELS - len(box))]
-    assert run is not None
-    counts = [".run = " + _bytes(run.count, kind, text)]
-    counts += [f".{n} = {_count(level.count, text) if level else '1'}" for n, level in (("lines", lines), ("planes", planes))]
-    steps = [
-        f".{side}_{step} = {_bytes(getattr(level, side), kind, text)}"
-        for step, level in (("pitch", lines), ("plane", planes))
-        if level is not None
-        for side in ("target", "source")
-    ]
-    return [*counts, *steps]
+    members = [f".run = {_bytes(box[0].counts, kind, text)}"]
+    for n, (counted, step) in enumerate((("lines", "pitch"), ("planes", "plane")), 1):
+        members.append(f".{counted} = {_count(box[n].counts, text) if n < len(box) else '1'}")
+        if n < len(box):
+            sides = (("target", box[n].target), ("source", box[n].source))
+            members += [f".{side}_{step} = {_bytes((size,), kind, text)}" for side, size in sides]
+    return members
 
 
-def _count(count: Expr, text: object) -> str:
-    assert callable(text)
-    return str(text(count)) if constant(count) is not None else f"tm_count({text(count)})"
+def _count(counts: Sequence[Expr], text: Text) -> str:
+    """The product of extents, of which none is negative."""
+    return "*".join(text(n) if constant(n) is not None else f"tm_count({text(n)})" for n in reversed(counts)) or "1"
 
 
-def _bytes(count: Expr, kind: str, text: object) -> str:
-    return f"{_count(count, text)}*sizeof({kind})" if constant(count) != 1 else f"sizeof({kind})"
-
-
-__all__ = ["Devices", "number", "number_of", "tried"]
+def _bytes(counts: Sequence[Expr], kind: str, text: Text) -> str:
+    number = _count(counts, text)
+    return f"sizeof({kind})" if number == "1" else f"{number}*sizeof({kind})"

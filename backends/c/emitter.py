@@ -13,6 +13,7 @@ from tiramisu_py.backends.c.names import c_names, is_reserved
 from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.lower.transform import names
@@ -22,7 +23,8 @@ RUNTIME = "tm_runtime.h"
 
 
 def emit(function: LoopFunction) -> dict[str, str]:
-    """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``.
+    """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``; of a function that uses GPUs also its
+    kernels, ``<name>.cu``, and the runtime that these and the host need.
 
     Loops must no longer be tagged Vector or Unroll (see `lower.passes.optimise`). Raises `UnsupportedError` for a name
     that C does not allow, or a node that the emitter does not know.
@@ -32,7 +34,8 @@ def emit(function: LoopFunction) -> dict[str, str]:
         raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
     runtime = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME).read_text(encoding="utf-8")
     source = Source(function)
-    return {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime}
+    own = {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime}
+    return {**own, **(device_sources(function) if source.on_gpu else {})}
 
 
 class Source:
@@ -43,8 +46,17 @@ class Source:
         self.name = function.name
         arguments = [argument.name for argument in function.arguments]
         inside = sorted(names(function.body) - {*function.params, *arguments})
-        self.names = c_names([*function.params, *arguments, *inside], self.name)
+        self.on_gpu = uses_gpu(function)
+        self.kernels = kernel_names(function)
+        own = self._own_names([*arguments, *inside]) if self.on_gpu else ()
+        self.names = c_names([*function.params, *arguments, *inside], self.name, own)
         self.types = VectorTypes()
+
+    def _own_names(self, arrays: list[str]) -> list[str]:
+        """What the source of a function that uses GPUs calls its own."""
+        parts = ("_end", "_program", "_use_device", "_first_device", "_memory")
+        own = ["gpu", *self.kernels.values(), *(self.name + part for part in parts)]
+        return own + [f"{array}_device" for array in arrays]
 
     # -- the header
 
@@ -59,6 +71,7 @@ class Source:
         lines += [cgen.Statement(f"int {self.name}({self._parameters(restrict=False)})"), cgen.Line()]
         lines += [cgen.LineComment("What the last call in this thread that did not return 0 found wrong.")]
         lines += [cgen.Statement(f"const char *{self.name}_last_error(void)"), cgen.Line()]
+        lines += self._device_choice()
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line("}"), cgen.Line("#endif"), cgen.Line("#endif")]
         return text(cgen.Module(lines))
 
@@ -74,10 +87,22 @@ class Source:
             cgen.Line(),
         ]
 
+    def _device_choice(self) -> Lines:
+        if not self.on_gpu:
+            return []
+        return [
+            cgen.LineComment(
+                "From now on, calls in this thread run on GPUs `first`, `first` + 1, ... instead of 0, 1, ..."
+            ),
+            cgen.Statement(f"void {self.name}_use_device(int first)"),
+            cgen.Line(),
+        ]
+
     def _documentation(self) -> list[str]:
         given = [" ".join(line.split()) for line in self.function.documentation]
         result = "Returns 0, or not: 1 a size or condition, 2 too large, 3 a null pointer, 4 overlap, 5 no memory."
-        return [*given, result]
+        on_gpu = "GPUs: 101 no driver, 102 no device, 103 no kernels for it, 104 no memory, 105 launch, 106 fault."
+        return [*given, result, *([on_gpu] if self.on_gpu else [])]
 
     def _parameters(self, restrict: bool) -> str:
         declared = [f"int64_t {self.names[param]}" for param in self.function.params]
@@ -96,13 +121,14 @@ class Source:
     def source(self) -> str:
         """The definitions."""
         main = self._main()  # first: it says which vector types there are
-        lines: Lines = [cgen.LineComment(line) for line in self._documentation()[:-1]]
-        lines += [cgen.Include(f"{self.name}.h", system=False), cgen.Include(RUNTIME, system=False), cgen.Line()]
+        lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
+        included = [f"{self.name}.h", RUNTIME, *(["tm_gpu.h"] if self.on_gpu else [])]
+        lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
             lines += _extern(extern)
         types = self.types.declarations()
         lines += [cgen.Line(declaration) for declaration in types] + ([cgen.Line()] if types else [])
-        lines += [*self._errors(), cgen.Line(), *self._check(), cgen.Line(), *main]
+        lines += [*self._errors(), cgen.Line(), *self._devices(), *self._check(), cgen.Line(), *main]
         return text(cgen.Module(lines))
 
     def _errors(self) -> Lines:
@@ -116,13 +142,39 @@ class Source:
         ]
         last = cgen.Block([cgen.Statement(f"return {self.name}_error")])
         return [
-            cgen.Statement(f"static _Thread_local char {self.name}_error[256]"),
+            cgen.Statement(f"static _Thread_local char {self.name}_error[{1024 if self.on_gpu else 256}]"),
             cgen.Line(),
             _Function(f"const char *{self.name}_last_error(void)", last),
             cgen.Line(),
             cgen.Line("__attribute__((format(printf, 2, 3), cold))"),
             _Function(f"static int {self.name}_fail(int code, const char *format, ...)", cgen.Block(fail)),
         ]
+
+    def _devices(self) -> Lines:
+        """What a function that uses GPUs has beside the function itself."""
+        if not self.on_gpu:
+            return []
+        name = self.name
+        enum = f"enum {{ {', '.join(self.kernels.values())} }}"
+        end = [
+            cgen.Statement("const int ended = tm_gpu_end(gpu, code)"),
+            cgen.Statement(
+                f'return ended < TM_GPU_NO_DRIVER ? ended : {name}_fail(ended, "{name}: %s", tm_gpu_error())'
+            ),
+        ]
+        return [
+            *([cgen.LineComment(f"the kernels, in {name}.cu"), cgen.Statement(enum)] if self.kernels else []),
+            cgen.Statement(f"extern const tm_gpu_program {name}_program"),
+            cgen.Statement(f"static _Thread_local int {name}_first_device"),
+            cgen.Line(),
+            _Function(f"void {name}_use_device(int first)", cgen.Block([cgen.Assign(f"{name}_first_device", "first")])),
+            cgen.Line(),
+            cgen.LineComment("Ends the work on GPUs, and releases what the call holds there; the code to return."),
+            _Function(f"static int {name}_end(tm_gpu_call *gpu, int code)", cgen.Block(end)),
+            cgen.Line("#define TM_TRY(...) do { const int tm_code = (__VA_ARGS__); "
+                      f"if (tm_code != 0) return {name}_end(gpu, tm_code); }} while (0)"),
+            cgen.Line(),
+        ]  # fmt: skip
 
     def _check(self) -> Lines:
         checks = Checks(self.function, self.name, of_function(self.function, self.names))
@@ -139,14 +191,24 @@ class Source:
         scope = of_function(function, self.names)
         arrays = [a.name for a in function.arguments if isinstance(a, ArrayArgument)]
         given = ", ".join(self.names[name] for name in [*function.params, *arrays])
-        statements = Statements(self.name, self.types)
+        statements = Statements(self.name, self.types, self.on_gpu)
+        statements.devices.kernels = {k.name: (self.kernels[k.name], k) for k in function.kernels}
         used = names(function.body)
         unused = [self.names[a.name] for a in function.arguments if a.name not in used and a.name not in arrays]
         body: Lines = [cgen.Statement(f"const int wrong = {self.name}_check({given})")]
         body += [cgen.If(cgen.Line("wrong"), cgen.Statement("return wrong"))]
         body += [cgen.Statement(f"(void){name}") for name in unused]
-        body += [*statements.emit(function.body, scope), cgen.Statement("return 0")]
+        if self.on_gpu:
+            body += [cgen.Statement("tm_gpu_call *gpu = NULL")]
+            body += [tried_to_begin(self.name)]
+        body += statements.emit(function.body, scope)
+        body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]
         return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
+
+
+def tried_to_begin(name: str) -> cgen.Generable:
+    """The call that begins the work on GPUs."""
+    return cgen.Statement(f"TM_TRY(tm_gpu_begin(&gpu, &{name}_program, {name}_first_device))")
 
 
 class _Function(cgen.Collection):

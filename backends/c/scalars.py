@@ -87,7 +87,8 @@ class Scalars:
         rank = len(array.extents)
         lanes = "".join(f"[{self.text(index)}]" for index in indices[rank:])
         if array.nested:
-            return array.name + "".join(f"[{self.text(index)}]" for index in indices[:rank] or (number(0),)) + lanes
+            own = indices[:rank] or ((number(0),) if array.is_shared else ())
+            return array.name + "".join(f"[{self.text(index)}]" for index in own) + lanes
         return f"{array.name}[{self.text(array.flat(indices[:rank]))}]{lanes}"
 
     def as_float(self, e: Expr) -> Code:
@@ -163,11 +164,16 @@ class Scalars:
             return infix("!=", self.as_float(e) if is_half(source) else self(e), Code("0"))
         value = self.as_float(e) if is_half(source) else self(e)
         if is_half(dtype):
-            return self._rounded(self.converted(e, float32) if dtype.name == "bfloat16" else value, dtype)
+            wide = self.converted(e, float32) if dtype.name == "bfloat16" else self.half_of(value, source)
+            return self._rounded(wide, dtype)
         narrowed = source.bits == 64 and dtype == float32
         if source.is_float and (narrowed or not dtype.is_float):
             return call(f"tm_to_{dtype.name}", value)
         return cast(dtype.c_name, value) if not (is_half(source) and dtype == float32) else value
+
+    def half_of(self, value: Code, source: DType) -> Code:
+        """A value as the conversion to a 16-bit float wants it."""
+        return value
 
     def _call(self, e: Call) -> Code:
         if e.extern is not None:

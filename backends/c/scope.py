@@ -18,7 +18,8 @@ from tiramisu_py.lower.transform import constant
 class Array:
     """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order.
 
-    A `nested` one is an array of arrays, ``a[i][j]``. `device_name` is what kernels are given for it, if not `name`.
+    A `nested` one is an array of arrays, ``a[i][j]``; threads of a block share it if
+    `is_shared`. `device_name` is what kernels are given for it, if not `name`.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Array:
     extents: tuple[Expr, ...]
     lanes: int = 1
     nested: bool = False
+    is_shared: bool = False
     device_name: str = ""
 
     def flat(self, indices: tuple[Expr, ...]) -> Expr:

@@ -17,7 +17,7 @@ KERNEL_HEADERS = (RUNTIME_FOLDER / "tm_kernel.h",)
 
 #: The runtime, which a generated library compiles in.
 RUNTIME_SOURCES = (RUNTIME_FOLDER / "tm_gpu.c",)
-RUNTIME_HEADERS = (RUNTIME_FOLDER / "tm_gpu.h",)
+RUNTIME_HEADERS = (RUNTIME_FOLDER / "tm_gpu.h", RUNTIME_FOLDER / "tm_cuda.h")
 RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
 RUNTIME_LIBRARIES = ("-ldl", "-lpthread")
 
@@ -26,9 +26,12 @@ SIMULATOR_SOURCES = tuple(
     SIMULATOR_FOLDER / name
     for name in ("driver.c", "memory.c", "streams.c", "launches.c", "blocks.c", "checks.c", "faults.c", "options.c")
 )
-SIMULATOR_HEADERS = tuple(SIMULATOR_FOLDER / name for name in ("simulator.h", "fibers.h", "tm_simulator.h"))
+SIMULATOR_HEADERS = (
+    *(SIMULATOR_FOLDER / name for name in ("simulator.h", "fibers.h", "tm_simulator.h")),
+    RUNTIME_FOLDER / "tm_cuda.h",
+)
 SIMULATOR_FLAGS = (
-    "-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-ftls-model=initial-exec",
+    "-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME_FOLDER}",
 )  # fmt: skip
 SIMULATOR_LIBRARIES = ("-ldl", "-lpthread")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.derive.building import barriers, in_shared, on_gpu
 from tests.programs import Draft
 from tests.proof.stories import c, i, i0, i1, j, j0, j1, k, k0, k1, product, r
-from tiramisu_py.function.handles import Input
 from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.function.handles import Input
 
 
 def tiled_product() -> Draft:

@@ -166,8 +166,11 @@ def test_a_program_without_one_of_its_waits_fails_under_some_seed(wait: str) -> 
     assert outcomes(asynchronous(wait)) - {"right"}
 
 
-def test_without_the_last_wait_memory_is_touched_after_it_was_freed() -> None:
-    assert any("when its memory is free again" in found for found in outcomes(asynchronous("host waits")))
+def test_without_the_last_wait_memory_is_touched_after_it_was_given_back() -> None:
+    found = outcomes(asynchronous("host waits"))
+    assert any("x up touches x" in one and "when f has returned" in one for one in found)
+    alone = on_gpu(launch("x@gpu0", "x@gpu0"), "x@gpu0")
+    assert any("when its memory is free again" in one for one in outcomes(function(alone, DOUBLE)))
 
 
 def test_a_wait_after_the_kernel_that_needs_it_does_not_help() -> None:
@@ -225,10 +228,11 @@ def test_mapped_memory_is_reached_by_both_but_kernels_still_run_late() -> None:
 
 def test_device_memory_is_poisoned_and_kernel_arguments_are_checked() -> None:
     body = on_gpu(Block((launch("x@gpu0", "y@gpu0"), down("y", "y@gpu0"))), "x@gpu0", "y@gpu0")
-    assert all("b reads a[" in found and "nothing has written" in found for found in outcomes(function(body, DOUBLE)))
+    assert all("b reads x@gpu0[" in found and "nothing has written" in found for found in outcomes(function(body, DOUBLE)))
     shape = replace(DOUBLE, arrays=(array("a", True, plus(N, 1)), array("b")))
     body = on_gpu(Block((up("x@gpu0", "x"), launch("x@gpu0", "y@gpu0"))), "x@gpu0", "y@gpu0")
     assert all("takes x@gpu0 as float64[8]; it is float64[7]" in found for found in outcomes(function(body, shape)))
+    body = on_gpu(Block((up("x@gpu0", "x"), launch("x@gpu0", "y@gpu0"), down("y", "y@gpu0"))), "x@gpu0", "y@gpu0")
     changed = kernel(store("a", GLOBAL, Const(1.0, ty.float64)), array("a", True), array("b"))
     assert all("an input that must stay" in found for found in outcomes(function(body, changed)))
 
@@ -269,7 +273,7 @@ def test_a_barrier_to_which_not_all_threads_come_is_an_error() -> None:
         For("i", number(0), THREAD, Barrier("odd")),
     ):
         body = Block((inside, store("b", GLOBAL, load("a", GLOBAL))))
-        whole = Block((up("x@gpu0", "x"), launch("x@gpu0", "y@gpu0")))
+        whole = Block((up("x@gpu0", "x"), launch("x@gpu0", "y@gpu0"), down("y", "y@gpu0")))
         made = function(on_gpu(whole, "x@gpu0", "y@gpu0"), kernel(body, array("a", True), array("b")))
         assert all("of the 4 threads of block" in found for found in outcomes(made, 8))
 

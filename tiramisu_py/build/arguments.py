@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.facts import verify_facts
 from tiramisu_py.algorithm.sizes import extent_value, infer_params, shape_value
 from tiramisu_py.build.arrays import allocated, check_bools, check_overlap, viewed
+from tiramisu_py.build.device_arguments import device_allocated, device_viewed
+from tiramisu_py.build.device_arrays import DeviceArray
+from tiramisu_py.build.devices import Device
 from tiramisu_py.build.scalars import number
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
@@ -33,17 +36,21 @@ class Call:
     """Everything that one call passes: parameters, arguments in C order, and the arrays that the caller gets back."""
 
     params: Mapping[str, int]
-    values: Mapping[str, Array]
-    results: tuple[Array, ...]
+    values: Mapping[str, Array | DeviceArray]
+    results: tuple[Array | DeviceArray, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What a kernel takes. `bind` is the only way in, and nothing that it lets through can make the C code fail."""
+    """What a kernel takes. `bind` is the only way in, and nothing that it lets through can make the C code fail.
+
+    `device` is the first GPU, where it uses any.
+    """
 
     function: LoopFunction
     algorithm: Algorithm
     verify_values: bool = True
+    device: Device | None = None
 
     @cached_property
     def passed(self) -> dict[str, Argument]:
@@ -75,18 +82,32 @@ class Arguments:
     def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> Call:
         """The checked call; raises `ArgumentError`, naming the argument at fault and what to do."""
         given = self._matched(positional, named)
-        arrays = {name: viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
+        arrays = {name: self._viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
         scalars = {name: number(argument, given[name]) for name, argument in self.scalars.items()}
         params = self._params(given, arrays)
         self._complete(arrays, params)
-        values = {**arrays, **scalars}
+        values: dict[str, Array | DeviceArray] = {**arrays, **scalars}
         self._verify(values, params)
         return Call(params, values, tuple(self._result(name, given, arrays) for name in self.function.outputs))
 
-    def _result(self, name: str, given: Mapping[str, object], arrays: Mapping[str, Array]) -> Array:
+    def _result(
+        self, name: str, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]
+    ) -> Array | DeviceArray:
         """What the caller gets for an output: the very array that was passed, if one was."""
         own = given.get(name)
+        if isinstance(arrays[name], DeviceArray) and own is not None:
+            return cast(DeviceArray, own)  # or one of another library
         return own if isinstance(own, np.ndarray) else arrays[name]
+
+    def _viewed(self, argument: ArrayArgument, given: object) -> Array | DeviceArray:
+        on = self._device_of(argument)
+        return viewed(argument, given) if on is None else device_viewed(argument, given, on)
+
+    def _device_of(self, argument: ArrayArgument) -> Device | None:
+        """The GPU in whose memory an argument is; None for the host's."""
+        if argument.device is None or self.device is None:
+            return None
+        return self.device.plus(argument.device)
 
     # -- names
 
@@ -119,7 +140,7 @@ class Arguments:
 
     # -- sizes
 
-    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array]) -> Mapping[str, int]:
+    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]) -> Mapping[str, int]:
         sizes = tuple((name, _size(name, given[name])) for name in self.function.params if name in given)
         return self._remembered(tuple((name, array.shape) for name, array in arrays.items()), sizes)
 
@@ -137,17 +158,25 @@ class Arguments:
                 raise ArgumentError(f"{self.function.name} needs {words}; it was called with {values}")
         return params
 
-    def _complete(self, arrays: dict[str, Array], params: Mapping[str, int]) -> None:
+    def _complete(self, arrays: dict[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
         for name, argument in self.arrays.items():
             if name not in arrays:
-                arrays[name] = allocated(argument, shape_value(argument.extents, params))
+                shape, on = shape_value(argument.extents, params), self._device_of(argument)
+                arrays[name] = allocated(argument, shape) if on is None else device_allocated(argument, shape, on)
         check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
 
-    def _verify(self, values: Mapping[str, Array], params: Mapping[str, int]) -> None:
+    def _verify(self, values: Mapping[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
         for name, declared in self.algorithm.inputs.items() if self.verify_values else ():
-            if declared.dtype.is_bool:
-                check_bools(name, values[name])
-            verify_facts(declared, values[name], params)
+            if declared.dtype.is_bool or _has_facts(declared):
+                value = values[name]
+                on_host = value.get() if isinstance(value, DeviceArray) else value
+                if declared.dtype.is_bool:
+                    check_bools(name, on_host)
+                verify_facts(declared, on_host, params)
+
+
+def _has_facts(declared: Input) -> bool:
+    return declared.values is not None or declared.monotone or declared.permutation
 
 
 def _unused(declared: Input) -> Argument:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiramisu_py.build.device_arguments import refuse_on_host
+from tiramisu_py.build.device_arrays import DeviceArray
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import ArrayArgument
 
@@ -33,6 +35,7 @@ def viewed(declared: ArrayArgument, given: object) -> Array:
 
 
 def _as_array(declared: ArrayArgument, given: object) -> Array:
+    refuse_on_host(declared, given)
     if isinstance(given, np.ma.MaskedArray):
         name = declared.name
         raise ArgumentError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(...)")
@@ -107,12 +110,14 @@ def _shape(declared: ArrayArgument) -> str:
     return f"[{', '.join(map(str, declared.extents))}]"
 
 
-def address(array: Array) -> int:
+def address(array: Array | DeviceArray) -> int:
     """The address of the first element."""
+    if isinstance(array, DeviceArray):
+        return array.address
     return int(array.__array_interface__["data"][0])
 
 
-def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array]]) -> None:
+def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -> None:
     """Raises `ArgumentError` where an output shares memory with another argument. All arrays are contiguous."""
     ranges = [(declared, address(array), array.nbytes) for declared, array in arrays if array.nbytes]
     for written, start, size in ranges:

@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tiramisu_py.build.cache import replace_file
+from tiramisu_py.build.cuda import cuda_flags
 from tiramisu_py.build.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
+from tiramisu_py.build.gpu import GpuPart
+from tiramisu_py.build.images import image_file
 from tiramisu_py.build.library import Recipe
-from tiramisu_py.build.templates import CMAKE, MAKEFILE, MARK, NATIVE_IF_THERE, OPENMP_IF_THERE, PKG_CONFIG, README
+from tiramisu_py.build.templates import (
+    CMAKE,
+    GPU_README,
+    IMAGE,
+    IMAGES,
+    MAKEFILE,
+    MARK,
+    NATIVE_IF_THERE,
+    OPENMP_IF_THERE,
+    PKG_CONFIG,
+    README,
+    SIMULATED_README,
+)
 from tiramisu_py.build.toolchain import run_checked
 from tiramisu_py.errors import ToolchainError
 
 
-def export(recipe: Recipe, prototype: str, folder: Path) -> Path:
+def export(recipe: Recipe, prototype: str, folder: Path, gpu: GpuPart | None = None) -> Path:
     """Writes sources, libraries and build files of `recipe` into `folder`, which is created; answers the folder.
+
+    Those of a program that uses GPUs (`gpu`) have its compiled kernels in them, or the simulator beside them.
 
     Raises `ToolchainError` where that would replace a file that an export of the same function did not write, or where
     the folder cannot be written.
     """
-    texts = {**recipe.sources, **_build_files(recipe, prototype)}
-    libraries = _libraries(recipe)
+    embedded, beside = gpu.exported(recipe.name) if gpu else ({}, {})
+    recipe = replace(recipe, embedded=embedded)
+    texts = {**recipe.files, **_build_files(recipe, prototype, gpu)}
+    libraries = {**_libraries(recipe), **beside}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_ours(recipe.name, folder, [*texts, *libraries])
@@ -57,13 +77,13 @@ def _libraries(recipe: Recipe) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as work:
         folder = Path(work)
         objects = recipe.compile_objects(folder)
-        recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder)
+        recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder, recipe.libraries)
         run_checked([os.environ.get("AR", "") or "ar", "rcs", static, *objects], folder)
         return {name: (folder / name).read_bytes() for name in (recipe.file_name, static)}
 
 
-def _build_files(recipe: Recipe, prototype: str) -> dict[str, str]:
-    filled = _replacements(recipe, prototype)
+def _build_files(recipe: Recipe, prototype: str, gpu: GpuPart | None) -> dict[str, str]:
+    filled = {**_replacements(recipe, prototype), **_gpu_replacements(recipe, gpu)}
     return {
         "Makefile": _filled(MAKEFILE, filled),
         f"{recipe.name}.pc": _filled(PKG_CONFIG, filled),
@@ -73,7 +93,7 @@ def _build_files(recipe: Recipe, prototype: str) -> dict[str, str]:
 
 
 def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
-    private = [*recipe.openmp, "-lm"]
+    private = [*recipe.openmp, *recipe.libraries]
     processor = recipe.processor
     return {
         "NAME": recipe.name,
@@ -82,8 +102,9 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "ARCH": NATIVE_IF_THERE if processor.is_local else " ".join(processor.flags),
         "OPENMP": OPENMP_IF_THERE if recipe.uses_openmp else "",
         "STRICT": " ".join([*STRICT, *fast_flags(recipe.fast), *sanitize_flags(recipe.sanitize)]),
-        "SOURCES": " ".join(name for name in recipe.sources if name.endswith(".c")),
-        "HEADERS": " ".join(name for name in recipe.sources if name.endswith(".h")),
+        "SOURCES": " ".join(name for name in recipe.files if name.endswith(".c")),
+        "HEADERS": " ".join(name for name in recipe.files if name.endswith((".h", ".inc"))),
+        "LIBRARIES": " ".join(recipe.libraries),
         "INTERFACE": " ".join(_interface(recipe)),
         "SONAME": recipe.toolchain.soname(recipe.file_name),
         "PRIVATE": " ".join(private),
@@ -91,6 +112,26 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "PROCESSOR": processor.name,
         "COMPILER": recipe.toolchain.version.splitlines()[0],
     }
+
+
+def _gpu_replacements(recipe: Recipe, gpu: GpuPart | None) -> dict[str, str]:
+    """What the build files of a program that uses GPUs say of it."""
+    if gpu is None:
+        return {"IMAGES": "", "GPU": "", "BESIDE": ""}
+    if gpu.simulator:
+        beside = " ".join(gpu.exported(recipe.name)[1])
+        return {"IMAGES": "", "GPU": SIMULATED_README, "BESIDE": f" {beside}"}
+    made = gpu.compiled.images if gpu.compiled else ()
+    commands = [
+        _filled(IMAGE, {
+            "NAME": recipe.name, "ARCHITECTURE": a.name, "KIND": a.file_ending, "FILE": image_file(recipe.name, a),
+        })
+        for a in (image.architecture for image in made)
+    ]  # fmt: skip
+    images = IMAGES.replace("@NVCCFLAGS@", " ".join(cuda_flags(recipe.fast))) + "".join(commands) if made else ""
+    names = ", ".join(image.architecture.name for image in made) or "none"
+    compiler = gpu.compiled.compiler if gpu.compiled else "nothing"
+    return {"IMAGES": images, "GPU": _filled(GPU_README, {"ARCHITECTURES": names, "CUDA": compiler}), "BESIDE": ""}
 
 
 def _interface(recipe: Recipe) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,18 @@ from typing import Any
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.arguments import Arguments, Call
 from tiramisu_py.build.arrays import address
-from tiramisu_py.build.cache import open_cache
+from tiramisu_py.build.cache import Cache, open_cache
+from tiramisu_py.build.cuda import Resources
+from tiramisu_py.build.device_arrays import DeviceArray
 from tiramisu_py.build.export import export
+from tiramisu_py.build.flags import fast_flags
+from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.library import Library, Recipe, load, prepare
 from tiramisu_py.build.processor import Processor, resolve_processor
+from tiramisu_py.build.runtime import explained
 from tiramisu_py.build.scalars import C_TYPES, Number, as_c
 from tiramisu_py.build.toolchain import find_toolchain
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
@@ -47,6 +53,7 @@ class Kernel:
     arguments: Arguments
     shared: Library | None
     threads: int | None = None
+    gpu: GpuPart | None = None
 
     @property
     def name(self) -> str:
@@ -64,11 +71,33 @@ class Kernel:
         return signature(self.name, self.recipe.sources)
 
     @property
+    def device(self) -> str | None:
+        """The GPU that it was compiled for: "gpu", "gpu:1", "simulator"; None where it uses none."""
+        return str(self.gpu.device) if self.gpu else None
+
+    @property
+    def resources(self) -> Mapping[str, Mapping[str, Resources]]:
+        """What each CUDA kernel takes of a GPU, as the compiler reports it: by its name in the source, and by the
+        architecture (``kernel.resources["blur_bx"]["sm_90"].registers``). Empty for the simulator.
+        """
+        return self.gpu.compiled.resources if self.gpu and self.gpu.compiled else {}
+
+    def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
+        """The same kernel in another simulation: with another order of blocks, of threads, and of what streams do.
+
+        `timing` is "eager", "lazy", "shuffled" or "threads"; by default the seed chooses. Raises `ArgumentError` where
+        the kernel does not run on the simulator.
+        """
+        if self.gpu is None:
+            raise ArgumentError(f"{self.name} uses no GPU, so that nothing of it is simulated")
+        return replace(self, gpu=self.gpu.behaving(seed, timing))
+
+    @property
     def library(self) -> Path:
         """The shared library in the cache. Raises `KernelError` where the target is another processor."""
         return self._loaded.path
 
-    def __call__(self, /, *inputs: object, **named: object) -> Array | tuple[Array, ...]:
+    def __call__(self, /, *inputs: object, **named: object) -> Array | DeviceArray | tuple[Array | DeviceArray, ...]:
         """Runs the function; returns its output, or a tuple of them in order.
 
         Raises `ArgumentError`, naming the argument, for whatever does not fit, and `KernelError` where the function
@@ -90,10 +119,11 @@ class Kernel:
         Creates `folder` where it is missing, and replaces what an earlier export of this function wrote there; raises
         `ToolchainError` for a folder with files of another origin by the same names.
         """
-        return export(self.recipe, self.signature, Path(folder))
+        return export(self.recipe, self.signature, Path(folder), self.gpu)
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.signature} for {self.recipe.processor.name}>"
+        device = f" and {self.gpu.device}" if self.gpu else ""
+        return f"<Kernel {self.signature} for {self.recipe.processor.name}{device}>"
 
     # -- the call
 
@@ -133,10 +163,19 @@ class Kernel:
         passed: list[Number] = [call.params[name] for name in self.function.params]
         passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
         with _thread_count(self._loaded.loaded, self.threads):
+            self._choose_device()
             code = entry(*passed)
         if code:
-            words = (last_error() or b"").decode(errors="replace") or "it does not say why"
+            words = explained(code, (last_error() or b"").decode(errors="replace") or "it does not say why")
             raise KernelError(words if self.name in words else f"{self.name} failed with code {code}: {words}")
+
+    def _choose_device(self) -> None:
+        """Both last for the calling thread, until its next call."""
+        if self.gpu:
+            use_device = self._loaded.loaded[f"{self.name}_use_device"]
+            use_device.restype, use_device.argtypes = None, [ctypes.c_int]
+            use_device(self.gpu.device.number)
+            self.gpu.prepare_thread()
 
 
 def processor_for(target: str | None = None, compiler: str | None = None) -> Processor:
@@ -153,24 +192,54 @@ def compile_function(
     target: str | None = None,
     compiler: str | None = None,
     fast: Collection[str] = (),
-    sanitize: Collection[str] = (),
+    sanitize: Collection[str] | bool = (),
     threads: int | None = None,
     verify_values: bool = True,
+    kernels: Sequence[KernelSignature] = (),
+    device: str | None = None,
+    seed: int | None = None,
+    timing: str | None = None,
+    architectures: Sequence[object] | None = None,
 ) -> Kernel:
     """Compiles the C `sources` of `function` and loads the library, from the cache where it is there already.
 
     `target` names a processor (this one by default); `compiler` a C compiler (the environment's CC, gcc, clang or cc);
     `fast` what strict floating point gives up, of contract, reassociate and reciprocal; `threads` is the number of
     OpenMP threads (OpenMP's own choice by default); `verify_values=False` trusts the declared facts of inputs.
-    Raises `ToolchainError`.
+
+    Where the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
+    compiled for `architectures` (those of the GPUs here, or else the usual ones). `seed`, `timing` and
+    ``sanitize=True`` (find what kernels do wrong) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
     """
     _require_thread_count(threads)
+    options = GpuOptions(device, sanitize is True, seed, timing, architectures)
+    sanitizers = () if isinstance(sanitize, bool) else sanitize
+    fast_flags(fast)
     cache = open_cache()
-    recipe = prepare(function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitize)
+    gpu = _gpu_part(cache, function, sources, kernels, options, fast)
+    recipe = prepare(
+        function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitizers,
+        embedded=gpu.files if gpu else None,
+    )  # fmt: skip
     shared = None if recipe.processor.missing else load(recipe, cache)
-    kernel = Kernel(function, recipe, Arguments(function, algorithm, verify_values), shared, threads)
+    arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
+    kernel = Kernel(function, recipe, arguments, shared, threads, gpu)
     _require_symbols(kernel)
     return kernel
+
+
+def _gpu_part(
+    cache: Cache,
+    function: LoopFunction,
+    sources: Mapping[str, str],
+    kernels: Sequence[KernelSignature],
+    options: GpuOptions,
+    fast: Collection[str],
+) -> GpuPart | None:
+    if RUNTIME_HEADER not in sources:
+        options.require_unused(function.name)
+        return None
+    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast)
 
 
 def _require_thread_count(threads: object) -> None:
@@ -183,7 +252,8 @@ def _require_thread_count(threads: object) -> None:
 def _require_symbols(kernel: Kernel) -> None:
     if kernel.shared is None:
         return
-    for symbol in (kernel.name, f"{kernel.name}_last_error"):
+    own = ["", "_last_error", *(["_use_device"] if kernel.gpu else [])]
+    for symbol in (kernel.name + ending for ending in own):
         if not hasattr(kernel.shared.loaded, symbol):
             raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")
 
@@ -197,8 +267,10 @@ def signature(name: str, sources: Mapping[str, str]) -> str:
     return f"int {name}();"
 
 
-def _passed(argument: ArrayArgument | ScalarArgument, value: Array) -> Number:
-    return address(value) if isinstance(argument, ArrayArgument) else as_c(argument.dtype, value)
+def _passed(argument: ArrayArgument | ScalarArgument, value: Array | DeviceArray) -> Number:
+    if isinstance(argument, ArrayArgument) or isinstance(value, DeviceArray):
+        return address(value)
+    return as_c(argument.dtype, value)
 
 
 @contextmanager

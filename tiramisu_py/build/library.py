@@ -6,9 +6,10 @@ import ctypes
 import logging
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
 from tiramisu_py.build.cache import Cache, digest, open_cache, package_digest
 from tiramisu_py.build.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
 from tiramisu_py.build.processor import Processor, resolve_processor
@@ -21,7 +22,10 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a library is made of and with: what the key of the cache says."""
+    """Everything that a library is made of and with: what the key of the cache says.
+
+    `sources` were emitted; `embedded` are files made from them, with the kernels for GPUs.
+    """
 
     name: str
     sources: Mapping[str, str]
@@ -29,6 +33,17 @@ class Recipe:
     processor: Processor
     fast: tuple[str, ...] = ()
     sanitize: tuple[str, ...] = ()
+    embedded: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All files: text by name."""
+        return {**self.sources, **self.embedded}
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What the library is linked with."""
+        return ("-lm", *(RUNTIME_LIBRARIES if "tm_gpu.c" in self.sources else ()))
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -55,19 +70,19 @@ class Recipe:
     @property
     def key(self) -> str:
         """The key of this library in the cache."""
-        sources = dict(sorted(self.sources.items()))
-        return digest([self.name, sources, self.toolchain.identity, list(self.flags), package_digest()])
+        files = dict(sorted(self.files.items()))
+        return digest([self.name, files, self.toolchain.identity, list(self.flags), package_digest()])
 
     def compile_objects(self, folder: Path) -> list[str]:
         """Writes the sources into `folder` and compiles each C file; answers the object files."""
-        for name, text in self.sources.items():
+        for name, text in self.files.items():
             (folder / name).write_text(text, encoding="utf-8")
-        return [self.toolchain.compile(name, self.flags, folder) for name in self.sources if name.endswith(".c")]
+        return [self.toolchain.compile(name, self.flags, folder) for name in self.files if name.endswith(".c")]
 
     def build(self, folder: Path) -> list[Path]:
         """Makes the shared library in `folder`; answers the headers outside of it that were included."""
         objects = self.compile_objects(folder)
-        self.toolchain.link(objects, self.file_name, self.flags, folder)
+        self.toolchain.link(objects, self.file_name, self.flags, folder, self.libraries)
         headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
         for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
             leftover.unlink()
@@ -83,6 +98,7 @@ def prepare(
     compiler: str | None = None,
     fast: Collection[str] = (),
     sanitize: Collection[str] = (),
+    embedded: Mapping[str, str] | None = None,
 ) -> Recipe:
     """The recipe of a library; raises `ToolchainError` for options that are unknown, or where there is no compiler."""
     fast_flags(fast), sanitize_flags(sanitize)
@@ -94,7 +110,7 @@ def prepare(
         raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
     recipe = Recipe(
         name, dict(sources), toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
-        tuple(sorted(set(sanitize))),
+        tuple(sorted(set(sanitize))), dict(embedded or {}),
     )  # fmt: skip
     if recipe.uses_openmp and not toolchain.openmp:
         _log.warning("%s has no OpenMP: the parallel loops of %s run on one thread", toolchain, name)

@@ -65,9 +65,17 @@ class Toolchain:
         run_checked([*self.command, *flags, "-MMD", "-c", source, "-o", made], folder)
         return made
 
-    def link(self, objects: Sequence[str], library: str, flags: Sequence[str], folder: Path) -> None:
+    def link(
+        self,
+        objects: Sequence[str],
+        library: str,
+        flags: Sequence[str],
+        folder: Path,
+        libraries: Sequence[str] = ("-lm",),
+    ) -> None:
         """Links objects of `folder` to a shared library. Raises `ToolchainError`."""
-        run_checked([*self.command, *flags, "-shared", self.soname(library), "-o", library, *objects, "-lm"], folder)
+        command = [*self.command, *flags, "-shared", self.soname(library), "-o", library, *objects, *libraries]
+        run_checked(command, folder)
 
     def soname(self, library: str) -> str:
         """The flag that writes the library's name into it."""
@@ -82,7 +90,7 @@ def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
     named = compiler or os.environ.get("CC", "").strip()
     faults = []
     for text in [named] if named else ["gcc", "clang", "cc"]:
-        found = _examined(cache, text)
+        found = examined(cache, text)
         if isinstance(found, Toolchain):
             return found
         faults.append(found)
@@ -91,7 +99,7 @@ def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
     raise ToolchainError(f"{asked} ({'; '.join(faults)}); {_INSTALL}")
 
 
-def _examined(cache: Cache, text: str) -> Toolchain | str:
+def examined(cache: Cache, text: str) -> Toolchain | str:
     """The compiler behind a command line, or why there is none."""
     try:
         words = shlex.split(text)

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.dependence.happens import Happens
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
 
 
@@ -39,8 +42,14 @@ class Flow:
     def __init__(self, touches: Touches) -> None:
         self.touches = touches
         self.precedence = Precedence(touches.program)
+        self.happens = Happens(touches.program)
         self._determined: dict[str, bool] = {}
         self._ties: dict[str, bool] = {}
+
+    @cached_property
+    def kernels(self) -> tuple[KernelNest, ...]:
+        """The kernels of the program."""
+        return kernels(self.touches.program)
 
     def unserved(self, read: Touch) -> isl.Set:
         """The reads (pairs of instance and value) that do not see the value they name."""

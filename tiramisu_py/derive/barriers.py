@@ -25,6 +25,7 @@ from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.waits import with_barrier
 
 
@@ -108,7 +109,7 @@ def _settled(nest: KernelNest, touches: Touches) -> Program:
     nodes = {s.loops[:depth] for s in nest.statements for depth in range(_outside(nest), len(s.loops) + 1)}
     for node in sorted(nodes, key=lambda loops: (-len(loops), loops)):
         for place in _places(nest, node, found):
-            name = _fresh(nest)
+            name = free_name(nest.program, f"{nest.name}_barrier")
             made.append(name)
             nest = _inserted(nest, node, place, name)
     return _pruned(nest, made, found).program
@@ -179,13 +180,6 @@ def _inserted(nest: KernelNest, node: tuple[LoopId, ...], place: int, name: str)
 def _nest_of(nest: KernelNest, program: Program) -> KernelNest:
     inside = tuple(s for s in program.statements.values() if nest.first in s.loops)
     return KernelNest(program, nest.first, inside)
-
-
-def _fresh(nest: KernelNest) -> str:
-    """A name for one more barrier of a kernel."""
-    taken = nest.program.statements
-    stem = f"{nest.name}_barrier"
-    return next(name for k in range(len(taken) + 1) if (name := f"{stem}{k or ''}") not in taken)
 
 
 def _pruned(nest: KernelNest, made: list[str], found: list[Conflict]) -> KernelNest:

@@ -2,6 +2,20 @@
 
 from tiramisu_py.function.function import Function, iters, params
 from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.selection import Part, Selection
 
-__all__ = ["Computation", "Function", "Input", "Part", "Reduction", "Selection", "iters", "params"]
+__all__ = [
+    "Barrier",
+    "Computation",
+    "Function",
+    "Input",
+    "Operation",
+    "Part",
+    "Reduction",
+    "Selection",
+    "Transfer",
+    "Wait",
+    "iters",
+    "params",
+]

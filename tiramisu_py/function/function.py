@@ -20,18 +20,26 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.slices import declare_slice
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import emit
+from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import Kernel, compile_function, processor_for
+from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.derive.communication import Communication, communication
+from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.errors import CommandError, DeclarationError, LegalityError
 from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.operations import Barrier, Operation, Transfer
 from tiramisu_py.function.script import as_written, caller
 from tiramisu_py.function.selection import Selection
 from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.program import Command, Program
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.proof import Report, check
-from tiramisu_py.schedule import order
+from tiramisu_py.schedule import order, transfers, waits
 from tiramisu_py.schedule.initial import caught_up, initial_program, with_computation, with_input, with_outputs
 from tiramisu_py.schedule.order import Root
+from tiramisu_py.schedule.selection import free_name
+from tiramisu_py.schedule.transfers import Direction, Mode
 from tiramisu_py.view.pseudocode import pseudocode
 
 
@@ -61,6 +69,7 @@ class Function:
         context = isl.Context()
         algorithm = Algorithm(name, context, names, parse_context(context, names, assume))
         self._program = initial_program(algorithm)
+        self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
 
     def __repr__(self) -> str:
@@ -70,6 +79,13 @@ class Function:
     def program(self) -> Program:
         """The scheduled program as it stands: an immutable value."""
         return self._program
+
+    @property
+    def completed(self) -> Program:
+        """The program with the barriers that its kernels need: what is proven and emitted."""
+        if self._completed is None or self._completed[0] is not self._program:
+            self._completed = (self._program, with_barriers(self._program))
+        return self._completed[1]
 
     @property
     def algorithm(self) -> Algorithm:
@@ -87,18 +103,25 @@ class Function:
         values: tuple[Operand, Operand] | None = None,
         monotone: bool = False,
         permutation: bool = False,
+        memory: Memory | str = Memory.HOST,
+        device: int = 0,
     ) -> Input:
         """Declare an array that the caller passes, row-major, of `shape` (affine in the parameters).
 
         `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
         decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
-        proofs; they are verified when a kernel is called from Python. Raises `DeclarationError`.
+        proofs; they are verified when a kernel is called from Python. With ``memory=tm.GPU`` the array is in the
+        memory of the GPU `device`. Raises `DeclarationError`.
         """
+        if memory not in (Memory.HOST, Memory.GPU, "host", "gpu"):
+            raise DeclarationError(f"memory={memory!r}: an input is in tm.HOST or in tm.GPU memory")
+        if isinstance(device, bool) or not isinstance(device, int) or device < 0:
+            raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
         declared = declare_input(
             self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._program = with_input(self._program, declared)
+        self._program = with_input(self._program, declared, device if Memory(memory) is Memory.GPU else None)
         return Input(self, name)
 
     def scalar(self, name: str, dtype: DType) -> Expr:
@@ -206,12 +229,12 @@ class Function:
             raise type(error)(f"{command}: {error}") from None
         self._program = changed.after(self._program, Command(command, caller()))
 
-    def order(self, *handles: Selection, at: Iter | Root) -> None:
+    def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
         """Put computations in order, each after the one before, in shared loops up to `at` (whole nests at root)."""
         if len(handles) < 2:
             raise CommandError(f"{self.name}.order needs at least two computations")
         for handle in handles:
-            if not isinstance(handle, Selection) or handle._function is not self:
+            if not isinstance(handle, Selection | Operation) or handle._function is not self:
                 raise CommandError(f"{handle!r} is not a computation of {self.name}")
         names = [handle.statement_names() for handle in handles]
 
@@ -222,11 +245,106 @@ class Function:
 
         self.apply(as_written(self.name, "order", handles, {"at": at}), change)
 
+    def create_xfer(
+        self,
+        domain: Any,
+        access: Expr,
+        direction: Direction,
+        mode: Mode = Mode.SYNC,
+        *,
+        stream: int = 0,
+        device: int = 0,
+        to_device: int | None = None,
+        name: str | None = None,
+    ) -> Transfer:
+        """Copy values between the memories of the host and of GPUs: ``access`` for each point of `domain`.
+
+        ::
+
+            f.create_xfer({r: R, c: C}, image[r, c], tm.CPU2GPU, tm.ASYNC, stream=1)
+                -->   for r in 0..R:
+                          for c in 0..C:
+                              copy image[r, c] from the host to the GPU, on operation sequence 1
+
+        `direction` is ``tm.CPU2GPU``, ``tm.GPU2CPU`` or ``tm.GPU2GPU`` (from `device` to `to_device`). After a
+        ``tm.SYNC`` transfer the host goes on when the values have arrived; a ``tm.ASYNC`` one is only put on operation
+        sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation, until
+        `Transfer.collapse_many` makes whole rows, or all, one. Returns the transfer, to be scheduled like a
+        computation; it comes after what computes the values, and otherwise where `order` says.
+        Source: TIRAMISU, ``create_xfer``, in its one-sided form.
+        """
+        source = transfers.source_of(access, self.owner)
+        between = transfers.between(direction, mode, stream, device, to_device)
+        made = free_name(self._program, transfers.default_name(source, between)) if name is None else name
+
+        def change(program: Program, _: str) -> Program:
+            return transfers.one_sided(program, made, domain, access, between, self.owner)
+
+        shown = {
+            "mode": None if mode is Mode.SYNC else mode, "stream": stream or None, "device": device or None,
+            "to_device": to_device, "name": name,
+        }  # fmt: skip
+        self.apply(as_written(self.name, "create_xfer", (domain, access, direction), shown), change)
+        return Transfer(self, source, made)
+
+    def derive_transfers(self) -> None:
+        """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
+
+        ::
+
+            for r, c0, c1 on the GPU: p[..] = f(a)   -->   copy to the GPU what p reads of a
+            for r, c: q[..] = g(p)                         for r, c0, c1 on the GPU: p[..] = f(a)
+                                                           copy to the host what q reads of p
+                                                           for r, c: q[..] = g(p)
+
+        Those that are there already are kept, and so are values that are on the device already.
+        """
+        self.apply(f"{self.name}.derive_transfers()", derived_transfers)
+
+    def communication(self, **params: int) -> Communication:
+        """What the transfers move at these sizes: elements, bytes and operations, together and of each transfer."""
+        return communication(self._program, params)
+
+    def barrier(self, first: Selection, second: Selection, *, at: Iter, name: str | None = None) -> Barrier:
+        """Let all threads of a block come to a point between two statements of a kernel before any goes on.
+
+        ::
+
+            for k on each thread:   -->   for k on each thread:
+                p[..]                         p[..]
+                q[..]                         barrier
+                                              q[..]                       (f.barrier(p, q, at=k))
+
+        The barrier is in the loops that both share, up to `at`; where `second` comes first, it separates an iteration
+        of this loop from the next. Barriers that dependences need are placed anyway, unless `tag_gpu` was told not to.
+        """
+        made = free_name(self._program, "barrier") if name is None else name
+        for handle in (first, second):
+            if not isinstance(handle, Selection) or handle._function is not self:
+                raise CommandError(f"{handle!r} is not a computation of {self.name}")
+        before, after = first.statement_names(), second.statement_names()
+        self.apply(as_written(self.name, "barrier", (first, second), {"at": at, "name": name}),
+                   lambda p, text: waits.barrier(p, made, before, after, at, text))  # fmt: skip
+        return Barrier(self, "", made)
+
+    def remove(self, handle: Operation | Selection) -> None:
+        """Take away a transfer, a wait, a barrier, or a copy that nothing reads."""
+        if not isinstance(handle, Selection | Operation) or handle._function is not self:
+            raise CommandError(f"{handle!r} is nothing that {self.name} could remove")
+        names = handle.statement_names()
+
+        def change(program: Program, _: str) -> Program:
+            for name in names:
+                program = waits.removed(program, name)
+            return program
+
+        self.apply(as_written(self.name, "remove", (handle,), {}), change)
+
     def undo(self) -> None:
         """Take the last command back; raises `CommandError` where there is none."""
         if self._program.parent is None:
             raise CommandError(f"{self.name} has no command to undo")
-        self._program = caught_up(self._program.parent, self.algorithm)
+        self._program = caught_up(self._program.parent, self._program)
 
     def copy(self) -> Self:
         """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its by."""
@@ -244,7 +362,7 @@ class Function:
     def check(self) -> Report:
         """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
         if self._checked is None or self._checked[0] is not self._program:
-            self._checked = (self._program, check(self._program))
+            self._checked = (self._program, check(self.completed))
         return self._checked[1]
 
     def lowered(self, vector_bytes: int = 64) -> LoopFunction:
@@ -256,7 +374,7 @@ class Function:
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
-        return optimise(lower(self._program), vector_bytes)
+        return optimise(lower(self.completed), vector_bytes)
 
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
@@ -272,9 +390,13 @@ class Function:
         target: str | None = None,
         compiler: str | None = None,
         fast: Sequence[str] = (),
-        sanitize: Sequence[str] = (),
+        sanitize: Sequence[str] | bool = (),
         threads: int | None = None,
         verify_values: bool = True,
+        device: str | None = None,
+        seed: int | None = None,
+        timing: str | None = None,
+        architectures: Sequence[str | int] | None = None,
     ) -> Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
@@ -282,11 +404,18 @@ class Function:
         names liberties with floating point ("contract", "reassociate", "reciprocal"; none by default); `sanitize`
         names sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each
         call. Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
+
+        A program with GPU parts runs on `device`: "gpu" (the default), "gpu:1" (its first GPU is number 1), or
+        "simulator". `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
+        the GPUs of this machine). In the simulator, ``sanitize=True`` finds accesses out of bounds, races and reads of
+        what was not written; `seed` shuffles what may run in any order, and `timing` ("eager", "lazy", "shuffled",
+        "threads") says when streams do their work.
         """
         function = self.lowered(processor_for(target, compiler).vector_bytes)
         return compile_function(
             function, emit(function), self.algorithm, target=target, compiler=compiler, fast=fast,
-            sanitize=sanitize, threads=threads, verify_values=verify_values,
+            sanitize=sanitize, threads=threads, verify_values=verify_values, kernels=signatures(function),
+            device=device, seed=seed, timing=timing, architectures=architectures,
         )  # fmt: skip
 
     def evaluate(self, *positional: Any, **named: Any) -> Any:
@@ -335,7 +464,7 @@ class Function:
     def pseudocode(self) -> str:
         """The scheduled loops as text, to be read."""
         self._require_outputs()
-        return pseudocode(lower(self._program))
+        return pseudocode(lower(self.completed))
 
 
 def _param_name(given: object) -> str:

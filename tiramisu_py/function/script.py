@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.order import root
+from tiramisu_py.schedule.transfers import Direction, Mode
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _BACKENDS = os.path.join(os.path.dirname(_PACKAGE), "backends")
@@ -42,8 +43,15 @@ def spelled(argument: object) -> str:
         return str(argument)
     if isinstance(argument, Buffer):
         return argument.name
-    if isinstance(argument, Combine | Memory):
+    if isinstance(argument, Mapping):
+        return "{" + ", ".join(f"{spelled(key)}: {_extent(value)}" for key, value in argument.items()) + "}"
+    if isinstance(argument, Combine | Memory | Direction | Mode):
         return f"tm.{argument.name}"
     if argument is root:
         return "tm.root"
     return repr(argument)
+
+
+def _extent(given: object) -> str:
+    """An extent of a domain as written: one bound, or a pair of them."""
+    return f"({', '.join(map(spelled, given))})" if isinstance(given, tuple) else spelled(given)

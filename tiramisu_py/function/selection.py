@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.gpu_commands import GpuCommands
 from tiramisu_py.function.loop_commands import LoopCommands
+from tiramisu_py.function.operations import Awaitable
 from tiramisu_py.function.order_commands import OrderCommands
 from tiramisu_py.function.statements import Level
 from tiramisu_py.function.storage_commands import StorageCommands
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule import copies, parts, raw, recompute
+from tiramisu_py.schedule import caches, copies, parts, raw, recompute
 from tiramisu_py.schedule.order import root
-from tiramisu_py.schedule.selection import loop_name
+from tiramisu_py.schedule.selection import free_name, loop_name
 
 if TYPE_CHECKING:
     from tiramisu_py.function.function import Function
     from tiramisu_py.function.handles import Input
 
 
-class Selection(LoopCommands, OrderCommands, StorageCommands):
+class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Awaitable):
     """Some statements of one computation; the commands apply to those that have the loop that is named."""
 
     def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:
@@ -154,6 +157,76 @@ class Selection(LoopCommands, OrderCommands, StorageCommands):
             shown["layout"] = layout
         self._apply(command, written, shown, lambda p, text: copies.copy_at(p, names, level, copy, text))
         return Part(self._function, origin, made)
+
+    def cache_shared(
+        self,
+        source: Selection | Input,
+        level: Iter,
+        iterators: Sequence[Iter],
+        *,
+        threads: Sequence[Iter] | None = None,
+        pad: int = 0,
+        deferred: bool = False,
+        buffers: int = 1,
+        name: str | None = None,
+    ) -> Selection:
+        """Copy what a block of threads reads of a source into its shared memory, and read the copy.
+
+        ::
+
+            for r0, c0 on blocks:         -->   for r0, c0 on blocks:
+                for r1, c1 on threads:              for y, x on threads: image_shared[y, x] = image[..]
+                    by[..] = f(image)               for r1, c1 on threads: by[..] = f(image_shared)
+
+        `level` is the innermost block loop, or a sequential loop inside, in each iteration of which the copy is made
+        anew. `iterators` name its loops, one for each dimension of the source. The threads of the block share the
+        work, neighbours taking neighbours along the last dimension; `threads` names iterators that run on threads,
+        the last along x, instead. `pad` adds elements to the last dimension, so that columns lie in different banks.
+        With `deferred` the copies are only started, and complete at the next barrier (``cp.async``). With
+        ``buffers=2`` two buffers take turns: the copy for the next iteration of `level` is made during this one.
+        What is read must have constant extents. Returns the copy, which can be scheduled like a computation.
+        """
+        made, origin = self._name_of_copy(source, name, "shared")
+        names = self.statement_names()
+        shown = {
+            "threads": threads, "pad": pad or None, "deferred": deferred or None,
+            "buffers": buffers if buffers != 1 else None, "name": name,
+        }  # fmt: skip
+
+        def change(program: Program, text: str) -> Program:
+            wanted = caches.in_shared_memory(made, origin, iterators, threads, pad, deferred, buffers)
+            return caches.cache(program, names, level, wanted, text)
+
+        self._apply("cache_shared", (source, level, list(iterators)), shown, change)
+        return Part(self._function, origin, made)
+
+    def cache_local(
+        self, source: Selection | Input, level: Iter, iterators: Sequence[Iter], *, name: str | None = None
+    ) -> Selection:
+        """Copy what each thread of a kernel reads of a source in an iteration of a loop into its registers.
+
+        ::
+
+            for k on a thread:            -->   for k on a thread:
+                for u in 0..4:                      for x in 0..4: a_local[x] = a[..]
+                    S[..] = f(a)                    for u in 0..4: S[..] = f(a_local)
+
+        `level` is the innermost thread loop of the statements that read, or a loop inside. What is read must have
+        constant extents; unroll all loops that index the copy, so that it needs no memory. A source that has been
+        copied to shared memory is copied from there.
+        """
+        made, origin = self._name_of_copy(source, name, "local")
+        names = self.statement_names()
+
+        def change(program: Program, text: str) -> Program:
+            return caches.cache(program, names, level, caches.in_registers(made, origin, iterators), text)
+
+        self._apply("cache_local", (source, level, list(iterators)), {"name": name}, change)
+        return Part(self._function, origin, made)
+
+    def _name_of_copy(self, source: Selection | Input, name: str | None, kind: str) -> tuple[str, str]:
+        origin = self._copied(source)
+        return (name or free_name(self._function.program, f"{origin}_{kind}")), origin
 
     def _copied(self, source: object) -> str:
         """The name of what is to be copied: an input or a computation of this function."""

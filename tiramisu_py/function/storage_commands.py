@@ -12,6 +12,8 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule import placement, recompute
 from tiramisu_py.schedule.order import Root
+from tiramisu_py.schedule.selection import size
+from tiramisu_py.schedule.shared import settled
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles import Input
@@ -24,19 +26,27 @@ class StorageCommands(Statements):
         self,
         buffer: Buffer | Input | Statements | Memory | Sequence[Expr | int],
         indices: Sequence[Expr | int] | None = None,
+        *,
+        device: int = 0,
     ) -> Self:
         """Keep the values in another buffer or with another layout; a second call replaces the first.
 
         ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
         transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
-        keeps its present buffer in registers. Indices are affine, with floor division and modulo, in the iterators.
+        keeps its present buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
+        ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
+        ``tm.HOST_MAPPED`` such memory that GPUs address too. An output in ``tm.GPU`` is an array of the caller on the
+        GPU `device`. Indices are affine, with floor division and modulo, in the iterators.
         That no value is overwritten before its last use is proven. Of an output, the
         caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
         """
         into, at = self._target(buffer, indices)
         names = self.statement_names()
         written = (buffer,) if indices is None else (buffer, list(indices))
-        self._apply("store_in", written, {}, lambda p, _: placement.store_in(p, self._source, names, into, at))
+        self._apply(
+            "store_in", written, {"device": device or None},
+            lambda p, _: settled(placement.store_in(p, self._source, names, into, at, size(device, "device", 0))),
+        )  # fmt: skip
         return self
 
     def _target(
@@ -64,7 +74,7 @@ class StorageCommands(Statements):
 
         def change(p: Program, _: str) -> Program:
             scope = () if isinstance(level, Root) else recompute.scope_of(p, others, level)
-            return placement.store_at(p, self._source, names, scope)
+            return settled(placement.store_at(p, self._source, names, scope))
 
         self._apply("store_at", (consumer, level), {}, change)
         return self

@@ -37,9 +37,9 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
     with np.errstate(all="ignore"):
         for _ in machine.run(function.body, frame):
             machine.queues.meanwhile()
-        left(function, frame)
         returned(function, frame)
         machine.queues.rest()
+        left(function, frame)
 
 
 class Host(Machine):

@@ -55,6 +55,11 @@ def _count(kernel: KernelFunction) -> int:
     return x * y * z
 
 
+def _indices(name: str, values: Shape) -> dict[str, Value]:
+    """The variables that `GpuIndex` stands for."""
+    return {f"{name}.{axis}": arithmetic.literal(value, int64) for axis, value in zip(AXES, values, strict=True)}
+
+
 def _check(kernel: KernelFunction, declared: KernelArray, array: Array, frame: Frame) -> None:
     mapped = Memory.HOST_MAPPED in (array.memory, declared.memory) and array.device is None
     if array.device != frame.device and not mapped:
@@ -69,6 +74,7 @@ def _check(kernel: KernelFunction, declared: KernelArray, array: Array, frame: F
 
 def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Random) -> Steps:
     """All blocks of a grid in a random order, a few at a time."""
+    frame.variables.update(_indices("gridDim", grid))
     traces = {name: Trace() for name in frame.arrays}
     blocks = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
     choice.shuffle(blocks)
@@ -110,10 +116,7 @@ class Block:
         for number, (k, j, i) in enumerate(product(range(z), range(y), range(x))):
             thread = Thread(choice, number, local)
             own = thread.frame(frame, traces, constant)
-            places = {"block": at, "thread": (i, j, k)}
-            for unit, place in places.items():
-                for axis, coordinate in zip(AXES, place, strict=True):
-                    own.variables[f"{unit}Idx.{axis}"] = arithmetic.literal(coordinate, int64)
+            own.variables.update(_indices("blockIdx", at) | _indices("threadIdx", (i, j, k)))
             self.strands.append(Strand(thread, thread.whole(kernel.body, own)))
 
     def steps(self, burst: int) -> Steps:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.typing_pass import typed
+from tiramisu_py.lower.arrays import Array
 from tiramisu_py.lower.ir import Allocate, Block, Node
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.program.storage import Memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,46 +39,51 @@ def sequence(fragments: Sequence[Fragment]) -> Fragment:
     return Fragment(Block(tuple(nodes)), fragments[0].statement, waiting, allocated)
 
 
-def allocating(buffer: Buffer, body: Node) -> Allocate:
-    """A buffer around its uses."""
+def allocating(array: Array, body: Node) -> Allocate:
+    """An array around its uses."""
+    buffer, on_gpu = array.buffer, array.device is not None
     extents = tuple(typed(extent, int64) for extent in buffer.extents)
-    return Allocate(buffer.name, extents, buffer.dtype, body, register=buffer.memory is Memory.REGISTER)
+    register = buffer.memory is Memory.REGISTER
+    memory = Memory.HOST if register else Memory.GPU if on_gpu else buffer.memory
+    return Allocate(
+        array.name, extents, buffer.dtype, body, register=register, memory=memory, device=array.device
+    )
 
 
-def allocated_in(fragments: Sequence[Fragment], buffers: Sequence[Buffer]) -> Fragment:
-    """Fragments in sequence, with `buffers` allocated around the ones that use them.
+def allocated_in(fragments: Sequence[Fragment], arrays: Sequence[Array]) -> Fragment:
+    """Fragments in sequence, with `arrays` allocated around the ones that use them.
 
     A loop that isl left out (it has one iteration) is a run of siblings; the same loop may stand beside it in full,
     with its own copy inside, so that each run between such siblings gets a copy.
     """
     listed = list(fragments)
-    for buffer in buffers:
-        listed = _around_runs(listed, buffer)
+    for array in arrays:
+        listed = _around_runs(listed, array)
     return sequence(listed)
 
 
-def _around_runs(fragments: list[Fragment], buffer: Buffer) -> list[Fragment]:
+def _around_runs(fragments: list[Fragment], array: Array) -> list[Fragment]:
     result: list[Fragment] = []
     run: list[Fragment] = []
     for fragment in fragments:
-        if buffer.name in fragment.allocated:
-            result += [*_around_uses(run, buffer), fragment]
+        if array.name in fragment.allocated:
+            result += [*_around_uses(run, array), fragment]
             run = []
         else:
             run.append(fragment)
-    return result + _around_uses(run, buffer)
+    return result + _around_uses(run, array)
 
 
-def _around_uses(run: list[Fragment], buffer: Buffer) -> list[Fragment]:
-    using = [position for position, fragment in enumerate(run) if buffer.name in fragment.waiting]
+def _around_uses(run: list[Fragment], array: Array) -> list[Fragment]:
+    using = [position for position, fragment in enumerate(run) if array.name in fragment.waiting]
     if not using:
         return run
     first, last = using[0], using[-1] + 1
     inside = sequence(run[first:last])
     around = replace(
         inside,
-        node=allocating(buffer, inside.node),
-        waiting=inside.waiting - {buffer.name},
-        allocated=inside.allocated | {buffer.name},
+        node=allocating(array, inside.node),
+        waiting=inside.waiting - {array.name},
+        allocated=inside.allocated | {array.name},
     )
     return [*run[:first], around, *run[last:]]

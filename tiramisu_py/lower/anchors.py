@@ -6,12 +6,13 @@ iteration that does nothing, one before all others and one after them: an iterat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.lower.arrays import Array
 from tiramisu_py.lower.ir import Allocate, Node
 from tiramisu_py.lower.transform import walk
 from tiramisu_py.program.loops import LoopId
@@ -67,8 +68,8 @@ def _time(program: Program, like: Statement, instances: isl.Set, position: int) 
     return sets.function(space, None, vector)
 
 
-def parted(program: Program, node: Node, waiting: frozenset[str]) -> bool:
-    """Whether a buffer that each iteration of some loop has a copy of is not allocated exactly once in a nest."""
+def parted(arrays: Mapping[str, Array], node: Node, waiting: frozenset[str]) -> bool:
+    """Whether an array that each iteration of some loop has a copy of is not allocated exactly once in a nest."""
     allocated = [inner.buffer for inner in walk(node) if isinstance(inner, Allocate)]
-    local = {name for name in {*allocated, *waiting} if program.buffers[name].scope}
+    local = {name for name in {*allocated, *waiting} if name in arrays and arrays[name].buffer.scope}
     return any(name in waiting or allocated.count(name) != 1 for name in local)

@@ -78,6 +78,10 @@ class Leaf:
         access = self.build.access_from_pw_multi_aff(at)
         return [access.get_op_arg(i) for i in range(1, access.get_op_n_arg())]
 
+    def values(self, forms: Sequence[isl.PwAff]) -> list[isl.AstExpr]:
+        """The same for forms that may be piecewise."""
+        return [self.build.expr_from_pw_aff(form.pullback_pw_multi_aff(self.instance).coalesce()) for form in forms]
+
 
 def positions(tree: Tree) -> Iterator[int]:
     """The leaves of a tree, by their numbers."""

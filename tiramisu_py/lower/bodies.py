@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import islpy as isl
@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.indices import Forms, filled
-from tiramisu_py.lower.ir import Block, Comment, If, Load, Node, Store
+from tiramisu_py.lower.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.lower.pieces import Piece, iterator_names, point_forms
 from tiramisu_py.lower.places import Places
 from tiramisu_py.program.program import Program
@@ -37,12 +37,19 @@ class Body:
     indices: tuple[Expr, ...]
     value: Expr
     update: Operator | None
+    atomic: bool = False
+    deferred: bool = False
+
+    def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
+        """The same in a kernel, where an update may have to be atomic, and a copy may be deferred."""
+        return replace(self, atomic=atomic, deferred=deferred)
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code where the forms have these values."""
         indices = tuple(filled(index, values) for index in self.indices)
-        store = Store(self.buffer, indices, filled(self.value, values), self.piece.statement.name, self.update)
-        lines = Block((Comment(self.comment), store))
+        value = filled(self.value, values)
+        store = Store(self.buffer, indices, value, self.piece.statement.name, self.update, self.atomic)
+        lines = Block((Comment(self.comment), Deferred(store) if self.deferred else store))
         guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
         return lines if guard is None else If(guard, lines)
 
@@ -65,7 +72,8 @@ def body_of(program: Program, piece: Piece) -> Body:
     forms = Forms(statement.frame)
     places = Places(program, statement, forms, point_forms(program, statement))
     buffer, indices = places.target()
-    value, update = _value(program, piece, places, Load(buffer, indices, program.buffers[buffer].dtype))
+    dtype = program.buffers[program.storages[statement.target].buffer].dtype
+    value, update = _value(program, piece, places, Load(buffer, indices, dtype))
     guards = tuple(places.template(typed(guard)) for guard in statement.guards)
     comment = algorithm_line(program, statement, piece.body)
     return Body(piece, sets.from_frame(forms.function(), piece.frame), comment, guards, buffer, indices, value, update)

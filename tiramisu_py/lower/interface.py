@@ -10,6 +10,7 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.arrays import array_name
 from tiramisu_py.lower.indices import of_operands
 from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
 from tiramisu_py.program.program import Program
@@ -41,7 +42,7 @@ def arguments(program: Program) -> tuple[Argument, ...]:
 def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool) -> ArrayArgument:
     extents = tuple(typed(extent, int64) for extent in buffer.extents)
     covered = not is_output or _covered(program, buffer)
-    return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered)
+    return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device)
 
 
 def _covered(program: Program, buffer: Buffer) -> bool:
@@ -50,6 +51,8 @@ def _covered(program: Program, buffer: Buffer) -> bool:
     for statement in program.storing:
         storage = program.storages[statement.target]
         if storage.buffer != buffer.name or statement.guards:
+            continue
+        if array_name(buffer, program.stores_at(statement)) != buffer.name:
             continue
         place = program.place(statement, storage, program.value_of(statement))
         image = sets.graph(sets.renamed(place, None), statement.instances).range()

@@ -2,55 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
+from tiramisu_py.lower.arrays import Array, arrays_of, device_count
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.collapse import settled
-from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
+from tiramisu_py.lower.events import Waits
+from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
 from tiramisu_py.lower.ir import Block, LoopFunction, Node
+from tiramisu_py.lower.kernel_functions import Kernel, Maker
+from tiramisu_py.lower.launches import Grid, launch
 from tiramisu_py.lower.names import loop_variables, reserved_names
 from tiramisu_py.lower.nests import Nest
+from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_operation
 from tiramisu_py.lower.pieces import pieces_of
+from tiramisu_py.lower.transfers import copies
+from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
 
 def lower(program: Program) -> LoopFunction:
     """The loops of a program that has been proven; raises `UnsupportedError` where isl finds no loops for it."""
-    bodies = [[body_of(program, piece) for s in group for piece in pieces_of(program, s)] for group in groups(program)]
     reserved = reserved_names(program)
     variables = loop_variables(program, reserved)
-    nests = [Nest(program, group, variables, reserved).lowered() for group in bodies if group]
+    host = host_of(program)
+    gpu = Gpu(program, host, variables, reserved)
+    bodies = [[body for s in group for body in gpu.bodies(s)] for group in groups(host.program)]
+    arrays = arrays_of(program)
+    nests = [Nest(host.program, group, variables, reserved, arrays).lowered() for group in bodies if group]
+    body = settled(_whole(arrays, [nest for nest in nests if nest is not None]))
     return LoopFunction(
         name=program.algorithm.name,
         params=program.algorithm.params,
         arguments=arguments(program),
-        preconditions=preconditions(program),
-        body=settled(_whole(program, [nest for nest in nests if nest is not None])),
-        externs=_externs([body for group in bodies for body in group]),
+        preconditions=(*preconditions(program), *gpu.preconditions),
+        body=gpu.waits.around(body),
+        externs=_externs([*(body for group in bodies for body in group), *gpu.kernels.values()]),
         documentation=_documentation(program),
         outputs=output_buffers(program),
+        kernels=tuple(kernel.function for kernel in gpu.kernels.values()),
+        devices=device_count(program),
     )
+
+
+class Gpu:
+    """What the statements of the host's part do: those of the host itself, and operations of GPUs."""
+
+    def __init__(
+        self, program: Program, host: Host, variables: Mapping[LoopId, str], reserved: frozenset[str]
+    ) -> None:
+        self.program = program
+        self.host = host
+        self.variables = variables
+        self.waits = Waits(program, host, reserved.union(variables.values()))
+        self.grids = {name: Grid(nest) for name, nest in host.launched.items()}
+        self.kernels: dict[str, Kernel] = {}
+        self.preconditions: list[Precondition] = []
+        for name, grid in self.grids.items():
+            instances = host.program.statements[name].instances
+            kernel = Maker(grid.nest, grid, variables, reserved, instances).kernel()
+            if kernel is not None:
+                self.kernels[name] = kernel
+                self.preconditions += grid.preconditions(instances)
+
+    def bodies(self, statement: Statement) -> list[Body | Operation]:
+        """What the executions of a statement of the host's part do."""
+        if statement.waits is not None:
+            return list(self.waits.awaits(statement))
+        if statement.name in self.host.operation.values():
+            return [self.waits.recorded(operation) for operation in self._operations(statement)]
+        return [body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement)]
+
+    def _operations(self, statement: Statement) -> list[Operation]:
+        if statement.name not in self.host.launched:
+            return copies(self.program, self.program.statements[statement.name], statement)
+        kernel = self.kernels.get(statement.name)
+        if kernel is None:
+            return []
+        pieces = pieces_of_operation(statement)
+        grid = self.grids[statement.name]
+        return [launch(grid, kernel.function, piece, self.variables, kernel.blocks) for piece in pieces]
 
 
 def groups(program: Program) -> list[list[Statement]]:
     """The statements of each root nest, in the order of the nests."""
     found: dict[int, list[Statement]] = {}
-    for statement in program.storing:
+    for statement in program.statements.values():
         found.setdefault(program.positions[statement.name][0], []).append(statement)
     return [found[position] for position in sorted(found)]
 
 
-def _whole(program: Program, nests: Sequence[Fragment]) -> Node:
+def _whole(arrays: Mapping[str, Array], nests: Sequence[Fragment]) -> Node:
     if not nests:
         return Block(())
     waiting = sequence(nests).waiting
-    return allocated_in(nests, [buffer for name, buffer in program.buffers.items() if name in waiting]).node
+    return allocated_in(nests, [array for name, array in arrays.items() if name in waiting]).node
 
 
-def _externs(bodies: Sequence[Body]) -> tuple[ExternFunction, ...]:
+def _externs(bodies: Sequence[Body | Operation | Kernel]) -> tuple[ExternFunction, ...]:
     return tuple({extern.name: extern for body in bodies for extern in body.externs}.values())
 
 

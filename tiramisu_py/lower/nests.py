@@ -15,6 +15,7 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.anchors import Anchor, anchors_of, parted
+from tiramisu_py.lower.arrays import Array, arrays_of
 from tiramisu_py.lower.ast import (
     GuardNode,
     Leaf,
@@ -30,12 +31,13 @@ from tiramisu_py.lower.ast import (
 from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.bounds import tightened
 from tiramisu_py.lower.ir import Block, For, If, Let, Node
+from tiramisu_py.lower.operations import Operation
+from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.reductions import privates
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.storage import Buffer
 
 #: Where cutting innermost loops makes more leaves than so many for each piece, they stay whole.
 MOST_LEAVES = 16
@@ -64,17 +66,28 @@ class Dimension:
 class Nest:
     """The statements of one root nest, and how they become loops.
 
-    `variables` names the variable of each loop; `reserved` are names that no other variable may have.
+    `variables` names the variable of each loop; `reserved` are names that no other variable may have. `first` is the
+    first dimension of time that orders anything here, and `context` says what holds around the nest. `arrays` are those
+    that may have to be allocated.
     """
 
+    first = 1
+
     def __init__(
-        self, program: Program, bodies: Sequence[Body], variables: Mapping[LoopId, str], reserved: frozenset[str]
+        self,
+        program: Program,
+        bodies: Sequence[Body | Operation],
+        variables: Mapping[LoopId, str],
+        reserved: frozenset[str],
+        arrays: Mapping[str, Array] | None = None,
     ) -> None:
         self.program = program
+        self.context = program.context
+        self.arrays = arrays_of(program) if arrays is None else arrays
         self.bodies = {body.piece.name: body for body in bodies}
         self.variables = variables
         self.reserved = reserved
-        self.buffers = {body.piece.name: _temporaries(program, body.buffers) for body in bodies}
+        self.buffers = {body.piece.name: self._temporaries(body.buffers) for body in bodies}
         self.names = {body.piece.statement.name: self._names(body.piece.statement) for body in bodies}
         self.leaves: list[Fragment | Anchor] = []
         self.executed: dict[str, isl.Set] = {}
@@ -83,15 +96,18 @@ class Nest:
     def lowered(self) -> Fragment | None:
         """The loops of the nest; None where nothing is executed."""
         found = self._lowered()
-        if found is not None and parted(self.program, found.node, found.waiting):
+        if found is not None and parted(self.arrays, found.node, found.waiting):
             self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
             found = self._lowered()
         return found
 
     def _owners(self) -> set[LoopId]:
         """The innermost loops of the scopes of buffers."""
-        buffers = [self.program.buffers[name] for names in self.buffers.values() for name in names]
+        buffers = [self.arrays[name].buffer for names in self.buffers.values() for name in names]
         return {buffer.scope[-1] for buffer in buffers if buffer.scope}
+
+    def _temporaries(self, names: frozenset[str]) -> list[str]:
+        return sorted(name for name in names if name in self.arrays and not self.arrays[name].argument)
 
     def _anchors(self, loop: LoopId) -> list[Anchor]:
         statements = {body.piece.statement.name: body.piece.statement for body in self.bodies.values()}
@@ -118,14 +134,14 @@ class Nest:
         schedule, space = self._schedule(dimensions)
         options = self._options(dimensions, space, choices)
         iterators = [dimension.iterator for dimension in dimensions]
-        return generated(self.program.context, schedule, iterators, options, self._at_leaf)
+        return generated(self.context, schedule, iterators, options, self._at_leaf)
 
     def _dimensions(self) -> list[Dimension]:
         """The time dimensions that order anything within this nest."""
         statements = [body.piece.statement for body in self.bodies.values()]
         depth = max(len(statement.loops) for statement in statements)
         kept = []
-        for position in range(1, 2 * depth + 1):
+        for position in range(self.first, 2 * depth + 1):
             dimension = Dimension(position)
             anchored = any(anchor.level == dimension.depth for anchor in self.anchors.values())
             if dimension.is_loop or anchored or self._orders(statements, dimension.depth):
@@ -139,16 +155,18 @@ class Nest:
     def _schedule(self, dimensions: Sequence[Dimension]) -> tuple[isl.UnionMap, isl.Space]:
         times = []
         for body in self.bodies.values():
-            piece = body.piece
-            time = sets.outputs(self.program.times[piece.statement.name])
-            kept = [time[dimension.position] for dimension in dimensions]
-            function = sets.function(piece.statement.frame, None, kept)
-            times.append((piece.instances, sets.from_frame(function, piece.frame)))
+            time = self._time(body.piece)
+            function = sets.function(body.piece.statement.frame, None, [time[d.position] for d in dimensions])
+            times.append((body.piece.instances, sets.from_frame(function, body.piece.frame)))
         for anchor in self.anchors.values():
             time = sets.outputs(anchor.time)
             kept = [time[dimension.position] for dimension in dimensions]
             times.append((anchor.instances, sets.function(anchor.instances.get_space(), None, kept)))
-        return scheduled(times), sets.sized_frame(self.program.context.get_space(), None, len(dimensions))
+        return scheduled(times), sets.sized_frame(self.context.get_space(), None, len(dimensions))
+
+    def _time(self, piece: Piece) -> list[isl.Aff]:
+        """The time of the instances of a piece."""
+        return sets.outputs(self.program.times[piece.statement.name])
 
     def _options(
         self, dimensions: Sequence[Dimension], space: isl.Space, choices: tuple[str, str]
@@ -177,7 +195,8 @@ class Nest:
         statement = body.piece.statement
         known = self.executed.get(leaf.statement)
         self.executed[leaf.statement] = leaf.executed if known is None else known.union(leaf.executed)
-        values = [_expression(e, self.names[statement.name]) for e in leaf.expressions(body.forms)]
+        forms = leaf.values(body.forms) if isinstance(body, Operation) else leaf.expressions(body.forms)
+        values = [_expression(e, self.names[statement.name]) for e in forms]
         waiting = frozenset(self.buffers[leaf.statement])
         self.leaves.append(Fragment(body.at(values), statement, waiting))
 
@@ -228,7 +247,8 @@ class Nest:
         first = _expression(tree.first, names)
         waiting = frozenset(name for fragment in inside for name in fragment.waiting)
         if tree.degenerate:
-            whole = [buffer for buffer in self._scoped(waiting, depth + 1) if self._is_whole(tree, buffer.scope[-1])]
+            scoped = self._scoped(waiting, depth + 1)
+            whole = [array for array in scoped if self._is_whole(tree, array.buffer.scope[-1])]
             body = allocated_in(inside, whole)
             return [replace(body, node=Let(variable, first, body.node))]
         body = allocated_in(inside, self._scoped(waiting, depth + 1))
@@ -266,16 +286,13 @@ class Nest:
             names[f"@{depth}"] = Iter(self.variables[loop], int64)
         return names
 
-    def _scoped(self, waiting: frozenset[str], least: int) -> list[Buffer]:
-        """The waiting buffers whose scope has at least so many loops; those of most loops first, so that they nest."""
-        buffers = [self.program.buffers[name] for name in sorted(waiting)]
-        chosen = [buffer for buffer in buffers if len(buffer.scope) >= least]
-        return sorted(chosen, key=lambda buffer: -len(buffer.scope))
+    def _scoped(self, waiting: frozenset[str], least: int) -> list[Array]:
+        """The waiting arrays whose scope has at least so many loops; those of most loops first, so that they nest."""
+        arrays = [self.arrays[name] for name in sorted(waiting)]
+        chosen = [array for array in arrays if len(array.buffer.scope) >= least]
+        return sorted(chosen, key=lambda array: -len(array.buffer.scope))
 
 
 def _expression(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     return simplified(from_ast(e, names))
 
-
-def _temporaries(program: Program, names: frozenset[str]) -> list[str]:
-    return sorted(name for name in names if name in program.buffers and not program.buffers[name].argument)

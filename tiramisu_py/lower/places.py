@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower.arrays import array_name
 from tiramisu_py.lower.indices import Forms, of_operands
 from tiramisu_py.lower.ir import Load, Scalar
 from tiramisu_py.program.program import Program
@@ -49,13 +50,18 @@ class Places:
         storage = self.program.storage_for(self.statement, access.source)
         dtype = self.program.buffers[storage.buffer].dtype
         values = [self._index(index) for index in access.indices]
-        return Load(storage.buffer, self._element(storage, values), dtype)
+        return Load(self._name(storage), self._element(storage, values), dtype)
 
     def target(self) -> tuple[str, tuple[Expr, ...]]:
         """The buffer and the element that the statement stores."""
         storage = self.program.storages[self.statement.target]
         values = sets.outputs(self.program.value_of(self.statement))
-        return storage.buffer, self._element(storage, values)
+        return self._name(storage), self._element(storage, values)
+
+    def _name(self, storage: Storage) -> str:
+        """The name of the buffer here: kernels know theirs by the plain name."""
+        in_kernel = self.program.kernel_of(self.statement) is not None
+        return storage.buffer if in_kernel else array_name(self.program.buffers[storage.buffer], None)
 
     def _index(self, index: Expr) -> isl.Aff | Expr:
         try:

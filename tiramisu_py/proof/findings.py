@@ -11,7 +11,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Actor, Touch
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Device, Role, Statement
 
 #: A value with its indices, as the user writes it.
 Named = tuple[str, tuple[int, ...]]
@@ -72,6 +72,26 @@ def handle(statement: Statement) -> str:
     if statement.name == f"{statement.source}_{statement.role.value}":
         return f"{statement.source}.{statement.role.value}"
     return statement.name
+
+
+def queue_words(program: Program, statement: Statement) -> str:
+    """Where a statement runs: the host, or an operation sequence."""
+    queue = program.queue_of(statement)
+    if queue is None:
+        return "the host"
+    return sequence_words(program, *queue)
+
+
+def sequence_words(program: Program, device: int, stream: int) -> str:
+    """An operation sequence, with its GPU where the program uses several."""
+    queues = {program.queue_of(s) for s in program.storing}
+    several = len({queue[0] for queue in queues if queue is not None}) > 1
+    return f"operation sequence {stream}" + (f" of GPU {device}" if several else "")
+
+
+def memory_words(device: Device) -> str:
+    """The memory of a device."""
+    return "host memory" if device is None else f"the memory of GPU {device}"
 
 
 def words(named: Named) -> str:

@@ -25,7 +25,8 @@ def larger_modulo(flow: Flow, storage: Storage) -> str:
     program = flow.touches.program
     declared = program.algorithm.source(storage.source)
     buffer = program.buffers[storage.buffer]
-    if buffer.scope or storage.inner or not isinstance(declared, Computation) or len(list(program.storages_in(buffer.name))) > 1:
+    alone = len(list(program.storages_in(buffer.name))) == 1
+    if buffer.scope or storage.inner or not isinstance(declared, Computation) or not alone:
         return ""
     for axis, dimension, modulo in _folds(program, storage):
         for larger in range(modulo + 1, modulo + 1 + _MORE):

@@ -86,7 +86,11 @@ def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
     first, second = statements(a, b)
     loops = flow.touches.program.loops
     inside = len(a.buffer.scope)
-    return [k for k in range(inside, shared(first, second)) if isinstance(loops[first.loops[k]].tag, Parallel | Vector | Bulk)]
+    return [
+        k
+        for k in range(inside, shared(first, second))
+        if isinstance(loops[first.loops[k]].tag, Parallel | Vector | Bulk)
+    ]
 
 
 def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:

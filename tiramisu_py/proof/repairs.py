@@ -1,4 +1,4 @@
-"""What would make a refused program right: the shift that makes a fusion legal, an order, a larger buffer."""
+"""What would make a refused program right: the shift that makes a fusion legal, an order, a larger buffer, a copy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.extents import extent_of
+from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Device, Statement
 from tiramisu_py.proof.findings import handle
 from tiramisu_py.proof.folding import larger_modulo
 
@@ -89,3 +93,30 @@ def storage_repair(flow: Flow, read: Touch) -> str:
     command = larger_modulo(flow, read.storage)
     larger = f"keep more values of {read.source} at a time"
     return f"{larger}: {command}" if command else f"{larger}: store_in with another layout, or a buffer of full size"
+
+
+def transfer_repair(flow: Flow, read: Touch, source: Device) -> str:
+    """The command that brings what a read needs from the memory of another device."""
+    program = flow.touches.program
+    name, target = program.algorithm.name, read.device
+    declared = program.algorithm.source(read.source)
+    domain = flow.touches.values.domain(read.source)
+    dims = value_names(declared)
+    ranges = ", ".join(f"{dim}: {_range(domain, axis, program.context)}" for axis, dim in enumerate(dims))
+    ends = ("cpu" if source is None else "gpu", "cpu" if target is None else "gpu")
+    devices = [device for device in (source, target) if device is not None]
+    options = f", device={devices[0]}" if devices[0] else ""
+    options += f", to_device={devices[1]}" if len(devices) > 1 else ""
+    direction = f"tm.{ends[0].upper()}2{ends[1].upper()}"
+    transfer = f"{name}.create_xfer({{{ranges}}}, {read.source}[{', '.join(dims)}], {direction}{options})"
+    return f"{name}.derive_transfers(), or {transfer}"
+
+
+def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:
+    """The values of one dimension as the user writes them: ``R``, or ``(1, R - 1)``; dots where they have no form."""
+    try:
+        low = of_params(sets.smallest_coordinate(domain, axis), context)
+        end = extent_of(domain, axis, context)
+    except (isl.Error, DeclarationError, ValueError):
+        return "..."
+    return str(end) if str(low) == "0" else f"({low}, {end})"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tiramisu_py.errors import Violation
+from tiramisu_py.program.program import Program
+from tiramisu_py.proof.superfluous import superfluous
 
 PRESERVED = "bits preserved"
 
@@ -16,7 +19,8 @@ class Report:
     """The result of a check of one program.
 
     `violations` are empty exactly where the program is `ok`; `proven` says in words what was proven, `trusted` what
-    was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took.
+    was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took;
+    `program` is what was checked.
     """
 
     name: str
@@ -25,11 +29,20 @@ class Report:
     trusted: tuple[str, ...] = ()
     bits: str = PRESERVED
     seconds: float = field(default=0.0, compare=False)
+    program: Program | None = field(default=None, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:
         """Whether the program computes what the algorithm says."""
         return not self.violations
+
+    @cached_property
+    def superfluous(self) -> tuple[str, ...]:
+        """The waits and barriers without any one of which the program is still proven, by name; found when asked for.
+
+        Each is tried alone: of two that do the same both are named, and one of them is needed.
+        """
+        return superfluous(self.program) if self.ok and self.program is not None else ()
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data: dictionaries, lists, strings and numbers."""

@@ -16,7 +16,19 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof import bits, combining, places, races, reductions, strays, values
+from tiramisu_py.proof import (
+    bits,
+    combining,
+    kernels,
+    memories,
+    places,
+    races,
+    reductions,
+    strays,
+    threads,
+    values,
+    waits,
+)  # fmt: skip
 from tiramisu_py.proof.findings import Finding
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.trust import proven, trusted
@@ -27,11 +39,15 @@ OPERATIONS = 80_000_000
 
 #: The conditions in the order in which they are tried, by the names under which they can be asserted.
 CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
+    ("kernels", kernels.findings),
+    ("memories", memories.findings),
     ("places", places.findings),
     ("values", values.findings),
     ("reductions", reductions.findings),
     ("order", bits.findings),
     ("races", races.findings),
+    ("threads", threads.findings),
+    ("waits", waits.findings),
     ("combining", combining.findings),
     ("arrays", strays.findings),
 )
@@ -49,7 +65,7 @@ def check(program: Program, operations: int = OPERATIONS) -> Report:
         violations = done.violations()
         kept = PRESERVED if violations else done.bits()
     report = done.report(violations, kept)
-    return replace(report, seconds=time.perf_counter() - start)
+    return replace(report, seconds=time.perf_counter() - start, program=program)
 
 
 @contextmanager
@@ -136,7 +152,7 @@ class _Check:
     @cached_property
     def _states(self) -> list[Program]:
         """The history of the program, each state with everything that is declared by now."""
-        return [caught_up(state, self.program.algorithm) for state in self.program.history]
+        return [caught_up(state, self.program) for state in self.program.history]
 
     def _last_change(self, persists: Callable[[Flow], bool]) -> Program | None:
         """The state of the program after the last one that has not a property; None where all states have it."""

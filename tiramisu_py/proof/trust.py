@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
 
 _KNOWN = (
     declarations.sum_, declarations.product, declarations.min_, declarations.max_,
@@ -78,7 +79,18 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     reductions = [name for name, c in program.algorithm.computations.items() if c.is_reduction]
     if reductions:
         yield "reductions", f"every term is in {', '.join(reductions)} once, and only complete results are read"
+    queues = sorted({queue for s in program.storing if (queue := program.queue_of(s)) is not None})
+    if queues:
+        yield "waits", f"everything waits for the operations that it needs, on {_sequences(queues)} and on the host"
+    if any(statement.role is Role.BARRIER for statement in program.statements.values()):
+        yield "threads", "all threads of a block come to every barrier"
     loops = [loop for loop in program.loops.values() if loop.is_concurrent and program.with_this_loop(loop.id)]
     if loops:
         names = ", ".join(dict.fromkeys(loop.name for loop in loops))
         yield "races", f"no two iterations of the concurrent loops {names} conflict"
+
+
+def _sequences(queues: list[tuple[int, int]]) -> str:
+    several = len({device for device, _ in queues}) > 1
+    names = [f"{stream} of GPU {device}" if several else f"{stream}" for device, stream in queues]
+    return f"operation sequence{'s' if len(names) > 1 else ''} {', '.join(names)}"

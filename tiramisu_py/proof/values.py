@@ -13,14 +13,14 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Role
-from tiramisu_py.proof.findings import Finding, Named, Spot, alike, words
-from tiramisu_py.proof.repairs import order_repair, storage_repair
+from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, words
+from tiramisu_py.proof.repairs import order_repair, storage_repair, transfer_repair
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every kind of read that does not see its value."""
-    for buffer in flow.touches.program.buffers:
-        for read in flow.touches.readers(buffer):
+    for home in flow.touches.homes():
+        for read in flow.touches.readers(home):
             bad = flow.unserved(read)
             if not bad.is_empty():
                 yield Finding(explained(flow, read, bad), partial(_persists, read=read))
@@ -34,10 +34,11 @@ def reads_alike(flow: Flow, read: Touch) -> list[Touch]:
     """The reads of another state of the program that stand for the same one."""
     if read.actor.statement is None:
         buffer = flow.touches.program.storages[read.storage.name].buffer
-        return [r for r in flow.touches.readers(buffer) if r.actor.statement is None and r.source == read.source]
+        found = flow.touches.of_buffer(buffer)
+        return [r for r in found if not r.is_write and r.actor.statement is None and r.source == read.source]
     names = {actor.name for actor in alike(flow, read.actor)}
-    found = [flow.touches.read(flow.touches.program.statements[name], read.source) for name in names]
-    return [r for r in found if r is not None]
+    reads = [flow.touches.read(flow.touches.program.statements[name], read.source) for name in names]
+    return [r for r in reads if r is not None]
 
 
 def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
@@ -46,17 +47,21 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     only = replace(read, domain=one(read, spot))
     program = flow.touches.program
     reader, value, element = spot.computed(program), spot.named, spot.element
-    who = "the caller finds" if read.actor.statement is None else f"{words(reader)} reads"
-    asks = f"{who} {words(value)}"
+    asks = f"{_asking(read, reader)} {words(value)}"
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
-    here = [w for w in writers if w.buffer is only.buffer and not flow.one_chain(only, w).is_empty()]
+    here = [w for w in writers if w.home == only.home and not flow.one_chain(only, w).is_empty()]
     if any(w.role is not Role.UPDATE and _precedes(flow, w, only) for w in here):
         return _overwritten(flow, only, spot, where)
     if here:
         witness = Witness(spot.params, value, reader, element)
-        message = f"{where} before it is computed, {witness}"
+        done = "copied there" if all(w.role is Role.COPY for w in here) else "computed"
+        message = f"{where} before it is {done}, {witness}"
         return Violation("order", message, witness, repair=order_repair(flow, read, here))
+    elsewhere = [w for w in writers if w.buffer is only.buffer and w.device != only.device]
+    if elsewhere:
+        witness = Witness(spot.params, value, reader, element)
+        return _not_brought(flow, only, asks, elsewhere, witness)
     if writers:
         witness = Witness(spot.params, value, reader, element)
         kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
@@ -64,6 +69,24 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
     witness = Witness(spot.params, None, reader, element)
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
+
+
+def _asking(read: Touch, reader: Named) -> str:
+    statement = read.actor.statement
+    if statement is None:
+        return "the caller finds"
+    return f"the transfer {statement.name} copies" if statement.transfer is not None else f"{words(reader)} reads"
+
+
+def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], witness: Witness) -> Violation:
+    """A value that exists, but only in the memory of another device."""
+    there = list(dict.fromkeys(w.device for w in elsewhere))
+    computed = [w.device for w in elsewhere if w.role is not Role.COPY]
+    where = " and ".join(memory_words(device) for device in there)
+    asked = memory_words(only.device)
+    message = f"{asks} in {asked}, but it is only in {where}: no transfer brings it, {witness}"
+    repair = transfer_repair(flow, only, (computed or there)[0])
+    return Violation("communication", message, witness, repair=repair)
 
 
 def _precedes(flow: Flow, write: Touch, read: Touch) -> bool:
@@ -86,8 +109,8 @@ def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
 def _who_computes(flow: Flow, only: Touch) -> list[Touch]:
     """The writes, anywhere, of the value that one read names."""
     found = []
-    for buffer in flow.touches.program.buffers:
-        for write in flow.touches.writers(buffer):
+    for home in flow.touches.homes():
+        for write in flow.touches.writers(home):
             if write.source == only.source and not flow.same_value(only, write).is_empty():
                 found.append(write)
     return found

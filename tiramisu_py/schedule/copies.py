@@ -38,7 +38,7 @@ class Copy:
 
 def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy, command: str) -> Program:
     """Copy what the consumer reads of a source, at a level of its loops, and let it read the copy."""
-    _check(program, copy)
+    check_copy(program, copy.source, copy.iterators, copy.name)
     scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
     readers = [s for s in statements(program, consumer) if reads(program, s, copy.source)]
     readers = [s for s in readers if s.loops[: len(scope)] == scope]
@@ -58,19 +58,19 @@ def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy
     return _after_producers(program, copy, statement, scope, command)
 
 
-def _check(program: Program, copy: Copy) -> None:
-    declared = program.algorithm.source(copy.source)
+def check_copy(program: Program, source: str, iterators: Sequence[str], name: str) -> None:
+    """Refuse a copy of something that cannot be copied, with the wrong number of loops, or under a name in use."""
+    declared = program.algorithm.source(source)
     if isinstance(declared, Computation) and any(not mentions(guard, declared.over) for guard in declared.guards):
-        raise CommandError(f"{copy.source} has values only under conditions on values: it cannot be copied as a whole")
+        raise CommandError(f"{source} has values only under conditions on values: it cannot be copied as a whole")
     rank = len(value_names(declared))
     if rank == 0:
-        raise CommandError(f"{copy.source} is a scalar: there is nothing to copy")
-    if len(copy.iterators) != rank or len(set(copy.iterators)) < rank:
+        raise CommandError(f"{source} is a scalar: there is nothing to copy")
+    if len(iterators) != rank or len(set(iterators)) < rank:
         raise CommandError(
-            f"a copy of {copy.source} needs {rank} different iterators, one a dimension, "
-            f"not ({', '.join(copy.iterators)})"
+            f"a copy of {source} needs {rank} different iterators, one a dimension, not ({', '.join(iterators)})"
         )
-    check_new_name(program, copy.name, "the copy (see name=)")
+    check_new_name(program, name, "the copy (see name=)")
 
 
 def _after_producers(

@@ -28,13 +28,14 @@ def initial_program(algorithm: Algorithm) -> Program:
     return with_outputs(program, algorithm.outputs)
 
 
-def caught_up(program: Program, algorithm: Algorithm) -> Program:
-    """A state of a program's history with what was declared after it, as if it had been declared before."""
+def caught_up(program: Program, later: Program) -> Program:
+    """A state of a program's history with what `later` declares besides, as if it had been declared before."""
+    algorithm = later.algorithm
     if program.algorithm is algorithm:
         return program
     for declared in algorithm.inputs.values():
         if declared.name not in program.algorithm.inputs:
-            program = with_input(program, declared)
+            program = with_input(program, declared, _device(later, declared))
     for computation in algorithm.computations.values():
         if computation.name not in program.algorithm.computations:
             program = with_computation(program, computation)
@@ -43,13 +44,18 @@ def caught_up(program: Program, algorithm: Algorithm) -> Program:
     return program.with_(algorithm=algorithm)
 
 
-def with_input(program: Program, declared: Input) -> Program:
-    """The program with one more input, in a buffer that the caller passes."""
+def _device(program: Program, declared: Input) -> int | None:
+    return None if declared.scalar else program.buffers[declared.name].device
+
+
+def with_input(program: Program, declared: Input, device: int | None = None) -> Program:
+    """The program with one more input, in a buffer that the caller passes: of the host, or of the GPU `device`."""
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_input(declared))
     if declared.scalar:
         return program
-    buffer = Buffer(declared.name, declared.shape, declared.dtype, argument=True)
+    memory = Memory.HOST if device is None else Memory.GPU
+    buffer = Buffer(declared.name, declared.shape, declared.dtype, memory, argument=True, device=device)
     return _stored(program, buffer, declared.name, len(declared.shape))
 
 
@@ -78,14 +84,22 @@ def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
     for name in names:
         if name not in program.storages:
             raise DeclarationError(f"{name} has been inlined and is kept nowhere: name outputs before inlining")
-        if program.buffers[program.storages[name].buffer].memory is Memory.REGISTER:
-            raise DeclarationError(f"{name} is kept in registers, where the caller cannot read it")
+        memory = program.buffers[program.storages[name].buffer].memory
+        if memory in (Memory.REGISTER, Memory.SHARED):
+            kept = "registers" if memory is Memory.REGISTER else "shared memory"
+            raise DeclarationError(f"{name} is kept in {kept}, where the caller cannot read it")
     program = program.with_(algorithm=program.algorithm.with_outputs(names))
     held = {program.storages[name].buffer for name in (*names, *program.algorithm.inputs) if name in program.storages}
     changed = [b for b in program.buffers.values() if b.argument != (b.name in held)]
     for buffer in changed:
-        program = program.with_buffer(replace(buffer, argument=buffer.name in held))
+        program = program.with_buffer(passed(buffer) if buffer.name in held else replace(buffer, argument=False))
     return program
+
+
+def passed(buffer: Buffer) -> Buffer:
+    """A buffer as an array that the caller passes: one in GPU memory is on the first GPU, unless it says another."""
+    device = buffer.device or 0 if buffer.memory is Memory.GPU else None
+    return replace(buffer, argument=True, device=device)
 
 
 def _check_unused(program: Program, name: str) -> None:

@@ -18,6 +18,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Storage
+from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.selection import find, loop_name, loops_named, nest, size, statements, unused, whole
 
 Coordinates = list[isl.Aff]
@@ -39,6 +41,9 @@ class Rewrite:
         for buffer in list(program.buffers.values()):
             if any(loop in buffer.scope for loop in self.old):
                 program = self._scope(program, buffer.name)
+        for storage in list(program.storages.values()):
+            if any(loop in storage.inner for loop in self.old):
+                program = self._inner(program, storage)
         last = self.new[-1].id
         orders = tuple(replace(o, level=last) if o.level in self.old else o for o in program.orders)
         return program.with_(orders=orders).with_loop(*self.new)
@@ -66,9 +71,25 @@ class Rewrite:
                 f"{name} has one copy for each iteration of ({names}): rearrange these loops before compute_at/store_at"
             )
         scope = buffer.scope[:at] + tuple(loop.id for loop in self.new) + buffer.scope[end:]
+        if any(loop in storage.inner for storage in program.storages_in(name) for loop in self.old):
+            raise CommandError(f"{name} is filled in loops that would leave its block: rearrange them before")
         for storage in list(program.storages_in(name)):
             program = program.with_storage(replace(storage, index=self._index(storage.index, at, len(buffer.scope))))
         return program.with_buffer(replace(buffer, scope=scope))
+
+    def _inner(self, program: Program, storage: Storage) -> Program:
+        at = next(i for i, loop in enumerate(storage.inner) if loop in self.old)
+        end = at + len(self.old)
+        if storage.inner[at:end] != self.old:
+            names = ", ".join(program.loops[loop].name for loop in storage.inner)
+            raise CommandError(
+                f"{storage.name} is filled again in each iteration of ({names}): rearrange these loops before the "
+                "command that fills it"
+            )
+        inner = storage.inner[:at] + tuple(loop.id for loop in self.new) + storage.inner[end:]
+        before = len(program.buffers[storage.buffer].scope)
+        index = self._index(storage.index, before + at, before + len(storage.inner))
+        return program.with_storage(replace(storage, index=index, inner=inner))
 
     def _index(self, index: isl.MultiAff, at: int, scope: int) -> isl.MultiAff:
         rank = sets.in_size(index) - scope
@@ -169,7 +190,10 @@ def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]
     take = [old.index(loop) for loop in target]
     back = [target.index(loop) for loop in old]
     new = tuple(program.loops[loop] for loop in target)
-    return Rewrite(old, new, lambda c: [c[k] for k in take], lambda c: [c[k] for k in back]).applied(program)
+    program = Rewrite(old, new, lambda c: [c[k] for k in take], lambda c: [c[k] for k in back]).applied(program)
+    for loop in chosen:
+        check_nesting(program, loop)
+    return program
 
 
 def interchange(program: Program, names: Sequence[str], a: object, b: object) -> Program:

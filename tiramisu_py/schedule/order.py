@@ -10,8 +10,8 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.selection import find, loop_name, nest, statements
-from tiramisu_py.schedule.tags import check_nesting
 
 
 class Root:
@@ -131,6 +131,9 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
     for buffer in program.buffers.values():
         if any(loop in renaming for loop in buffer.scope):
             program = program.with_buffer(replace(buffer, scope=new(buffer.scope)))
+    for storage in program.storages.values():
+        if any(loop in renaming for loop in storage.inner):
+            program = program.with_storage(replace(storage, inner=new(storage.inner)))
     orders = tuple(
         replace(o, level=renaming.get(o.level, o.level)) if o.level is not None else o for o in program.orders
     )

@@ -113,6 +113,9 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
     if len(own) != 1 or len(whole) != 1 or own[0].role is not Role.VALUE:
         raise CommandError(f"{source} cannot be inlined: it is a reduction, or has been separated into parts")
     producer = own[0]
+    for waiting in program.statements.values():
+        if waiting.waits is not None and waiting.waits.of in (source, producer.name):
+            raise CommandError(f"{source} cannot be inlined: {waiting.name} waits for it; remove {waiting.name} first")
     if any(access.source == source for access in accesses(producer.body)):
         raise CommandError(f"{source} cannot be inlined: it is a recurrence, and reads itself")
     if source in program.algorithm.outputs:

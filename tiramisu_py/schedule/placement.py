@@ -18,6 +18,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.initial import passed
 from tiramisu_py.schedule.selection import check_new_name, nest, statements
 
 
@@ -111,7 +112,8 @@ def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> P
     if not isinstance(into, Memory):
         raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
     for copy in copies:
-        program = program.with_buffer(replace(program.buffers[copy.target], memory=into))
+        buffer = program.buffers[program.storages[copy.target].buffer]
+        program = program.with_buffer(replace(buffer, memory=into))
     return program
 
 
@@ -121,17 +123,19 @@ def store_in(
     names: Sequence[str],
     into: Buffer | Input | str | Memory | None,
     indices: Sequence[object] | None,
+    device: int = 0,
 ) -> Program:
-    """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout."""
+    """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout.
+
+    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`.
+    """
     copies = _copies(program, names)
     if copies:
         return _copies_in(program, copies, into)
     storage = program.storages[source]
     own = program.buffers[storage.buffer]
     if isinstance(into, Memory):
-        if own.argument and into is Memory.REGISTER:
-            raise CommandError(f"{source} is in the caller's array {own.name}, which cannot be a register")
-        return program.with_buffer(replace(own, memory=into))
+        return program.with_buffer(_in_memory(source, own, into, device))
     index = _index(program, source, indices)
     if into is None:
         return _laid_out_anew(program, source, index)
@@ -147,6 +151,16 @@ def store_in(
         )
     program = program.with_buffer(buffer).with_storage(replace(storage, buffer=buffer.name, index=index, chosen=True))
     return _unused_dropped(program, own)
+
+
+def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
+    """A buffer in another memory; one of the caller's is in the host's or in a GPU's."""
+    if not own.argument:
+        return replace(own, memory=into)
+    where = {Memory.REGISTER: "a register", Memory.SHARED: "in shared memory"}.get(into, "of a memory of our choice")
+    if into not in (Memory.HOST, Memory.GPU):
+        raise CommandError(f"{source} is in the caller's array {own.name}, which cannot be {where}")
+    return replace(own, memory=into, device=device if into is Memory.GPU else None)
 
 
 def _copies(program: Program, names: Sequence[str]) -> list[Statement]:
@@ -169,6 +183,7 @@ def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Progra
         program.algorithm.computations[source].dtype,
         old.memory if old.name == source else Memory.HOST,
         argument=source in program.algorithm.outputs,
+        device=old.device if old.name == source else None,
     )
     program = program.with_buffer(fresh).with_storage(replace(storage, buffer=source, index=index, chosen=True))
     return program if old.name == source else _unused_dropped(program, old)
@@ -200,9 +215,11 @@ def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer
     dtype = program.algorithm.computations[source].dtype
     if buffer.dtype != dtype:
         raise CommandError(f"{source} is {dtype}, but buffer {buffer.name} holds {buffer.dtype}")
-    if output and buffer.memory is Memory.REGISTER:
-        raise CommandError(f"{source} is an output: the caller cannot read the register buffer {buffer.name}")
-    return replace(buffer, argument=True) if output else buffer
+    if output and buffer.memory in (Memory.REGISTER, Memory.SHARED):
+        raise CommandError(
+            f"{source} is an output: the caller cannot read the {buffer.memory.value} buffer {buffer.name}"
+        )
+    return passed(buffer) if output else buffer
 
 
 def same_buffer(a: Buffer, b: Buffer) -> bool:

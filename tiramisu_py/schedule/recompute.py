@@ -15,10 +15,11 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.needed import existing, needed_values
+from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
 from tiramisu_py.schedule.selection import loop_name, loops_named, statements
-from tiramisu_py.schedule.tags import check_nesting
+from tiramisu_py.schedule.shared import settled
 
 
 def compute_at(
@@ -42,7 +43,7 @@ def compute_at(
     shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
     if buffer.argument or storage.chosen or shared:
         return program
-    return scoped(program, storage, scope, source)
+    return settled(scoped(program, storage, scope, source))
 
 
 def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[LoopId, ...]:
@@ -72,8 +73,11 @@ def _computes(statement: Statement, source: str) -> bool:
 
 def reads(program: Program, statement: Statement, source: str) -> bool:
     """Whether a statement reads values of `source` from its own storage."""
-    if statement.sources.get(source, source) != source:
-        return False
+    return statement.sources.get(source, source) == source and loads(statement, source)
+
+
+def loads(statement: Statement, source: str) -> bool:
+    """Whether a statement reads values of `source`, from any storage."""
     bodies = (statement.body, *statement.guards)
     return any(access.source == source for body in bodies for access in accesses(body))
 
@@ -102,6 +106,11 @@ def needed_by(program: Program, source: str, readers: list[Statement], depth: in
         values = outer.reverse().apply_range(needed_values(program, reader, source))
         needed = values if needed is None else needed.union(values)
     assert needed is not None
+    return without_holes(program, source, needed)
+
+
+def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
+    """Needed values with the holes between their pieces filled: with values of the source that exist."""
     whole = filled(needed.intersect_params(program.context))
     return whole if whole.is_equal(needed) else whole.intersect_range(existing(program, source)).coalesce()
 

@@ -9,6 +9,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.selection import find, loop_name, loops_named, nest, size
 
 SCHEDULES = ("static", "dynamic", "guided")
@@ -73,7 +74,7 @@ def unroll(program: Program, names: Sequence[str], loop: object, factor: object 
 
 
 def _combine(given: object) -> Combine | None:
-    if given is None or isinstance(given, Combine):
+    if given is None or given in (Combine.PRIVATE, Combine.ATOMIC):
         return given
     raise CommandError(f"combine={given!r}: choose tm.PRIVATE or tm.ATOMIC")
 
@@ -86,26 +87,3 @@ def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
     program = program.with_loop(replace(old, tag=tag, tagged_by=command))
     check_nesting(program, loop)
     return program
-
-
-def check_nesting(program: Program, loop: LoopId) -> None:
-    """Refuse a parallel loop inside a parallel or vector loop, and a vector loop inside another."""
-    for statement in program.with_this_loop(loop):
-        around: list[LoopId] = []
-        for inner in statement.loops:
-            for outer in around:
-                _check_pair(program, statement, outer, inner)
-            around.append(inner)
-
-
-def _check_pair(program: Program, statement: Statement, outer: LoopId, inner: LoopId) -> None:
-    a, b = program.loops[outer], program.loops[inner]
-    nested = isinstance(a.tag, Parallel) and isinstance(b.tag, Parallel) and b.tag.collapse > 0
-    inside_vector = isinstance(a.tag, Vector) and isinstance(b.tag, Parallel | Vector)
-    if nested or inside_vector:
-        assert a.tag is not None and b.tag is not None
-        raise CommandError(
-            f"in {statement.name}, the {b.tag.name} loop {b.name} ({b.tagged_by}) is inside the {a.tag.name} loop "
-            f"{a.name} ({a.tagged_by}); "
-            + ("to deal both out to threads, name them in one parallelize" if nested else "only its lanes run inside")
-        )

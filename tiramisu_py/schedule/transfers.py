@@ -11,14 +11,15 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.domain import parse_domain
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
-from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Transfer
 from tiramisu_py.schedule.needed import existing
-from tiramisu_py.schedule.selection import check_new_name, listed, loop_name, nest
+from tiramisu_py.schedule.recompute import loads
+from tiramisu_py.schedule.selection import check_new_name, listed, loop_name, nest, size
 
 
 class Direction(Enum):
@@ -58,10 +59,53 @@ def with_transfer(
     return collapsed(program, made.name, made.loops, command) if bulk else program
 
 
+def source_of(access: object, owner: object) -> str:
+    """The name of what a transfer takes values of."""
+    if not isinstance(access, Access) or access.owner is not owner:
+        raise CommandError(f"{access!r} names no value to transfer: give one such as image[r, c] of this function")
+    if not access.indices:
+        raise CommandError(f"{access.source} is a scalar: kernels are passed it, and need no transfer")
+    return access.source
+
+
+def between(direction: object, mode: object, stream: object, device: object, to_device: object) -> Transfer:
+    """Between which devices, and how, a transfer goes."""
+    if not isinstance(direction, Direction):
+        raise CommandError(f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU or tm.GPU2GPU")
+    if not isinstance(mode, Mode):
+        raise CommandError(f"mode={mode!r}: choose tm.SYNC or tm.ASYNC")
+    gpu, sequence = size(device, "device", 0), size(stream, "stream", 0)
+    if (direction is Direction.GPU2GPU) != (to_device is not None):
+        raise CommandError("to_device= is the GPU that a tm.GPU2GPU transfer goes to, and for no other direction")
+    source = None if direction is Direction.CPU2GPU else gpu
+    target = {Direction.CPU2GPU: gpu, Direction.GPU2CPU: None}.get(direction, to_device)
+    if direction is Direction.GPU2GPU and size(to_device, "to_device", 0) == gpu:
+        raise CommandError(f"a transfer from GPU {gpu} to itself moves nothing")
+    return Transfer(source, target, mode is Mode.ASYNC, sequence)  # type: ignore[arg-type]
+
+
+def default_name(source: str, transfer: Transfer) -> str:
+    """A name for a transfer that the user gives none."""
+    return f"{source}_to_{'cpu' if transfer.target is None else 'gpu'}"
+
+
+def one_sided(program: Program, name: str, domain: object, access: Expr, transfer: Transfer, owner: object) -> Program:
+    """The program with one more transfer, as the user declares it: of ``access`` for each point of `domain`."""
+    check_new_name(program, name, "the transfer (see name=)")
+    found = parse_domain(program.algorithm, name, domain, None, owner)
+    if found.guards:
+        raise CommandError(f"the domain of {name} has conditions that are not affine: {found.guards[0]}")
+    assert isinstance(access, Access)
+    return create_transfer(program, name, found.iterators, found.points, access, transfer)
+
+
 def create_transfer(
     program: Program, name: str, dims: Sequence[str], domain: isl.Set, access: Access, transfer: Transfer
 ) -> Program:
-    """The program with one more transfer in the one-sided form: of the values ``access`` at the points of `domain`."""
+    """The program with one more transfer in the one-sided form: of the values ``access`` at the points of `domain`.
+
+    `dims` are the iterators of the domain, which the indices of the access use.
+    """
     instances = sets.with_dims(sets.named(domain, name), dims)
     reader = Affine(instances.get_space())
     try:
@@ -122,14 +166,9 @@ def _in_place(program: Program, transfer: Statement) -> Program:
     last = max((names.index(name) for name in stored), default=-1)
     after = names[last + 1 :]
     if transfer.transfer.target is not None:
-        loading = [n for n in after if _loads(program.statements[n], transfer.source)]
+        loading = [n for n in after if loads(program.statements[n], transfer.source)]
         after = after[after.index(loading[0]) :] if loading else []
     return program.with_statement_before(transfer, after)
-
-
-def _loads(statement: Statement, source: str) -> bool:
-    bodies: tuple[Expr, ...] = (statement.body, *statement.guards)
-    return any(a.source == source for body in bodies for a in accesses(body))
 
 
 def collapse_many(program: Program, names: Sequence[str], given: Sequence[object], command: str) -> Program:
@@ -142,7 +181,8 @@ def collapse_many(program: Program, names: Sequence[str], given: Sequence[object
         inner = statement.loops[-len(wanted) :]
         if sorted(program.loops[loop].name for loop in inner) != sorted(wanted):
             raise CommandError(
-                f"the loops of one operation are the innermost ones: {', '.join(wanted)} are not ({nest(program, statement)})"
+                f"the loops of one operation are the innermost ones: {', '.join(wanted)} are not "
+                f"({nest(program, statement)})"
             )
         program = collapsed(program, name, inner, command)
     return program
@@ -154,7 +194,9 @@ def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str
         loop = program.loops[number]
         others = [s.name for s in program.with_this_loop(number) if s.name != name]
         if others:
-            raise CommandError(f"loop {loop.name} of {name} is shared with {', '.join(others)}: it is not one operation")
+            raise CommandError(
+                f"loop {loop.name} of {name} is shared with {', '.join(others)}: it is not one operation"
+            )
         if loop.tag is not None and not isinstance(loop.tag, Bulk):
             raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")
         program = program.with_loop(replace(loop, tag=Bulk(), tagged_by=command))

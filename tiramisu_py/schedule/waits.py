@@ -50,7 +50,9 @@ def _kernel_around(program: Program, loops: tuple[LoopId, ...], inside: str) -> 
             if set(nest_.blocks) <= set(loops):
                 return nest_
             outermost = program.loops[nest_.blocks[-1]].name
-            raise CommandError(f"a barrier is inside all block loops of its kernel: choose {outermost} or a loop inside")
+            raise CommandError(
+                f"a barrier is inside all block loops of its kernel: choose {outermost} or a loop inside"
+            )
     raise CommandError(f"a barrier is for the threads of a block, and {inside} is in no kernel: see tag_gpu")
 
 
@@ -78,15 +80,19 @@ def all_threads(nest_: KernelNest, found: isl.Set, position: int, loop: LoopId) 
     tag = nest_.program.loops[loop].tag
     assert isinstance(tag, GpuThread)
     freed = sets.freed(found, position)
-    space = freed.get_space()
+    number = thread_number(nest_, freed.get_space(), position, loop)
+    return freed.intersect(sets.within(number, 0, nest_.shape[tag.axis]))
+
+
+def thread_number(nest_: KernelNest, space: isl.Space, position: int, loop: LoopId) -> isl.Aff:
+    """The number of the thread, on a frame whose first dimensions are coordinates of loops, up to a thread loop."""
     variables = sets.variables(space)
     corner = nest_.corner(loop)
     low = sets.compose(
         sets.function(space, None, variables[: sets.size(corner.get_domain_space())]),
         sets.function(corner.get_domain_space(), None, [corner]),
     )
-    number = variables[position].sub(sets.outputs(low)[0])
-    return freed.intersect(sets.within(number, 0, nest_.shape[tag.axis]))
+    return variables[position].sub(sets.outputs(low)[0])
 
 
 def _idle(
@@ -156,7 +162,15 @@ def wait(
         raise CommandError(f"{of} is no operation: there is nothing to wait for")
     if domain is None:
         space = program.algorithm.frame(name, ())
-        made = _idle(Role.WAIT, name, (), sets.universe(space), (), [], Waiting(of, (), on, device))
+        made = _idle(
+            Role.WAIT,
+            name,
+            (),
+            sets.universe(space).intersect_params(program.context),
+            (),
+            [],
+            Waiting(of, (), on, device),
+        )
         return _declared_after(program, made, names)
     dims, points = domain
     places = [_place(program, awaited[0], of, dim) for dim in dims]
@@ -203,7 +217,7 @@ def removed(program: Program, name: str) -> Program:
     for other in program.statements.values():
         if other.waits is not None and other.waits.of in (name, *gone.part_of):
             raise CommandError(f"{other.name} waits for {name}: remove {other.name} first")
-        if gone.transfer is None and gone.target and gone.target in other.sources.values():
+        if gone.role is Role.COPY and gone.transfer is None and _reads_copy(program, other, gone):
             raise CommandError(f"{name} is read by {other.name}: it cannot be removed")
     remaining = {n: s for n, s in program.statements.items() if n != name}
     into = [order for order in program.orders if order.after == name]
@@ -213,14 +227,17 @@ def removed(program: Program, name: str) -> Program:
     program = program.with_(statements=remaining, orders=(*kept, *through))
     used = {loop for s in remaining.values() for loop in s.loops}
     program = program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
-    return without_storage(program, gone.target) if gone.stores and gone.transfer is None else program
-
-
-def without_storage(program: Program, name: str) -> Program:
-    """The program without a storage, and without its buffer if no other storage is in it."""
-    gone = program.storages[name]
-    storages = {n: s for n, s in program.storages.items() if n != name}
-    program = program.with_(storages=storages)
-    if any(s.buffer == gone.buffer for s in storages.values()):
+    if not gone.stores or gone.transfer is not None:
         return program
-    return program.with_(buffers={n: b for n, b in program.buffers.items() if n != gone.buffer})
+    return _without_buffer(program, program.storages[gone.target].buffer)
+
+
+def _reads_copy(program: Program, reader: Statement, copy: Statement) -> bool:
+    made = program.storages[copy.target].buffer
+    return any(program.storages[used].buffer == made for used in reader.sources.values())
+
+
+def _without_buffer(program: Program, name: str) -> Program:
+    """The program without a copy's buffer, and without the storages in it."""
+    storages = {n: s for n, s in program.storages.items() if s.buffer != name}
+    return program.with_(storages=storages, buffers={n: b for n, b in program.buffers.items() if n != name})

@@ -178,3 +178,42 @@ def largest_value(of: isl.Set, axis: int) -> int | None:
     """The largest coordinate of one dimension at any parameter values; None where it has no bound or none at all."""
     most = of.dim_max_val(axis)
     return int(most.to_python()) if most.is_int() else None
+
+
+def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
+    """A set with more parameters, of which it says nothing."""
+    space = of.get_space()
+    for name in names:
+        space = space.add_param_id(isl.Id(name, None, of.get_ctx()))
+    return of.align_params(space.params())
+
+
+def without_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
+    """A set without some parameters, at any values of them."""
+    for name in names:
+        position = of.find_dim_by_name(_PARAM, name)
+        if position >= 0:
+            of = of.project_out(_PARAM, position, 1)
+    return of
+
+
+def dims_as_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
+    """A set of points as a set of parameter values: each dimension becomes the parameter of that name."""
+    count = of.dim(_PARAM)
+    for i in range(of.dim(_SET)):
+        of = of.set_dim_name(_SET, i, names[i])
+    return as_set(of.move_dims(_PARAM, count, _SET, 0, of.dim(_SET)).params())
+
+
+def where_equal(of: isl.Set, form: isl.Aff, name: str) -> isl.Set:
+    """The elements of a set (which has the parameter) of which a form is equal to a parameter."""
+    return of.intersect(form.to_pw_aff().eq_set(parameter(of.get_space(), name).to_pw_aff()))
+
+
+def param_between(of: isl.Set, name: str, low: int, high: int) -> isl.Set:
+    """The elements of a set at values of a parameter from `low` to `high`."""
+    position = of.find_dim_by_name(_PARAM, name)
+    context = of.get_ctx()
+    return of.lower_bound_val(_PARAM, position, integer(context, low)).upper_bound_val(
+        _PARAM, position, integer(context, high)
+    )

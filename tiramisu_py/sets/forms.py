@@ -110,3 +110,14 @@ def terms(aff: isl.Aff) -> Terms:
     kept = tuple((c, name) for c, name in zip(coefficients(_PARAM), names, strict=True) if c)
     divs = tuple((c, aff.get_div(i)) for i, c in enumerate(coefficients(isl.dim_type.div)) if c)
     return Terms(int(denominator.to_python()), whole(aff.get_constant_val()), tuple(coefficients(_IN)), kept, divs)
+
+
+def as_function(of: isl.PwMultiAff) -> list[isl.PwAff]:
+    """The components of a piecewise function."""
+    return [of.get_at(i) for i in range(of.dim(isl.dim_type.out))]
+
+
+def extent_between(low: isl.PwAff | isl.Aff, high: isl.PwAff) -> isl.PwAff:
+    """``high - low + 1``."""
+    of = high.sub(low if isinstance(low, isl.PwAff) else low.to_pw_aff())
+    return of.add_constant_val(integer(of.get_ctx(), 1))

@@ -85,3 +85,10 @@ def integer(context: isl.Context, value: int) -> isl.Val:
 def carrying(callback: Callable[..., None]) -> Callable[..., None]:
     """The callback, unchanged: one named place for what isl calls back into; a callback must not raise."""
     return callback
+
+
+def with_params(space: isl.Space, names: Sequence[str]) -> isl.Space:
+    """The space of a tuple with more parameters."""
+    for name in names:
+        space = space.add_param_id(isl.Id(name, None, space.get_ctx()))
+    return space

@@ -103,3 +103,33 @@ def is_square(of: isl.MultiAff) -> bool:
 def preimage(of: isl.Set, function: isl.MultiAff) -> isl.Set:
     """The elements that a function sends into a set."""
     return of.preimage_multi_aff(function)
+
+
+def pulled(form: isl.PwAff, by: isl.MultiAff) -> isl.PwAff:
+    """``x -> form(by(x))``, of a form that may be piecewise; tuple names in between need not match."""
+    return form.pullback_multi_aff(_retargeted(by, form.get_domain_space()))
+
+
+def piecewise(of: isl.Map) -> isl.PwMultiAff:
+    """A single-valued map as a piecewise function."""
+    return isl.PwMultiAff.from_map(of).coalesce()
+
+
+def identity_on(of: isl.Set) -> isl.PwMultiAff:
+    """Each element of a set as itself."""
+    return isl.PwMultiAff.from_multi_aff(renamed(identity(of.get_space()), None)).intersect_domain(of)
+
+
+def nothing_on(of: isl.Set) -> isl.PwMultiAff:
+    """The function without components on a set."""
+    return isl.PwMultiAff.from_multi_aff(function(of.get_space(), None, [])).intersect_domain(of)
+
+
+def graph_of(of: isl.PwMultiAff) -> isl.Map:
+    """A piecewise function as a map."""
+    return isl.Map.from_pw_multi_aff(of)
+
+
+def at_any_point(form: isl.PwAff, space: isl.Space) -> isl.PwAff:
+    """A form of the parameters alone, on the frame `space`."""
+    return form.insert_domain(space)

@@ -103,6 +103,13 @@ def flat_pairs(of: isl.Map, name: str) -> isl.Set:
     return of.wrap().flatten().set_tuple_name(name)
 
 
+def freed_input(of: isl.Map, position: int) -> isl.Map:
+    """A relation with any coordinate in one input dimension in place of those it has."""
+    name = of.get_tuple_name(_IN) if of.has_tuple_name(_IN) else None
+    wide = of.project_out(_IN, position, 1).insert_dims(_IN, position, 1)
+    return wide if name is None else wide.set_tuple_name(_IN, name)
+
+
 def no_pairs(domain: isl.Space, target: isl.Space) -> isl.Map:
     """The empty relation between two frames."""
     return isl.Map.empty(domain.map_from_domain_and_range(target))
@@ -148,3 +155,43 @@ def map_of_forms(forms: Sequence[isl.PwAff], space: isl.Space, name: str) -> isl
         listed = listed.add(form)
     target = space.map_from_domain_and_range(sized_frame(space, name, len(forms)))
     return isl.MultiPwAff.from_pw_aff_list(target, listed).as_map()
+
+
+def component_bounds(of: isl.Map) -> tuple[list[isl.PwAff], list[isl.PwAff]]:
+    """The least and the largest image of a map in each output dimension, as functions of its input."""
+    low, high = of.min_multi_pw_aff(), of.max_multi_pw_aff()
+    count = of.dim(_OUT)
+    return [low.get_at(i) for i in range(count)], [high.get_at(i) for i in range(count)]
+
+
+def box(lows: Sequence[isl.PwAff], highs: Sequence[isl.PwAff], domain: isl.Space) -> isl.Map:
+    """The relation from inputs to all the points between two functions of them, in each dimension."""
+    result = isl.Map.from_domain_and_range(
+        isl.Set.universe(domain), isl.Set.universe(domain.params().add_unnamed_tuple_ui(0))
+    )
+    for low, high in zip(lows, highs, strict=True):
+        above = _from(isl.Map.from_pw_aff(low), False)
+        result = result.flat_range_product(above.intersect(_from(isl.Map.from_pw_aff(high), True)))
+    return result
+
+
+def _from(of: isl.Map, down: bool) -> isl.Map:
+    """The relation from inputs to all numbers not below (or not above) the image of a one-dimensional map."""
+    line = of.get_space().range()
+    return of.apply_range(isl.Map.lex_ge(line) if down else isl.Map.lex_le(line))
+
+
+def out_parts(of: isl.Map, first: int, count: int) -> isl.Map:
+    """A map whose images keep `count` dimensions from `first` on."""
+    of = of.project_out(_OUT, first + count, of.dim(_OUT) - first - count)
+    return of.project_out(_OUT, 0, first)
+
+
+def on_line(of: isl.PwAff) -> isl.Set:
+    """The values of a function of parameters and inputs, as a set of numbers."""
+    return isl.Map.from_pw_aff(of).range()
+
+
+def freed_input(of: isl.Map, position: int) -> isl.Map:
+    """A map with any coordinate in one input dimension in place of those it has."""
+    return of.project_out(_IN, position, 1).insert_dims(_IN, position, 1)

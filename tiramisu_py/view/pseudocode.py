@@ -2,15 +2,64 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Await,
+    Barrier,
+    Block,
+    Comment,
+    Copy,
+    Declare,
+    Deferred,
+    Events,
+    For,
+    If,
+    KernelFunction,
+    Launch,
+    Let,
+    LoopFunction,
+    Node,
+    Record,
+    Store,
+    TreeReduce,
+)
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
+from tiramisu_py.program.storage import Memory
+
+#: How kinds of memory are called.
+PLACES = {
+    Memory.HOST: "memory",
+    Memory.PINNED: "pinned memory",
+    Memory.HOST_MAPPED: "memory of the host that GPUs address",
+    Memory.GPU: "memory of GPU",
+    Memory.SHARED: "shared memory",
+    Memory.REGISTER: "registers",
+}
 
 
 def pseudocode(function: LoopFunction) -> str:
-    """The function's loops as indented text, one line a loop or statement."""
+    """The function's loops as indented text, one line a loop or statement; then its kernels, one after another."""
     arguments = ", ".join([*function.params, *(a.name for a in function.arguments)])
-    return "\n".join([f"{function.name}({arguments}):", *_lines(function.body, 1)]) + "\n"
+    lines = [f"{function.name}({arguments}):", *_lines(function.body, 1)]
+    for kernel in function.kernels:
+        lines += ["", *_kernel(kernel)]
+    return "\n".join(lines) + "\n"
+
+
+def _kernel(kernel: KernelFunction) -> list[str]:
+    arguments = [*kernel.params, *(s.name for s in kernel.scalars), *(a.name for a in kernel.arrays)]
+    threads = " x ".join(str(number) for number in _without_ones(kernel.threads))
+    blocks = f", at least {kernel.minimum_blocks} blocks at a time" if kernel.minimum_blocks else ""
+    head = f"kernel {kernel.name}({', '.join(arguments)}), on blocks of {threads} threads{blocks}:"
+    return [head, *_lines(kernel.body, 1)]
+
+
+def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
+    """A shape (x, y, z) without its last axes of one."""
+    used = max((axis + 1 for axis, number in enumerate(shape) if number != 1), default=1)
+    return shape[:used]
 
 
 def _lines(node: Node, depth: int) -> list[str]:
@@ -34,10 +83,59 @@ def _lines(node: Node, depth: int) -> list[str]:
         case Store():
             return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}"]
         case Allocate():
-            where = "registers" if node.register else "memory"
             extents = ", ".join(map(str, node.extents))
-            return [f"{pad}allocate {node.buffer}[{extents}] in {where}:", *_lines(node.body, depth + 1)]
-    return [f"{pad}{node}"]
+            return [f"{pad}allocate {node.buffer}[{extents}] in {_place(node)}:", *_lines(node.body, depth + 1)]
+        case Launch() | Copy() | Record() | Await():
+            return [pad + _told(node)]
+        case Events():
+            extents = ", ".join(map(str, node.extents))
+            return [f"{pad}events {node.name}[{extents}] of GPU {node.device}:", *_lines(node.body, depth + 1)]
+        case Barrier():
+            return [f"{pad}barrier"]
+        case Deferred():
+            return [f"{line}  (until the next barrier)" for line in _lines(node.store, depth)]
+        case TreeReduce():
+            element = f"{node.buffer}{_index(node.indices)}"
+            return [f"{pad}{element} = {node.operator.name} of {element} and, over the block, {node.value}"]
+
+
+def _told(node: Launch | Copy | Record | Await) -> str:
+    """What the host tells a GPU."""
+    match node:
+        case Launch():
+            grid = [str(number) for number in node.grid]
+            while len(grid) > 1 and grid[-1] == "1":
+                grid.pop()
+            return f"start {node.kernel} on {' x '.join(grid)} blocks{_queue(node.device, node.stream)}"
+        case Copy():
+            source = f"{node.source}{_box(node.first, node.extents)}"
+            target = f"{node.target}{_box(node.into, node.extents)}"
+            how = "start to copy" if node.asynchronous else "copy"
+            return f"{how} {source} to {target}{_queue(node.device, node.stream)}"
+        case Record():
+            return f"{node.event}{_index(node.indices)} happens here{_queue(node.device, node.stream)}"
+        case Await():
+            where = "" if node.stream is None else _queue(node.device, node.stream)
+            return f"wait for {node.event}{_index(node.indices)}{where}"
+
+
+def _queue(device: int, stream: int) -> str:
+    return f"  (GPU {device}, stream {stream})"
+
+
+def _box(first: tuple[Expr, ...], extents: tuple[Expr, ...]) -> str:
+    """A box of elements: an index where it has one element, else the first index and the number of elements."""
+    sides = [
+        str(index) if isinstance(extent, Const) and extent.value == 1 else f"{index} : + {extent}"
+        for index, extent in zip(first, extents, strict=True)
+    ]
+    return f"[{', '.join(sides)}]"
+
+
+def _place(node: Allocate) -> str:
+    if node.register:
+        return PLACES[Memory.REGISTER]
+    return f"{PLACES[node.memory]} {node.device}" if node.memory is Memory.GPU else PLACES[node.memory]
 
 
 def _index(indices: tuple[Expr, ...]) -> str:

@@ -11,6 +11,22 @@
 #error "compile kernels with nvcc, with NVRTC, or for the simulator"
 #endif
 
+/* A type or a literal may make a comparison constant, or wrap; every element is written before it is read (this is
+   proven), but the compiler cannot see that in loops. */
+#if defined(TM_SIMULATOR)
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wtautological-compare"
+#pragma GCC diagnostic ignored "-Woverflow"
+#pragma GCC diagnostic ignored "-Wint-in-bool-context"
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wbool-compare"
+#pragma GCC diagnostic ignored "-Wbool-operation"
+#pragma GCC diagnostic ignored "-Wabsolute-value"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#endif
+
 /* -- types: of a fixed width, also where there is no stdint.h */
 
 #if defined(__CUDACC_RTC__)

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#define TM_DEFINE_FIBERS
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -159,12 +160,11 @@ static tm_worker *cooperating(int line, const char *what) {
 static void barrier(int line) {
   tm_worker *worker = cooperating(line, "a barrier");
   tm_fiber *self = worker->current;
-  const tm_fiber *first = worker->waiting > 0 ? first_in(worker, AT_BARRIER) : NULL;
-  if (first != NULL && first->line != line) worker->mismatch = true;
+  if (worker->waiting++ == 0) worker->barrier_line = line;
+  if (worker->barrier_line != line) worker->mismatch = true;
   self->state = AT_BARRIER;
   self->line = line;
   self->warp_epoch++;
-  worker->waiting++;
   run_next(worker, self);
 }
 
@@ -323,7 +323,7 @@ static void run_fibers(tm_worker *worker) {
 
 static uint64_t block_number(const tm_launch *launch, uint64_t i) {
   if (launch->options.order == REVERSE) return launch->blocks - 1 - i;
-  return launch->factor == 0 ? i : (uint64_t)(((unsigned __int128)i * launch->factor + launch->shift) % launch->blocks);
+  return launch->factor == 0 ? i : (i * launch->factor + launch->shift) % launch->blocks;
 }
 
 static bool take_block(tm_worker *worker) {
@@ -375,6 +375,8 @@ void tm_worker_run(tm_worker *worker, tm_launch *launch) {
   worker->faulted = false;
   worker->plain = launch->kernel->block != NULL;
   worker->current = NULL;
+  stack_t alternate = {.ss_sp = worker->alternate_stack, .ss_size = ALTERNATE_STACK}, former;
+  sigaltstack(&alternate, &former);
   worker->in_kernel = true;
   if (worker->plain) {
     fiber_context start;
@@ -391,6 +393,7 @@ void tm_worker_run(tm_worker *worker, tm_launch *launch) {
     }
   }
   worker->in_kernel = false;
+  sigaltstack(&former, NULL);
   tm_me = outer;
 }
 

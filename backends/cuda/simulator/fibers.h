@@ -1,7 +1,9 @@
-/* Stacks to switch between: by hand on x86-64 and AArch64 (about 20 ns), elsewhere by _setjmp (about 50 ns). */
+/* Stacks to switch between: by hand on x86-64 and AArch64 (about 20 ns), elsewhere by _setjmp (about 50 ns).
+   One file defines TM_DEFINE_FIBERS first. */
 #ifndef TM_FIBERS_H
 #define TM_FIBERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__x86_64__) && !defined(TM_PORTABLE_FIBERS)
@@ -11,6 +13,7 @@ typedef struct fiber_context {
 } fiber_context;
 
 void tm_fiber_switch(fiber_context *from, fiber_context *to);
+#ifdef TM_DEFINE_FIBERS
 __asm__(
     ".text\n.p2align 4\n.hidden tm_fiber_switch\n.globl tm_fiber_switch\n.type tm_fiber_switch,@function\n"
     "tm_fiber_switch:\n"
@@ -20,6 +23,7 @@ __asm__(
     "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\n"
     "ret\n"
     ".size tm_fiber_switch,.-tm_fiber_switch\n");
+#endif
 
 static inline void fiber_make(fiber_context *fiber, void *stack_end, void (*entry)(void)) {
   void **top = (void **)((uintptr_t)stack_end & ~(uintptr_t)15);
@@ -36,6 +40,7 @@ typedef struct fiber_context {
 } fiber_context;
 
 void tm_fiber_switch(fiber_context *from, fiber_context *to);
+#ifdef TM_DEFINE_FIBERS
 __asm__(
     ".text\n.p2align 4\n.hidden tm_fiber_switch\n.globl tm_fiber_switch\n.type tm_fiber_switch,%function\n"
     "tm_fiber_switch:\n"
@@ -50,6 +55,7 @@ __asm__(
     "ldp d8,d9,[sp,#96]\nldp d10,d11,[sp,#112]\nldp d12,d13,[sp,#128]\nldp d14,d15,[sp,#144]\n"
     "add sp,sp,#160\nret\n"
     ".size tm_fiber_switch,.-tm_fiber_switch\n");
+#endif
 
 static inline void fiber_make(fiber_context *fiber, void *stack_end, void (*entry)(void)) {
   char *top = (char *)((uintptr_t)stack_end & ~(uintptr_t)15) - 160;

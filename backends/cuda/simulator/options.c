@@ -107,6 +107,7 @@ static int parse(const char *text, tm_options *result) {
     own_workers = own_workers || strcmp(word, "workers") == 0;
   }
   conclude(&options, timing, order, own_workers);
+  options.random = tm_mixed(options.seed);
   *result = options;
   return SUCCESS;
 }

@@ -34,6 +34,7 @@ typedef struct tm_options {
   tm_order order;     /* of blocks, and of the threads of a block */
   int devices, workers, delay;
   bool poison, staged, guard_left, pools;
+  uint64_t random, launches; /* what follows from the seed, as work goes on */
 } tm_options;
 
 tm_options *tm_own_options(void);
@@ -168,6 +169,7 @@ typedef struct tm_worker {
   uint32_t run;
   uint64_t random;
   unsigned threads, waiting, returned, head, ready_count;
+  int barrier_line;
   bool mismatch, early_copies, in_kernel, plain;
   uint32_t epoch; /* barriers so far */
   unsigned short ready[MAX_BLOCK], order[MAX_BLOCK];

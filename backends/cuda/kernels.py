@@ -1,0 +1,138 @@
+"""From kernels in loop IR to a CUDA C++ source: `<name>.cu`, which nvcc, NVRTC and the simulator take alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import cgen
+
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.backends.c.layout import text
+from tiramisu_py.backends.c.names import c_names
+from tiramisu_py.backends.cuda.names import RESERVED
+from tiramisu_py.backends.cuda.scalars import builtin
+from tiramisu_py.backends.cuda.scope import KernelScope, given, of_kernel
+from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
+from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES
+from tiramisu_py.backends.cuda.statements import KernelStatements
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Barrier,
+    Copy,
+    Deferred,
+    Events,
+    GpuIndex,
+    KernelFunction,
+    Launch,
+    Let,
+    LoopFunction,
+    Node,
+    TreeReduce,
+)
+from tiramisu_py.lower.transform import expressions, names, walk
+from tiramisu_py.program.storage import Memory
+
+#: What the sources of a function that uses GPUs include or are compiled with.
+RUNTIME = (*KERNEL_HEADERS, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
+
+
+def uses_gpu(function: LoopFunction) -> bool:
+    """Whether a function asks anything of a GPU."""
+    return bool(function.kernels) or any(map(_is_of_gpu, walk(function.body)))
+
+
+def _is_of_gpu(node: Node) -> bool:
+    if isinstance(node, Allocate):
+        return node.memory in (Memory.GPU, Memory.PINNED, Memory.HOST_MAPPED)
+    return isinstance(node, Launch | Copy | Events)
+
+
+def device_sources(function: LoopFunction) -> dict[str, str]:
+    """The files of a function that uses GPUs, beside those of its host part."""
+    runtime = {path.name: path.read_text(encoding="utf-8") for path in RUNTIME}
+    kernels = {f"{function.name}.cu": emit_kernels(function)} if function.kernels else {}
+    return {**kernels, **runtime}
+
+
+def kernel_names(function: LoopFunction) -> Mapping[str, str]:
+    """What each kernel is called in CUDA: its own name after that of the function, unless it begins with that."""
+    prefix = f"{function.name}_"
+    wanted = {k.name: k.name if k.name.startswith(prefix) else prefix + k.name for k in function.kernels}
+    taken = [f"{function.name}{part}" for part in ("_end", "_program", "_use_device", "_first_device", "_images")]
+    found = c_names(wanted.values(), function.name, [*taken, *RESERVED])
+    return {name: found[c_name] for name, c_name in wanted.items()}
+
+
+def emit_kernels(function: LoopFunction) -> str:
+    """The text of ``<name>.cu``."""
+    lines = [cgen.LineComment(f"The kernels of {function.name}."), cgen.Include(KERNEL_HEADERS[0].name, system=False)]
+    for kernel in function.kernels:
+        lines += [cgen.Line(), *KernelSource(function, kernel).lines()]
+    return text(cgen.Module(lines))
+
+
+def signatures(function: LoopFunction) -> tuple[KernelSignature, ...]:
+    """The signatures of the kernels, in the order of their numbers."""
+    return tuple(KernelSource(function, kernel).signature() for kernel in function.kernels)
+
+
+class KernelSource:
+    """The source of one kernel."""
+
+    def __init__(self, function: LoopFunction, kernel: KernelFunction) -> None:
+        self.function = function
+        self.kernel = kernel
+        self.name = kernel_names(function)[kernel.name]
+        own = given(kernel)
+        inside = sorted(names(kernel.body) - set(own))
+        self.names = c_names([*own, *inside], self.name, [*RESERVED, *kernel_names(function).values()])
+
+    def signature(self) -> KernelSignature:
+        """What its launcher and the simulator know of it."""
+        kernel = self.kernel
+        plain = [KernelParameter(self.names[name], "int64_t") for name in kernel.params]
+        plain += [KernelParameter(self.names[scalar.name], scalar.dtype.c_name) for scalar in kernel.scalars]
+        arrays = [KernelParameter(self.names[a.name], a.dtype.c_name, True, a.is_constant) for a in kernel.arrays]
+        return KernelSignature(self.name, (*plain, *arrays), kernel.threads, _cooperates(kernel.body))
+
+    def lines(self) -> list[cgen.Generable]:
+        """The definition, after the words that describe it."""
+        scope = of_kernel(self.function, self.kernel, self.names)
+        body = KernelStatements(self.name, self.kernel).emit(self.kernel.body, scope)
+        signature = self.signature()
+        bounds = ", ".join(str(n) for n in (signature.threads, self.kernel.minimum_blocks) if n is not None)
+        parameters = ", ".join(map(declared, signature.parameters))
+        head = f"TM_KERNEL void TM_LAUNCH_BOUNDS({bounds}) {self.name}({parameters})"
+        documentation = [cgen.LineComment(" ".join(line.split())) for line in self.kernel.documentation]
+        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *self._unused(body), *body])]
+
+    def _numbers(self, scope: KernelScope) -> list[cgen.Generable]:
+        """The numbers of the block and the thread that are used as they are."""
+        elsewhere = (n for n in walk(self.kernel.body) if not (isinstance(n, Let) and isinstance(n.value, GpuIndex)))
+        roots = (root for n in elsewhere for root in expressions(n))
+        used = {(e.unit, e.axis) for root in roots for e in parts(root) if isinstance(e, GpuIndex)}
+        return [cgen.Statement(f"const int64_t {scope.number(*key)} = {builtin(*key)}") for key in sorted(used)]
+
+    def _unused(self, body: list[cgen.Generable]) -> list[cgen.Generable]:
+        """The parameters that no statement mentions, so that compilers see that this is meant."""
+        words = set(re.findall(r"\w+", str(cgen.Module(body))))
+        parameters = (self.names[name] for name in given(self.kernel))
+        return [cgen.Statement(f"(void){name}") for name in parameters if name not in words]
+
+
+def _cooperates(body: Node) -> bool:
+    """Whether threads of a block wait for each other, or share memory."""
+
+    def together(node: Node) -> bool:
+        shared = isinstance(node, Allocate) and node.memory is Memory.SHARED
+        return shared or isinstance(node, Barrier | Deferred | TreeReduce)
+
+    return any(map(together, walk(body)))
+
+
+def declared(parameter: KernelParameter) -> str:
+    """The declaration of a parameter."""
+    if not parameter.is_pointer:
+        return f"const {parameter.c_type} {parameter.name}"
+    return f"{'const ' if parameter.is_constant else ''}{parameter.c_type} *TM_RESTRICT {parameter.name}"

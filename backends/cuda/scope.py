@@ -1,0 +1,84 @@
+"""What is in sight at a place of a kernel: beside names, by what powers of two indices are divisible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
+from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.lower.ir import For, KernelFunction, Let, LoopFunction
+from tiramisu_py.lower.ranges import facts_of
+from tiramisu_py.lower.transform import constant
+from tiramisu_py.program.loops import AXES
+
+#: Bytes of the widest vector that a GPU loads at once; of alignment, more than this is never asked.
+WIDEST = 16
+
+
+@dataclass
+class KernelScope(Scope):
+    """Names in sight; `divisors` are known divisors of parameters and variables, powers of two."""
+
+    divisors: Mapping[str, int] = field(default_factory=dict)
+
+    def enter(self, node: For | Let, lanes: int = 1) -> None:
+        """Add the variable of a loop or a definition, and what that says of it."""
+        super().enter(node, lanes)
+        if isinstance(node, Let):
+            divisor = self.divisor(node.value)
+        else:
+            divisor = math.gcd(self.divisor(node.lower), node.step, WIDEST)
+        self.divisors = {**self.divisors, node.variable: divisor}
+
+    def declare(self, name: str, lanes: int = 1) -> None:
+        """Add a variable."""
+        super().declare(name, lanes)
+        self.divisors = {**self.divisors, name: 1}
+
+    def divisor(self, e: Expr) -> int:
+        """A power of two, at most `WIDEST`, that divides an index."""
+        match e:
+            case Const() if not e.dtype.is_float:
+                return math.gcd(int(e.value), WIDEST)
+            case Iter() | Param():
+                return self.divisors.get(e.name, 1)
+            case Unary() | Cast():
+                return self.divisor(e.children()[0]) if e.dtype.is_integer else 1
+            case Binary(op="*"):
+                return min(self.divisor(e.left) * self.divisor(e.right), WIDEST)
+            case Binary(op="+" | "-" | "min" | "max"):
+                return math.gcd(self.divisor(e.left), self.divisor(e.right))
+        return 1
+
+    def number(self, unit: str, axis: int) -> str:
+        """The variable that holds the number of this block or thread along an axis."""
+        name = f"{unit}_{AXES[axis]}"
+        while name in self.names.values():
+            name += "_"
+        return name
+
+
+def given(kernel: KernelFunction) -> tuple[str, ...]:
+    """The names of a kernel's parameters, in order."""
+    return (*kernel.params, *(s.name for s in kernel.scalars), *(a.name for a in kernel.arrays))
+
+
+def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str, str]) -> KernelScope:
+    """What is in sight where a kernel's body begins."""
+    scope = KernelScope(names, facts=facts_of(function))
+    for array in kernel.arrays:
+        scope.declare_array(array.name, Array(names[array.name], array.dtype, array.extents))
+    scope.declared = set(given(kernel))
+    scope.divisors = dict(_multiple(condition) for condition, _ in function.preconditions)
+    return scope
+
+
+def _multiple(condition: Expr) -> tuple[str, int]:
+    """The parameter of which a precondition ``N % 4 == 0`` says that it is a multiple, and of what."""
+    match condition:
+        case Binary(op="==", left=Binary(op="%", left=Param() as param, right=Const() as by), right=zero):
+            if constant(zero) == 0 and constant(by):
+                return param.name, math.gcd(int(by.value), WIDEST)
+    return "", 1

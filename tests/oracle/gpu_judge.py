@@ -1,0 +1,128 @@
+"""The judge of GPU programs: brute force over all executions at one size.
+
+It shares nothing with the proof but the definition of a program. First every pair of conflicting accesses must be
+ordered by happens-before, and everything must be complete when the function returns; then all runs end in the same
+contents, so that one of them, in the order of issue, shows whether each read sees the value it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.oracle.events import Misplaced, Place
+from tests.oracle.gpu_events import Act, GpuExecution, Happens
+from tests.oracle.judge import Failure, Run, _box, _exits, _outside
+from tests.oracle.plain import Point, function, integers, points
+from tests.oracle.values import Values
+from tiramisu_py.program.loops import GpuBlock, GpuThread
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+
+
+def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
+    """Everything that goes wrong at these parameters."""
+    values = Values(program.algorithm, params)
+    faults = values.faults()
+    if faults:
+        return [Failure(kind, "the algorithm itself") for kind in sorted(faults)]
+    execution = GpuExecution(program, params, values)
+    try:
+        acts = execution.acts()
+        exits = _exits(execution)
+    except Misplaced as error:
+        return [Failure("reach", str(error))]
+    happens = Happens(execution, acts)
+    run = GpuRun(execution, exits)
+    return [
+        *_outside(execution, acts, exits),
+        *divergent(execution),
+        *_unfinished(happens),
+        *_races(execution, happens, acts),
+        *run.failures(sorted(acts, key=lambda act: act.sigma)),
+    ]
+
+
+def _unfinished(happens: Happens) -> list[Failure]:
+    return [
+        Failure("race", f"{operation.acts[0]} may not be complete when the function returns")
+        for operation in happens.operations.values()
+        if not happens.last >> operation.number & 1
+    ]
+
+
+def divergent(execution: GpuExecution) -> list[Failure]:
+    """Barriers to which some threads of a block come and others do not."""
+    found = []
+    for statement in execution.program.statements.values():
+        if statement.role is not Role.BARRIER:
+            continue
+        kernel = execution.kernel(statement)
+        if kernel is None:
+            found.append(Failure("race", f"{statement.name} is outside of any kernel"))
+            continue
+        coords_of, thread_of = function(statement.coords, execution.params), execution._threads(statement)
+        come: dict[Point, set[Point]] = {}
+        for instance in points(statement.instances, execution.params):
+            coords = coords_of(instance)
+            sigma = execution.sigma(statement, execution._time(statement, coords))
+            come.setdefault(sigma, set()).add(thread_of(instance))
+        loops = kernel.thread_loops(statement)
+        shape = tuple(1 if loop is None else n for loop, n in zip(loops, kernel.shape, strict=True))
+        for sigma, threads in come.items():
+            if threads != set(_box(shape)):
+                found.append(Failure("race", f"not all threads come to {statement.name} at {sigma}"))
+    return found
+
+
+def _races(execution: GpuExecution, happens: Happens, acts: Sequence[Act]) -> list[Failure]:
+    """Conflicting accesses that nothing orders."""
+    computations = execution.program.algorithm.computations
+    locked = {name for name, computation in computations.items() if computation.ordered}
+    touched: dict[Place, list[tuple[Act, bool]]] = {}
+    for act in acts:
+        for place in {place for place, _ in act.reads}:
+            touched.setdefault(place, []).append((act, False))
+        touched.setdefault(act.target, []).append((act, True))
+    found = []
+    for place, accesses in touched.items():
+        for position, (a, writes) in enumerate(accesses):
+            for b, too in accesses[:position]:
+                if a is b or not (writes or too) or happens.before(a, b) or happens.before(b, a):
+                    continue
+                if not (writes and too and a.value[0] not in locked and _combined(a, b)):
+                    found.append(Failure("race", f"nothing orders {b} and {a}, which meet at {place}"))
+    return found
+
+
+def _combined(a: Act, b: Act) -> bool:
+    """Whether two unordered updates of one value are combined by the loop that makes them concurrent."""
+    if not (a.role is b.role is Role.UPDATE and a.value == b.value and a.statement == b.statement):
+        return False
+    differ = [loop for loop, x, y in zip(a.loops, a.time[1::2], b.time[1::2], strict=False) if x != y]
+    if a.operation is None:
+        parting = differ[0]
+    elif a.operation != b.operation:
+        return False
+    else:
+        gpu = [loop for loop in differ if isinstance(loop.tag, GpuBlock)]
+        gpu += [loop for loop in differ if isinstance(loop.tag, GpuThread)]
+        parting = gpu[0] if gpu else differ[0]
+    return getattr(parting.tag, "combine", None) is not None
+
+
+class GpuRun(Run):
+    """One run, the caller's arrays in the memory where they are."""
+
+    def _enter(self) -> dict[Place, object]:
+        program = self.execution.program
+        assert isinstance(self.execution, GpuExecution)
+        for buffer in program.buffers.values():
+            if buffer.argument:
+                name = self.execution.instance(buffer.name, buffer.device)
+                for element in _box(integers(buffer.extents, self.execution.params)):
+                    self._write((name, (), element), (f"the caller's {name}", element))
+        for source in program.algorithm.inputs.values():
+            if not source.scalar:
+                for index in _box(self.execution.values.shape(source)):
+                    self._write(self.execution.outside_any_loop(source.name, index), (source.name, index))
+        return dict(self.held)

@@ -1,0 +1,36 @@
+"""Which GPU: ``device="gpu"``, ``"gpu:1"`` or ``"simulator"``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tiramisu_py.errors import ArgumentError
+
+_DEVICE = re.compile(r"(gpu|simulator)(?::(\d{1,3}))?")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU by its number, real or simulated. A program that uses several has this one as its first."""
+
+    simulated: bool
+    number: int = 0
+
+    def plus(self, number: int) -> Device:
+        """The device that a program whose first device is this one calls by `number`."""
+        return Device(self.simulated, self.number + number)
+
+    def __str__(self) -> str:
+        kind = "simulator" if self.simulated else "gpu"
+        return f"{kind}:{self.number}" if self.number else kind
+
+
+def as_device(given: object) -> Device:
+    """The device that a text names; raises `ArgumentError` for what names none."""
+    if isinstance(given, Device):
+        return given
+    found = _DEVICE.fullmatch(given) if isinstance(given, str) else None
+    if not found:
+        raise ArgumentError(f'device={given!r} is not a device: "gpu", "gpu:1" (by number), or "simulator"')
+    return Device(found.group(1) == "simulator", int(found.group(2) or 0))

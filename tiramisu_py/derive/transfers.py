@@ -1,0 +1,228 @@
+"""The transfers that a program needs: what each device reads and does not store itself, from where it is stored.
+
+A transfer is synchronous, on the operation sequence of what it follows or precedes, and as far out as it can be: a
+whole nest comes before it and a whole nest after it, unless those who store the values and those who read them share
+loops of the host; then it is in these loops, and moves what the iteration has stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.kernel_order import statement_of
+from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.derive.boxes import boxes
+from tiramisu_py.derive.needs import Need, needs
+from tiramisu_py.derive.waits import with_waits
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Device, Role, Statement, Transfer
+from tiramisu_py.schedule.recompute import distinct
+from tiramisu_py.schedule.selection import free_name
+from tiramisu_py.schedule.transfers import with_transfer
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What one transfer moves: `values` are ``[coordinates of the loops, indices]``."""
+
+    need: Need
+    loops: tuple[LoopId, ...]
+    values: isl.Set
+    writers: tuple[Statement, ...]
+
+
+def derived_transfers(program: Program, command: str) -> Program:
+    """The program with the transfers, and then the waits, that it lacks.
+
+    What cannot be transferred in a legal way is left out: the proof says what is missing.
+    """
+    for need in list(needs(program, Touches(program))):
+        for batch in _batches(program, need):
+            program = _transferred(program, batch, command)
+    return with_waits(program, command)
+
+
+# -- what is moved together
+
+
+def _batches(program: Program, need: Need) -> Iterator[Batch]:
+    """The transfers that serve a need: writers in the same loops together, unless a reader is among them."""
+    left = need.values
+    for loops, writers in _groups(program, need):
+        moved = _moved(writers, len(loops), left)
+        left = left.subtract(sets.as_set(moved.range()))
+        values = sets.flat_pairs(moved, need.storage.source)
+        allowed = sets.flat_pairs(_moved(writers, len(loops), _not_at(need)), need.storage.source)
+        inside = tuple(statement_of(w) for w in writers if w.actor.statement is not None)
+        for box in boxes(values, len(loops), allowed):
+            if not box.is_empty():
+                yield Batch(need, loops, box, inside)
+
+
+def _not_at(need: Need) -> isl.Set:
+    """The values that may be moved: those needed, and others that the readers' device does not store itself."""
+    return need.spare.union(need.values)
+
+
+def _groups(program: Program, need: Need) -> list[tuple[tuple[LoopId, ...], list[Touch]]]:
+    found: dict[tuple[LoopId, ...], list[Touch]] = {}
+    for writer in need.writers:
+        loops = _around(program, need, writer)
+        if loops is not None:
+            found.setdefault(loops, []).append(writer)
+    groups = [part for loops, writers in found.items() for part in _apart(program, need, loops, writers)]
+    return sorted(groups, key=lambda group: not any(w.role is Role.UPDATE for w in group[1]))
+
+
+def _around(program: Program, need: Need, writer: Touch) -> tuple[LoopId, ...] | None:
+    """The loops of the host in which what a writer stores is moved; None where there are none that do."""
+    if writer.actor.statement is None:
+        return ()
+    statement = statement_of(writer)
+    together = [shared(statement, statement_of(r)) for r in need.readers if r.actor.statement is not None]
+    depth = max([len(program.frame(need.storage)), *together])
+    return statement.loops[:depth] if depth <= program.host_depth(statement) else None
+
+
+def _apart(
+    program: Program, need: Need, loops: tuple[LoopId, ...], writers: list[Touch]
+) -> Iterator[tuple[tuple[LoopId, ...], list[Touch]]]:
+    """The writers of a group together, or one by one where some reader comes between them."""
+    at = {w: _position(program, w, len(loops)) for w in writers}
+    readers = [
+        r for r in need.readers if r.actor.statement is not None and statement_of(r).loops[: len(loops)] == loops
+    ]
+    between = [_position(program, r, len(loops)) for r in readers]
+    if any(min(at.values()) < position < max(at.values()) for position in between):
+        yield from ((loops, [writer]) for writer in writers)
+    else:
+        yield loops, writers
+
+
+def _position(program: Program, touch: Touch, depth: int) -> int:
+    return program.positions[touch.actor.name][depth] if touch.actor.statement is not None else -1
+
+
+def _moved(writers: list[Touch], depth: int, values: isl.Set) -> isl.Map:
+    """``coordinates of the outermost loops -> value``: which values each iteration stores, for the last time."""
+    found: isl.Map | None = None
+    for writer in writers:
+        if writer.actor.statement is None:
+            nowhere = sets.function(writer.domain.get_space(), None, [])
+            here = sets.graph(nowhere, writer.domain).reverse().apply_range(writer.values)
+        else:
+            here = writer.prefix(depth).reverse().apply_range(writer.values)
+        found = here if found is None else found.union(here)
+    assert found is not None
+    found = found.intersect_range(values).coalesce()
+    return found if depth == 0 or found.is_injective() else found.reverse().lexmax().reverse()
+
+
+# -- the statement
+
+
+def _transferred(program: Program, batch: Batch, command: str) -> Program:
+    name = free_name(program, f"{batch.need.storage.name}_to_{_device_name(batch.need.target)}")
+    try:
+        changed = _declared(program, name, batch, command)
+        ordered = changed.with_(orders=(*changed.orders, *_needed_orders(changed, name, batch, command)))
+        if not _same_order(program, ordered):
+            ordered = changed.with_(orders=(*changed.orders, *_all_orders(program, name, batch, command)))
+        return ordered if _same_order(program, ordered) else program
+    except CommandError:
+        return program
+
+
+def _device_name(device: Device) -> str:
+    return "cpu" if device is None else f"gpu{device or ''}"
+
+
+def _declared(program: Program, name: str, batch: Batch, command: str) -> Program:
+    storage, depth = batch.need.storage, len(batch.loops)
+    variables = sets.variables(batch.values.get_space())
+    indices = sets.function(batch.values.get_space(), None, variables[depth:])
+    transfer = Transfer(batch.need.source, batch.need.target, stream=_stream(program, batch))
+    moved = sets.as_set(batch.values.apply(sets.graph(indices)))
+    program = with_transfer(program, name, storage.source, moved, transfer, True, command)
+    made = program.statements[name]
+    if batch.loops:
+        made = _inside(program, made, batch)
+    if storage.name != storage.source:
+        made = replace(made, target=storage.name, sources={storage.source: storage.name})
+    return program.with_statement(made)
+
+
+def _inside(program: Program, made: Statement, batch: Batch) -> Statement:
+    """A transfer of the whole in loops of the host: each iteration moves its part."""
+    dims = distinct([*(program.loops[loop].name for loop in batch.loops), *made.dims])
+    instances = sets.with_dims(sets.named(batch.values, made.name), dims)
+    space = instances.get_space()
+    return replace(
+        made,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, made.source, sets.variables(space)[len(batch.loops) :]),
+        loops=batch.loops + made.loops,
+        coords=sets.renamed(sets.identity(space), None),
+    )
+
+
+def _stream(program: Program, batch: Batch) -> int:
+    """The operation sequence of the last writer on a GPU; for what comes from the host, of the first reader."""
+    readers = [statement_of(r) for r in batch.need.readers if r.actor.statement is not None]
+    using = readers if batch.need.source is None or not batch.writers else batch.writers
+    queues = [(program.positions[s.name], queue) for s in using if (queue := program.queue_of(s)) is not None]
+    if not queues:
+        return 0
+    _, queue = min(queues) if using is readers else max(queues)
+    return queue[1]
+
+
+# -- its place
+
+
+def _level(batch: Batch) -> LoopId | None:
+    return batch.loops[-1] if batch.loops else None
+
+
+def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
+    """After what stores the values, before what reads them (in an iteration of the loops that all share)."""
+    depth, transfer = len(batch.loops), program.statements[name]
+    last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
+    for writer in batch.writers:
+        yield Order(writer.name, name, _level(batch), command)
+    for reader in batch.need.readers:
+        beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
+        if beside and program.positions[reader.actor.name][depth] > last:
+            yield Order(name, reader.actor.name, _level(batch), command)
+
+
+def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
+    """After everything up to the last writer (or up to the first reader), and before everything else."""
+    depth = len(batch.loops)
+    at = {
+        s.name: program.positions[s.name][depth] for s in program.statements.values() if s.loops[:depth] == batch.loops
+    }
+    if batch.writers:
+        cut = max(at[w.name] for w in batch.writers) + 1
+    else:
+        cut = min((at[r.actor.name] for r in batch.need.readers if r.actor.statement is not None), default=len(at))
+    for other, position in at.items():
+        before, after = (other, name) if position < cut else (name, other)
+        yield Order(before, after, _level(batch), command)
+
+
+def _same_order(before: Program, after: Program) -> bool:
+    """Whether the statements that were there are in the order in which they were."""
+    return _sorted(before, before) == _sorted(before, after)
+
+
+def _sorted(of: Program, by: Program) -> list[str]:
+    return sorted(of.statements, key=lambda name: by.positions[name])

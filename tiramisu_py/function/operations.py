@@ -1,0 +1,102 @@
+"""Handles of what is no computation: transfers, waits and barriers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tiramisu_py.algorithm.domain import parse_domain
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.loop_commands import LoopCommands
+from tiramisu_py.function.order_commands import OrderCommands
+from tiramisu_py.function.statements import Statements
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule import transfers, waits
+from tiramisu_py.schedule.selection import free_name, size
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.function import Function
+
+
+class Operation(LoopCommands, OrderCommands):
+    """One statement that computes nothing; commands on loops and on order apply to it."""
+
+    def __init__(self, function: Function, source: str, statement: str) -> None:
+        super().__init__(function, source)
+        self._statement = statement
+
+    @property
+    def name(self) -> str:
+        """The name of the statement."""
+        return self._statement
+
+    def statement_names(self) -> tuple[str, ...]:
+        if self._statement not in self._function.program.statements:
+            raise CommandError(f"{self._statement} has been removed")
+        return (self._statement,)
+
+    def __repr__(self) -> str:
+        return self._statement
+
+
+class Wait(Operation):
+    """A point at which the host, or an operation sequence of a GPU, goes on only when operations are complete."""
+
+
+class Barrier(Operation):
+    """A point that all threads of a block reach before any of them goes on."""
+
+
+class Awaitable(Statements):
+    """What can be waited for."""
+
+    def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:
+        """Wait for the operations that this consists of, and return the wait, to be ordered like a computation.
+
+        ::
+
+            for r: copy row r of a (asynchronously)   -->   for r: copy row r of a (asynchronously)
+            for r: p[r] = f(a[r])                           for r: wait for row r of a
+                                                            for r: p[r] = f(a[r])              (copy.wait({r: R}))
+
+        `domain` gives the iterations of the wait, each for the operations with these values: its iterators are
+        iterators of the computation or the transfer. Without one everything is waited for at once. The host waits,
+        or with ``on=2`` operation sequence 2 of the GPU `device`, and the host goes on. A wait comes after what it
+        waits for; `Function.order` places it. Each wait is proven needed, or reported as superfluous.
+        Source: TIRAMISU, ``wait``.
+        """
+        names, of = self.statement_names(), self.name
+        made = free_name(self._function.program, f"{of}_wait") if name is None else name
+        parameters = {"on": on, "device": device or None, "name": name}
+
+        def change(program: Program, _: str) -> Program:
+            stream = None if on is None else size(on, "on", 0)
+            points = None
+            if domain:
+                found = parse_domain(program.algorithm, made, domain, None, self._function.owner)
+                if found.guards:
+                    raise CommandError(f"the domain of {made} has conditions that are not affine")
+                points = (found.iterators, found.points)
+            return waits.wait(program, made, of, names, points, stream, size(device, "device", 0))
+
+        self._apply("wait", () if domain is None else (domain,), parameters, change)
+        return Wait(self._function, of, made)
+
+
+class Transfer(Operation, Awaitable):
+    """Copies of values from the memory of one device to that of another: see `Function.create_xfer`."""
+
+    def collapse_many(self, *loops: Iter) -> Self:
+        """Make all iterations of the transfer's innermost loops one operation.
+
+        ::
+
+            for r in 0..R:          -->   for r in 0..R:
+                for c in 0..C:                copy a[r, 0..C]
+                    copy a[r, c]                                          (collapse_many(c))
+
+        What is copied at once is a box of values, of one to three dimensions. Source: TIRAMISU, ``collapse_many``.
+        """
+        names = self.statement_names()
+        self._apply("collapse_many", loops, {}, lambda p, text: transfers.collapse_many(p, names, loops, text))
+        return self

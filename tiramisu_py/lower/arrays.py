@@ -1,0 +1,56 @@
+"""The arrays that generated code names: a buffer's instances, on the host and on each GPU that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Device
+from tiramisu_py.program.storage import Buffer, Memory, instance_name
+
+#: Kinds of memory that only kernels use: their buffers are allocated inside.
+INSIDE = (Memory.SHARED, Memory.REGISTER)
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """One instance of a buffer, by the name that code has for it; `device` is None in memory of the host."""
+
+    name: str
+    buffer: Buffer
+    device: Device = None
+
+    @property
+    def argument(self) -> bool:
+        """Whether the caller passes it."""
+        return self.name == self.buffer.name and self.buffer.argument
+
+
+def array_name(buffer: Buffer, device: Device) -> str:
+    """The name of the instance that a device uses; what the caller passes is called like the buffer."""
+    if buffer.argument and buffer.device is not None:
+        if device == buffer.device:
+            return buffer.name
+        return f"{buffer.name}@host" if device is None else instance_name(buffer, device)
+    return instance_name(buffer, device)
+
+
+def arrays_of(program: Program) -> Mapping[str, Array]:
+    """All instances that a program may use, by name."""
+    devices: list[Device] = [None, *range(device_count(program))]
+    found: dict[str, Array] = {}
+    for buffer in program.buffers.values():
+        for device in devices:
+            name = array_name(buffer, device)
+            found.setdefault(name, Array(name, buffer, device))
+    return found
+
+
+def device_count(program: Program) -> int:
+    """How many GPUs a program uses: one more than the largest number."""
+    used: list[Device] = [buffer.device for buffer in program.buffers.values()]
+    for statement in program.statements.values():
+        used += [program.loads_at(statement), program.stores_at(statement)]
+        used += [statement.waits.device] if statement.waits is not None and statement.waits.on is not None else []
+    return max((device + 1 for device in used if device is not None), default=0)

@@ -1,0 +1,123 @@
+"""What the host tells GPUs to do, as statements of its nests: launches, copies, and waits.
+
+A kernel is one operation for each iteration of the host's loops around it, and so is a transfer for each iteration of
+the loops outside of its bulk. Each becomes a statement with those loops alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.lower.indices import Wanted, filled
+from tiramisu_py.lower.ir import Node
+from tiramisu_py.lower.pieces import Piece
+from tiramisu_py.lower.transform import with_children, with_expressions
+from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What every execution of an operation does, as a template over `forms` (functions of the piece's instances)."""
+
+    piece: Piece
+    forms: tuple[isl.PwAff, ...]
+    template: Node
+    buffers: frozenset[str] = frozenset()
+    externs: tuple[ExternFunction, ...] = ()
+
+    def at(self, values: Sequence[Expr]) -> Node:
+        """The code where the forms have these values."""
+        return _filled(self.template, values)
+
+
+def _filled(node: Node, values: Sequence[Expr]) -> Node:
+    changed = with_expressions(node, lambda e: filled(e, values))
+    return with_children(changed, lambda child: _filled(child, values))
+
+
+class Template:
+    """Collects the forms of an operation."""
+
+    def __init__(self) -> None:
+        self.forms: list[isl.PwAff] = []
+
+    def places(self, forms: Sequence[isl.PwAff]) -> tuple[Expr, ...]:
+        """Where the values of some forms will be."""
+        start = len(self.forms)
+        self.forms += forms
+        return tuple(Wanted(start + i, 0) for i in range(len(forms)))
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """The host's part of a program.
+
+    `program` has one statement for each kernel and each transfer, with the loops of the host alone; `launched` are
+    the kernels by the names of their statements, and `operation` names the statement that stands for one of a kernel
+    (or of a transfer).
+    """
+
+    program: Program
+    launched: Mapping[str, KernelNest] = field(default_factory=dict)
+    operation: Mapping[str, str] = field(default_factory=dict)
+
+
+def host_of(program: Program) -> Host:
+    """The host's part; the program itself where there is no GPU."""
+    nests = {nest.name: nest for nest in kernels(program)}
+    operation = {s.name: name for name, nest in nests.items() for s in nest.statements}
+    operation |= {s.name: s.name for s in program.storing if s.transfer is not None}
+    if not operation:
+        return Host(program)
+    found: dict[str, Statement] = {}
+    for statement in program.statements.values():
+        name = operation.get(statement.name)
+        if name is None:
+            found[statement.name] = statement
+        elif name not in found:
+            group = nests[name].statements if name in nests else (statement,)
+            found[name] = _issued(program, name, group)
+    return Host(program.with_(statements=found, orders=_orders(program, operation)), nests, operation)
+
+
+def _orders(program: Program, operation: Mapping[str, str]) -> tuple[Order, ...]:
+    named = (
+        replace(o, before=operation.get(o.before, o.before), after=operation.get(o.after, o.after))
+        for o in program.orders
+    )
+    return tuple(order for order in named if order.before != order.after)
+
+
+def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statement:
+    """An operation as a statement: its instances are the iterations of the host in which there is something to do."""
+    some = next((statement for statement in group if statement.name == name), group[0])
+    depth = program.host_depth(some)
+    instances: isl.Set | None = None
+    for statement in group:
+        within = statement.instances.intersect_params(program.context)
+        part = within.apply(sets.graph(statement.prefix(depth)))
+        instances = part if instances is None else instances.union(part)
+    assert instances is not None
+    dims = tuple(f"{program.loops[loop].name}_{i}" for i, loop in enumerate(some.loops[:depth]))
+    instances = sets.with_dims(sets.named(instances.coalesce(), name), dims)
+    identity = sets.identity(instances.get_space())
+    return replace(
+        some, dims=dims, instances=instances, point=identity, loops=some.loops[:depth], coords=sets.renamed(identity, None)
+    )
+
+
+def pieces_of_operation(statement: Statement) -> list[Piece]:
+    """The instances of an operation in disjoint, convex pieces."""
+    parts = [part for part in sets.basic_sets(statement.instances) if not part.is_empty()]
+    if len(parts) == 1:
+        return [Piece(statement.name, statement, parts[0], statement.body)]
+    named = ((f"{statement.name}#{number}", part) for number, part in enumerate(parts))
+    return [Piece(name, statement, sets.named(part, name), statement.body) for name, part in named]

@@ -1,0 +1,275 @@
+"""Races inside a kernel: between the blocks of one launch, and between the threads of one block.
+
+Blocks have no order. Two threads of a block have one where a barrier is between their accesses. Updates of one
+reduction are excepted between blocks, or threads, whose loops say how partial results are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets, smallest
+from tiramisu_py.dependence import kernel_order
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.kernels import KernelNest
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, LoopId
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.proof.findings import Finding, Spot, handle, words
+from tiramisu_py.proof.kernels import well_formed
+from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every pair of accesses of one kernel that conflict and have no order."""
+    nests = _nests(flow)
+    for a, b in all_pairs(flow) if nests else ():
+        yield from _between(flow, nests, a, b)
+    for nest in {nest.first: nest for nest in nests.values()}.values():
+        yield from _trees(flow, nest)
+
+
+def _nests(flow: Flow) -> dict[str, KernelNest]:
+    """The kernel of each statement, malformed kernels left out (`proof.kernels` says what is wrong with those)."""
+    return {s.name: nest for nest in flow.kernels if well_formed(nest) for s in nest.statements}
+
+
+def _between(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> Iterator[Finding]:
+    nest = nests.get(a.actor.name)
+    if nest is None or nests.get(b.actor.name) is not nest or (a is b and _alone(a)):
+        return
+    conflict = flow.same_place(a, b)
+    if conflict.is_empty():
+        return
+    persists = partial(_persists, a=a, b=b)
+    bad = across_blocks(nest, a, b, conflict)
+    if not bad.is_empty():
+        yield Finding(_block_race(flow, nest, a, b, bad), persists)
+    bad = across_threads(nest, a, b, conflict)
+    if not bad.is_empty():
+        yield Finding(_thread_race(flow, nest, a, b, bad), persists)
+
+
+def _alone(write: Touch) -> bool:
+    """Whether no two instances store to one place."""
+    return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
+
+
+def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    nests = _nests(flow)
+    return any(any(_between(flow, nests, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+# -- what is not ordered
+
+
+def across_blocks(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+    """The conflicts ``a -> b`` between different blocks of one launch."""
+    if len(a.buffer.scope) >= len(nest.host) + len(nest.blocks):
+        return sets.no_pair(conflict)  # each block has its own
+    bad = conflict.intersect(kernel_order.other_block(nest, a, b))
+    if bad.is_empty() or not one_reduction(a, b):
+        return bad
+    host = len(nest.host)
+    fixed = [host + k for k, loop in enumerate(nest.blocks) if _combine(nest.program, loop) is None]
+    first, second = a.prefix(host + len(nest.blocks)), b.prefix(host + len(nest.blocks))
+    alike = isl.Map.universe(first.get_space().range().map_from_set())
+    for position in fixed:
+        alike = sets.equal_at(alike, position)
+    combined = first.apply_range(alike).apply_range(second.reverse())
+    return bad.subtract(combined.intersect(a.values.apply_range(b.values.reverse())))
+
+
+def across_threads(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+    """The conflicts ``a -> b`` between different threads of one block that no barrier separates."""
+    if a.buffer.memory is Memory.REGISTER:
+        return sets.no_pair(conflict)  # each thread has its own
+    bad = kernel_order.contending(nest, a, b, conflict)
+    if not bad.is_empty() and one_reduction(a, b):
+        bad = bad.subtract(_combined_threads(nest, a, b))
+    return bad if bad.is_empty() else kernel_order.unsynchronised(nest, a, b, bad)
+
+
+def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` that update one value, from threads that differ only along axes whose loops combine."""
+    (first, second), program = statements(a, b), nest.program
+    axes = zip(nest.thread_loops(first), nest.thread_loops(second), strict=True)
+    free = [all(loop is not None and _combine(program, loop) for loop in pair) for pair in axes]
+    one, other = nest.thread_of(first), nest.thread_of(second)
+    before = sets.graph(sets.compose(a.instance, one), a.domain)
+    after = sets.graph(sets.compose(b.instance, other), b.domain)
+    alike = isl.Map.universe(before.get_space().range().map_from_set())
+    for axis, combines in enumerate(free):
+        alike = alike if combines else sets.equal_at(alike, axis)
+    return before.apply_range(alike).apply_range(after.reverse()).intersect(a.values.apply_range(b.values.reverse()))
+
+
+def one_reduction(a: Touch, b: Touch) -> bool:
+    """Whether both are updates of one reduction."""
+    return a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
+
+
+def _combine(program: Program, loop: LoopId) -> Combine | None:
+    tag = program.loops[loop].tag
+    return tag.combine if isinstance(tag, GpuBlock | GpuThread) else None
+
+
+# -- in words
+
+
+def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(flow, a, b, bad)
+    where = f"{_block(nest, one)} and {_block(nest, other)} of the kernel of {nest.name}, which have no order"
+    message = f"{_conflict(flow, one, other)}, by {where}, {witness}"
+    if one_reduction(a, b):
+        loops = ", ".join(nest.program.loops[loop].name for loop in nest.blocks)
+        repair = f"combine partial results of different blocks: {_tagged(nest, a)}, combine=tm.ATOMIC), or keep the "
+        return Violation("race", message, witness, repair=f"{repair}reduced loop out of blocks ({loops})")
+    first, second = statements(a, b)
+    apart = "give the dependence a loop inside of a block, or a loop of the host around the kernel"
+    if first is not second:
+        apart = f"end the kernel between {handle(first)} and {handle(second)}: tag each of them as a kernel of its own"
+    return Violation("race", message, witness, repair=apart)
+
+
+def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(flow, a, b, bad)
+    threads = f"{_thread(nest, one)} and {_thread(nest, other)}"
+    if _thread(nest, one) == _thread(nest, other):
+        threads = f"{_thread(nest, one)}, whose deferred copy may not have happened"
+    message = f"{_conflict(flow, one, other)}, by {_block(nest, one)}, {threads}, with no barrier between, {witness}"
+    if one_reduction(a, b):
+        repair = f"combine partial results of different threads: {_tagged(nest, a)}, combine=tm.ATOMIC)"
+        return Violation("race", message, witness, repair=repair)
+    return Violation("race", message, witness, repair=_barrier(nest, a, b))
+
+
+def _conflict(flow: Flow, one: Spot, other: Spot) -> str:
+    if not other.touch.is_write:
+        reader = words(other.computed(flow.touches.program))
+        stored = "it is stored" if other.named == one.named else f"{words(one.named)} is stored"
+        return f"{reader} reads {words(other.named)} from {words(one.element)}, where {stored}"
+    does = "update" if one_reduction(one.touch, other.touch) else "store to"
+    if one.named == other.named:
+        return f"two executions for {words(one.named)} both {does} {words(one.element)}"
+    return f"{words(one.named)} and {words(other.named)} both {does} {words(one.element)}"
+
+
+def _tagged(nest: KernelNest, touch: Touch) -> str:
+    statement, _ = statements(touch, touch)
+    blocks = ", ".join(nest.program.loops[loop].name for loop in reversed(nest.blocks))
+    own = [loop for loop in nest.thread_loops(statement) if loop is not None]
+    threads = ", ".join(nest.program.loops[loop].name for loop in reversed(own))
+    return f"{handle(statement)}.tag_gpu(blocks=[{blocks}], threads=[{threads}]"
+
+
+def _barrier(nest: KernelNest, a: Touch, b: Touch) -> str:
+    first, second = statements(a, b)
+    program = nest.program
+    common = [program.loops[loop] for loop in first.loops[: shared(first, second)]]
+    level = next(loop.name for loop in reversed(common) if not isinstance(loop.tag, GpuThread))
+    if first is second:
+        return f"run the loop that carries the dependence inside of a thread, or put a barrier into it at {level}"
+    command = f"{program.algorithm.name}.barrier({handle(first)}, {handle(second)}, at={level})"
+    return command if nest.launch.barriers else f"{command}, or leave barriers=False out"
+
+
+def _block(nest: KernelNest, spot: Spot) -> str:
+    statement, _ = statements(spot.touch, spot.touch)
+    axes = {_axis(nest.program, loop): loop for loop in nest.blocks}
+    loops = [axes.get(axis) for axis in range(max(axes) + 1)]
+    return f"block {_tuple(_numbers(nest, spot, statement, loops))}"
+
+
+def _thread(nest: KernelNest, spot: Spot) -> str:
+    statement, _ = statements(spot.touch, spot.touch)
+    used = max((axis for axis, extent in enumerate(nest.shape) if extent > 1), default=0) + 1
+    return f"thread {_tuple(_numbers(nest, spot, statement, nest.thread_loops(statement))[:used])}"
+
+
+def _numbers(
+    nest: KernelNest, spot: Spot, statement: Statement, loops: list[LoopId | None] | tuple[LoopId | None, ...]
+) -> tuple[int, ...]:
+    instance = smallest.evaluated(spot.touch.instance, spot.at, spot.params)
+    return smallest.evaluated(nest.numbers(statement, loops), instance, spot.params)
+
+
+def _axis(program: Program, loop: LoopId) -> int:
+    tag = program.loops[loop].tag
+    assert isinstance(tag, GpuBlock | GpuThread)
+    return tag.axis
+
+
+def _tuple(numbers: tuple[int, ...]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"({', '.join(map(str, numbers))})"
+
+
+# -- trees
+
+
+def _trees(flow: Flow, nest: KernelNest) -> Iterator[Finding]:
+    """Partial results that the threads of a block combine in a tree: one target a block, and nothing else there."""
+    for statement in nest.statements:
+        if statement.role is Role.UPDATE and _has_tree(nest, statement):
+            yield from _tree(flow, nest, statement)
+
+
+def _has_tree(nest: KernelNest, statement: Statement) -> bool:
+    loops = (loop for loop in nest.thread_loops(statement) if loop is not None)
+    return any(_combine(nest.program, loop) is Combine.TREE for loop in loops)
+
+
+def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Finding]:
+    write = flow.touches.write(statement)
+    if write is None:
+        return
+    persists = partial(_still_no_tree, name=statement.name)
+    clock = kernel_order.clock(nest.program, write)
+    targets = clock.apply_range(clock.reverse()).intersect(kernel_order.same_block(nest, write, write))
+    apart = targets.subtract(flow.same_place(write, write))
+    if not apart.is_empty():
+        witness, one, other = pair_spots(flow, write, write, apart)
+        message = (
+            f"combine=tm.TREE combines what all threads of a block add to one element, but {_thread(nest, one)} and "
+            f"{_thread(nest, other)} add to {words(one.element)} and {words(other.element)}, {witness}"
+        )
+        repair = f"{_tagged(nest, write)}, combine=tm.ATOMIC)"
+        yield Finding(Violation("reduction", message, witness, repair=repair), persists)
+    for other_touch in _others(flow, nest, write):
+        bad = _in_one_launch(flow, nest, write, other_touch)
+        if not bad.is_empty():
+            witness, one, other = pair_spots(flow, write, other_touch, bad)
+            does = "stores" if other_touch.is_write else "reads"
+            message = (
+                f"{words(other.computed(flow.touches.program))} {does} {words(one.named)} inside the kernel that "
+                f"combines its partial results in a tree, {witness}"
+            )
+            repair = f"move {handle(statements(write, other_touch)[1])} out of the kernel, or use combine=tm.ATOMIC"
+            yield Finding(Violation("reduction", message, witness, repair=repair), persists)
+
+
+def _others(flow: Flow, nest: KernelNest, write: Touch) -> Iterator[Touch]:
+    inside = {s.name for s in nest.statements}
+    for touch in (*flow.touches.writers(write.home), *flow.touches.readers(write.home)):
+        if touch.actor.name in inside and not one_reduction(touch, write):
+            yield touch
+
+
+def _in_one_launch(flow: Flow, nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    host = len(nest.host)
+    return flow.same_place(a, b).intersect(a.prefix(host).apply_range(b.prefix(host).reverse()))
+
+
+def _still_no_tree(flow: Flow, name: str) -> bool:
+    nest = _nests(flow).get(name)
+    statement = flow.touches.program.statements.get(name)
+    if nest is None or statement is None or not _has_tree(nest, statement):
+        return False
+    return any(_tree(flow, nest, statement))

@@ -1,0 +1,177 @@
+"""Operations of GPUs are complete when something depends on it: conflicting accesses of the host, of different
+operation sequences and of the end of the function are ordered by happens-before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets, smallest
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.findings import Finding, Named, Spot, handle, memory_words, queue_words, same_work, words
+from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
+    if flow.happens.operations:
+        for a, b in all_pairs(flow):
+            yield from _between(flow, a, b)
+        yield from _unfinished(flow)
+        yield from _freed(flow)
+        yield from _early(flow)
+
+
+# -- two accesses
+
+
+def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    for x, y in ((a, b), (b, a)):
+        bad = _unordered(flow, x, y)
+        if bad is not None and not bad.is_empty():
+            yield Finding(_too_early(flow, x, y, bad), partial(_persists, a=a, b=b))
+
+
+def _unordered(flow: Flow, x: Touch, y: Touch) -> isl.Map | None:
+    first, second = statements(x, y)
+    program = flow.touches.program
+    queue = program.queue_of(first)
+    if queue is None or queue == program.queue_of(second):
+        return None
+    return flow.happens.unordered(x, y, flow.same_place(x, y))
+
+
+def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    return any(any(_between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
+    program = flow.touches.program
+    (first, second), (pair, one, other) = statements(x, y), pair_spots(flow, x, y, bad)
+    who = f"{doing(program, other)} on {queue_words(program, second)}"
+    before = f"{doing(program, one)} on {queue_words(program, first)}"
+    where = f"{words(other.element)} in {memory_words(y.device)}"
+    message = f"{who} touches {where}, and nothing makes it wait for {before}, {pair}"
+    writer, reader = (one, other) if x.is_write else (other, one)
+    witness = Witness(pair.params, writer.named, reader.computed(program), one.element)
+    return Violation("race", message, witness, repair=_wait_between(program, first, second))
+
+
+def doing(program: Program, spot: Spot) -> str:
+    """What an instance does, in words: a transfer, or the computation of a value."""
+    statement = spot.touch.actor.statement
+    assert statement is not None
+    named = spot.computed(program)
+    if statement.role is Role.COPY:
+        return f"the {'transfer' if statement.transfer else 'copy'} {statement.name} of {words(named)}"
+    return f"the computation of {words(named)}"
+
+
+def _wait_between(program: Program, first: Statement, second: Statement) -> str:
+    queue = program.queue_of(second)
+    if queue is None:
+        return f"{handle(first)}.wait(), ordered before {handle(second)}"
+    device = f", device={queue[0]}" if queue[0] else ""
+    return f"{handle(first)}.wait(on={queue[1]}{device}), ordered between {handle(first)} and {handle(second)}"
+
+
+# -- the end
+
+
+def _unfinished(flow: Flow) -> Iterator[Finding]:
+    """Operations that may not be complete when the function returns: of each sequence the last, if none follows it."""
+    program, happens = flow.touches.program, flow.happens
+    found = [(s, bad) for s in happens.operations if not (bad := happens.unfinished(s)).is_empty()]
+    by_queue = {program.queue_of(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
+    ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
+    for statement, bad in ends or by_queue.values():
+        message, witness = _at_return(program, statement, bad)
+        repair = f"{handle(statement)}.wait(), ordered last"
+        persists = partial(_still_unfinished, statement=statement)
+        yield Finding(Violation("race", message, witness, repair=repair), persists)
+
+
+def _still_unfinished(flow: Flow, statement: Statement) -> bool:
+    return any(not flow.happens.unfinished(s).is_empty() for s in flow.happens.operations if same_work(s, statement))
+
+
+def _at_return(program: Program, statement: Statement, bad: isl.Set) -> tuple[str, Witness]:
+    params, named = _first(program, statement, bad)
+    witness = Witness(params, named, None)
+    does = "the transfer" if statement.transfer else "the computation"
+    who = f"{does} {statement.name} of {words(named)}" if statement.transfer else f"{does} of {words(named)}"
+    return f"the function returns, and nothing waits for {who} on {queue_words(program, statement)}, {witness}", witness
+
+
+def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[str, int], Named]:
+    params = smallest.smallest_params(bad)
+    instance = smallest.earliest(bad, statement.coords, params)
+    return params, (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+
+
+# -- memory that is used again
+
+
+def _freed(flow: Flow) -> Iterator[Finding]:
+    """Operations on a buffer of one iteration of host loops that may not be complete at its end."""
+    for touch, bad in _unfinished_scopes(flow):
+        program, (statement, _) = flow.touches.program, statements(touch, touch)
+        params, named = _first(program, statement, bad)
+        loop = program.loops[touch.buffer.scope[-1]].name
+        witness = Witness(params, named, None)
+        message = (
+            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for the "
+            f"computation of {words(named)} on {queue_words(program, statement)}, {witness}"
+        )
+        repair = f"{handle(statement)}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
+        persists = partial(_still_freed, statement=statement, buffer=touch.buffer.name)
+        yield Finding(Violation("race", message, witness, repair=repair), persists)
+
+
+def _unfinished_scopes(flow: Flow) -> Iterator[tuple[Touch, isl.Set]]:
+    program = flow.touches.program
+    for buffer in program.buffers.values():
+        touches = flow.touches.of_buffer(buffer.name) if buffer.scope else []
+        seen: set[str] = set()
+        for touch in touches:
+            statement = touch.actor.statement
+            if statement is None or program.queue_of(statement) is None or statement.name in seen:
+                continue
+            if len(buffer.scope) <= program.host_depth(statement):
+                seen.add(statement.name)
+                bad = flow.happens.unfinished(statement, len(buffer.scope))
+                if not bad.is_empty():
+                    yield touch, bad
+
+
+def _still_freed(flow: Flow, statement: Statement, buffer: str) -> bool:
+    found = _unfinished_scopes(flow)
+    return any(same_work(statements(t, t)[0], statement) and t.buffer.name == buffer for t, _ in found)
+
+
+# -- waits that come too early
+
+
+def _early(flow: Flow) -> Iterator[Finding]:
+    program = flow.touches.program
+    for wait in flow.happens.waits:
+        for operation, bad in flow.happens.early(wait):
+            times = flow.happens.times(operation)
+            instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
+            params, named = _first(program, operation, instances)
+            witness = Witness(params, named, None)
+            message = f"{wait.name} waits for {operation.name} of {words(named)} before that is issued, {witness}"
+            repair = f"order {handle(operation)} before {wait.name}"
+            persists = partial(_still_early, wait=wait.name)
+            yield Finding(Violation("order", message, witness, repair=repair), persists)
+
+
+def _still_early(flow: Flow, wait: str) -> bool:
+    return any(any(flow.happens.early(w)) for w in flow.happens.waits if w.name == wait)

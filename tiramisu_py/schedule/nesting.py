@@ -1,0 +1,104 @@
+"""Which tagged loops may be inside which others: what can be refused as soon as a loop is tagged or shared."""
+
+from __future__ import annotations
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.kernels import axis_name
+from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Unroll, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+
+def check_nesting(program: Program, loop: LoopId) -> None:
+    """Refuse loops that cannot be inside each other as they are tagged, around the statements inside `loop`."""
+    inside = program.with_this_loop(loop)
+    for statement in inside:
+        around: list[LoopId] = []
+        for inner in statement.loops:
+            for outer in around:
+                _check_pair(program, statement, outer, inner)
+            around.append(inner)
+        _check_operation(program, statement)
+        _check_adjacent(program, statement)
+    _check_shared_blocks(program, inside)
+
+
+def _check_pair(program: Program, statement: Statement, outer: LoopId, inner: LoopId) -> None:
+    a, b = program.loops[outer], program.loops[inner]
+    if a.tag is None or b.tag is None:
+        return
+    why = _contradiction(a, b)
+    if why:
+        raise CommandError(
+            f"in {statement.name}, the {b.tag.name} loop {b.name} ({b.tagged_by}) is inside the {a.tag.name} loop "
+            f"{a.name} ({a.tagged_by}); {why}"
+        )
+
+
+def _contradiction(a: Loop, b: Loop) -> str:
+    """Why a loop tagged as b cannot be inside one tagged as a; empty where it can."""
+    outer, inner = a.tag, b.tag
+    if isinstance(outer, Parallel) and isinstance(inner, Parallel) and inner.collapse > 0:
+        return "to deal both out to threads, name them in one parallelize"
+    if isinstance(outer, Vector) and isinstance(inner, Parallel | Vector):
+        return "only its lanes run inside"
+    if isinstance(outer, Parallel | Vector) and isinstance(inner, GpuBlock | GpuThread):
+        return "kernels are started by the host, one after another"
+    if isinstance(outer, GpuBlock | GpuThread) and isinstance(inner, Parallel):
+        return "there are no threads of the host inside a kernel: run the loop on threads of the GPU, with tag_gpu"
+    if isinstance(outer, GpuThread) and isinstance(inner, GpuBlock):
+        return "threads are inside blocks: move the block loops outwards"
+    same = isinstance(outer, GpuBlock | GpuThread) and type(outer) is type(inner)
+    if same and outer.axis == inner.axis:  # type: ignore[union-attr]
+        axis = axis_name(inner.axis)  # type: ignore[union-attr]
+        return f"both are along axis {axis}: name them in one tag_gpu, which gives each its own axis"
+    return ""
+
+
+def _check_operation(program: Program, statement: Statement) -> None:
+    """Transfers and waits are given out by the host, one after another."""
+    host = statement.transfer is not None or statement.role is Role.WAIT
+    what = "a transfer" if statement.transfer is not None else "a wait"
+    for number in statement.loops:
+        loop = program.loops[number]
+        if host and not isinstance(loop.tag, Unroll | Bulk | None):
+            raise CommandError(
+                f"{statement.name} is {what}, which the host gives out: it cannot be in the {loop.tag.name} loop "
+                f"{loop.name} ({loop.tagged_by})"
+            )
+        shared = isinstance(loop.tag, Bulk) and len(program.with_this_loop(number)) > 1
+        if shared or (isinstance(loop.tag, Bulk) and statement.transfer is None):
+            raise CommandError(f"loop {loop.name} is one operation ({loop.tagged_by}): nothing else can be in it")
+
+
+def _check_adjacent(program: Program, statement: Statement) -> None:
+    blocks = [d for d, loop in enumerate(statement.loops) if isinstance(program.loops[loop].tag, GpuBlock)]
+    for depth in range(blocks[0], blocks[-1]) if blocks else ():
+        if depth not in blocks:
+            loop, last = program.loops[statement.loops[depth]], program.loops[statement.loops[blocks[-1]]]
+            raise CommandError(
+                f"loop {loop.name} of {statement.name} is between its block loops: a loop of the host is outside of "
+                f"all of them, and one of the kernel inside; move it, say to just inside {last.name}"
+            )
+
+
+def _check_shared_blocks(program: Program, inside: tuple[Statement, ...]) -> None:
+    """All statements in a block loop are in all block loops of the kernel."""
+    first: dict[LoopId, tuple[Statement, tuple[LoopId, ...]]] = {}
+    for statement in inside:
+        blocks = block_loops(program, statement)
+        if not blocks:
+            continue
+        other, theirs = first.setdefault(blocks[0], (statement, blocks))
+        if theirs != blocks:
+            few, many = sorted(((statement, blocks), (other, theirs)), key=lambda pair: len(pair[1]))
+            apart = next(x for x in many[1] if x not in few[1])
+            raise CommandError(
+                f"{few[0].name} and {many[0].name} share the block loop {program.loops[blocks[0]].name}, but not "
+                f"{program.loops[apart].name}: the statements of a kernel share all of its block loops"
+            )
+
+
+def block_loops(program: Program, statement: Statement) -> tuple[LoopId, ...]:
+    """The block loops around a statement, outermost first."""
+    return tuple(loop for loop in statement.loops if isinstance(program.loops[loop].tag, GpuBlock))
