@@ -69,7 +69,7 @@ from tiramisu_py.algorithm.types import (
     uint64,
 )
 from tiramisu_py.algorithm.types import bool_ as bool
-from tiramisu_py.build import Kernel
+from tiramisu_py.build import DeviceArray, Kernel, gpu_count, gpu_empty, pinned_empty, to_gpu
 from tiramisu_py.errors import (
     ArgumentError,
     CommandError,
@@ -130,6 +130,7 @@ __all__ = [
     "DType",
     "DTypeError",
     "DeclarationError",
+    "DeviceArray",
     "Direction",
     "Expr",
     "ExternFunction",
@@ -191,6 +192,8 @@ __all__ = [
     "float64",
     "floor",
     "fmod",
+    "gpu_count",
+    "gpu_empty",
     "hypot",
     "int16",
     "int32",
@@ -212,6 +215,7 @@ __all__ = [
     "minimum",
     "operator",
     "params",
+    "pinned_empty",
     "product",
     "rint",
     "root",
@@ -222,6 +226,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "to_gpu",
     "trunc",
     "uint16",
     "uint32",

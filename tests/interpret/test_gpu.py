@@ -190,7 +190,9 @@ def test_a_wait_after_the_kernel_that_needs_it_does_not_help() -> None:
 def test_events_are_told_apart_by_their_indices_and_unrecorded_ones_have_happened() -> None:
     rows = Block(
         (
-            For("i", number(0), number(2), Block((Await("e", (at("i"),), 0, None, "w"), Record("e", (at("i"),), 0, 0)))),
+            For(
+                "i", number(0), number(2), Block((Await("e", (at("i"),), 0, None, "w"), Record("e", (at("i"),), 0, 0)))
+            ),
             up("x@gpu0", "x"),
             launch("x@gpu0", "y@gpu0"),
             down("y", "y@gpu0"),
@@ -228,7 +230,9 @@ def test_mapped_memory_is_reached_by_both_but_kernels_still_run_late() -> None:
 
 def test_device_memory_is_poisoned_and_kernel_arguments_are_checked() -> None:
     body = on_gpu(Block((launch("x@gpu0", "y@gpu0"), down("y", "y@gpu0"))), "x@gpu0", "y@gpu0")
-    assert all("b reads x@gpu0[" in found and "nothing has written" in found for found in outcomes(function(body, DOUBLE)))
+    assert all(
+        "b reads x@gpu0[" in found and "nothing has written" in found for found in outcomes(function(body, DOUBLE))
+    )
     shape = replace(DOUBLE, arrays=(array("a", True, plus(N, 1)), array("b")))
     body = on_gpu(Block((up("x@gpu0", "x"), launch("x@gpu0", "y@gpu0"))), "x@gpu0", "y@gpu0")
     assert all("takes x@gpu0 as float64[8]; it is float64[7]" in found for found in outcomes(function(body, shape)))
@@ -441,7 +445,9 @@ def test_boxes_of_rows_are_copied_to_where_they_belong() -> None:
 
 def test_what_the_host_passes_is_seen_in_kernels() -> None:
     scaled = kernel(
-        Let("s", at("row"), store("b", GLOBAL, op("*", load("a", GLOBAL), load("a", at("s"))))), array("a", True), array("b")
+        Let("s", at("row"), store("b", GLOBAL, op("*", load("a", GLOBAL), load("a", at("s"))))),
+        array("a", True),
+        array("b"),
     )
     scaled = replace(scaled, params=("N", "row"))
     whole = Block(

@@ -1,7 +1,7 @@
-"""What a program does at one size on a host and GPUs: executions, operations, waits, barriers, and what orders them.
+"""What a program does at one size on hosts and GPUs: executions, operations, waits, barriers, their order.
 
-The rules are those of the program's own vocabulary and nothing else: the host in its order; the operations of a queue in
-the order of issue; waits; threads of a block through barriers. All instances are enumerated.
+The rules are those of the program's own vocabulary and nothing else: the host in its order; the operations of a queue
+in the order of issue; waits; threads of a block through barriers. All instances are enumerated.
 """
 
 from __future__ import annotations
@@ -136,6 +136,12 @@ class GpuExecution(Execution):
         """The kernel that a statement is part of."""
         return next((kernel for kernel in self._kernels if statement.loops and kernel.first in statement.loops), None)
 
+    def numbered(self) -> None:
+        """Raises `UnsupportedError` where blocks or threads have no numbers."""
+        for kernel in self._kernels:
+            for loop in {loop for s in kernel.statements for loop in s.loops if self.program.loops[loop].is_gpu}:
+                kernel.corner(loop)
+
     @cached_property
     def _kernels(self) -> tuple[KernelNest, ...]:
         return kernels(self.program)
@@ -222,6 +228,8 @@ class Happens:
         self.barriers = execution.barriers()
         #: What the host knows to be complete, after each time at which that changes.
         self.known: list[tuple[Point, int]] = []
+        #: Waits before operations that they name.
+        self.early: list[str] = []
         self._issue(execution.waits())
 
     def _issue(self, waits: list[Wait]) -> None:
@@ -254,11 +262,13 @@ class Happens:
         assert waiting is not None
         of = {statement.name for statement in self.execution.program.awaited(wait.statement)}
         found = 0
-        for operation in issued:
-            for act in operation.acts:
-                if act.statement in of and tuple(act.value[1][at] for at in waiting.positions) == wait.indices:
+        for operation in self.operations.values():
+            named = (act for act in operation.acts if act.statement in of)
+            if any(tuple(act.value[1][at] for at in waiting.positions) == wait.indices for act in named):
+                if operation in issued:
                     found |= operation.before | operation.bit
-                    break
+                else:
+                    self.early.append(f"{wait.statement.name}{list(wait.indices)}")
         return found
 
     def known_at(self, time: Point) -> int:

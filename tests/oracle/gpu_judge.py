@@ -13,10 +13,13 @@ from tests.oracle.events import Misplaced, Place
 from tests.oracle.gpu_events import Act, GpuExecution, Happens
 from tests.oracle.judge import Failure, Run, _box, _exits, _outside
 from tests.oracle.plain import Point, function, integers, points
-from tests.oracle.values import Values
-from tiramisu_py.program.loops import GpuBlock, GpuThread
+from tests.oracle.values import Named, Values
+from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
+from tiramisu_py.program.storage import Memory
 
 
 def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
@@ -29,17 +32,37 @@ def judge(program: Program, params: Mapping[str, int]) -> list[Failure]:
     try:
         acts = execution.acts()
         exits = _exits(execution)
-    except Misplaced as error:
+        execution.numbered()
+    except (Misplaced, UnsupportedError) as error:  # the latter where blocks or threads cannot be numbered
         return [Failure("reach", str(error))]
+    homeless = _homeless(program)
+    if homeless:
+        return homeless
     happens = Happens(execution, acts)
     run = GpuRun(execution, exits)
     return [
         *_outside(execution, acts, exits),
         *divergent(execution),
         *_unfinished(happens),
+        *_early(happens),
+        *_apart(acts),
         *_races(execution, happens, acts),
         *run.failures(sorted(acts, key=lambda act: act.sigma)),
     ]
+
+
+def _homeless(program: Program) -> list[Failure]:
+    """Buffers that a kernel cannot have: on the chip without constant extents, or each block's own and not there."""
+    found = []
+    for buffer in program.buffers.values():
+        inside = any(program.loops[loop].is_gpu for loop in buffer.scope)
+        on_chip = buffer.memory in (Memory.SHARED, Memory.REGISTER)
+        if on_chip and (inside or buffer.memory is Memory.SHARED):
+            if not all(isinstance(extent, Const) for extent in buffer.extents):
+                found.append(Failure("bounds", f"{buffer.name} has no constant extents"))
+        elif inside and any(s.buffer == buffer.name for s in program.storages.values()):
+            found.append(Failure("reach", f"{buffer.name} would be allocated in a kernel"))
+    return found
 
 
 def _unfinished(happens: Happens) -> list[Failure]:
@@ -48,6 +71,29 @@ def _unfinished(happens: Happens) -> list[Failure]:
         for operation in happens.operations.values()
         if not happens.last >> operation.number & 1
     ]
+
+
+def _early(happens: Happens) -> list[Failure]:
+    return [Failure("order", f"{wait} waits for an operation that is issued later") for wait in happens.early]
+
+
+def _apart(acts: Sequence[Act]) -> list[Failure]:
+    """Threads of a block that combine in a tree, and yet add to different values."""
+    values: dict[tuple[object, ...], set[Named]] = {}
+    for act in acts:
+        trees = [depth for depth, loop in enumerate(act.loops) if _is_tree(loop)]
+        if trees and act.role is Role.UPDATE:
+            around = act.time[: 2 * trees[0] + 1]
+            values.setdefault((act.statement, act.operation, act.block, around), set()).add(act.value)
+    return [
+        Failure("reduction", f"{key[0]} combines terms of several values in a tree")
+        for key, found in values.items()
+        if len(found) > 1
+    ]
+
+
+def _is_tree(loop: Loop) -> bool:
+    return isinstance(loop.tag, GpuThread) and loop.tag.combine is Combine.TREE
 
 
 def divergent(execution: GpuExecution) -> list[Failure]:

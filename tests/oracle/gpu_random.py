@@ -11,7 +11,15 @@ from tiramisu_py.program.loops import GpuBlock
 from tiramisu_py.program.statement import Role, Statement
 
 #: Commands of the host that come before kernels are made.
-_BEFORE = ("split", "interchange", "order", "fused", "shift", "compute_at", "separate", "inline", "reverse")
+_BEFORE = ("split", "interchange", "order", "fused", "shift", "separate", "inline", "reverse", "compute_at", "sliding")
+
+
+class GpuAlgorithms(Algorithms):
+    """Fewer recurrences, which few kernels can run."""
+
+    def _computation(self, name: str) -> None:
+        kind = self.choice.choice(("map", "map", "map", "map", "select", "reduction", "reduction", "recurrence"))
+        getattr(self, f"_{kind}")(name, self.choice.randint(1, self.rank))
 
 
 class GpuCommands(Commands):
@@ -24,30 +32,52 @@ class GpuCommands(Commands):
 
     def written(self) -> Script:
         """Loops, kernels, shared memory, communication, and then now and then something that breaks it."""
-        for _ in range(self.choice.choice((0, 0, 0, 1, 2))):
+        for _ in range(self.choice.choice((0, 0, 0, 0, 1, 2))):
             self._attempt(self._line(self.choice.choice(_BEFORE)))
         if self.choice.random() < 0.35:
             self._in_shared_memory()
-        for statement in list(self.script.program.statements.values()):
+        for statement in self._own():
             if self.choice.random() < 0.85:
                 self._kernel(statement)
         if self.choice.random() < 0.2:
             self._cached()
         if self.choice.random() < 0.1:
             self._elsewhere()
-        if self.choice.random() < 0.6:
+        if self.choice.random() < 0.7:
             self._attempt("f.derive_transfers()")
         else:
             self._by_hand()
-        for _ in range(self.choice.choice((0, 0, 1, 1, 2))):
+        for _ in range(self.choice.choice((0, 0, 0, 1, 2))):
             self._disturbed()
         return self.script
 
     def _attempt(self, line: str) -> bool:
+        return bool(line) and self.script.attempt(line)
+
+    def _name(self, name: str) -> str:
+        algorithm = self.script.program.algorithm
+        if name in self.script.names or name in algorithm.inputs or name in algorithm.computations:
+            return super()._name(name)
+        return f"tm.Transfer(f, '', '{name}')"
+
+    def _own(self) -> list[Statement]:
+        """The statements that compute something."""
+        return [s for s in self.script.program.storing if s.role is not Role.COPY and self._is_known(s)]
+
+    def _is_known(self, statement: Statement) -> bool:
+        known = self.script.names
+        return statement.name in known or (not statement.part_of and statement.source in known)
+
+    def _line(self, kind: str) -> str:
+        statement = self.choice.choice(self._own())
         try:
-            return bool(line) and self.script.attempt(line)
-        except AttributeError:
-            return False  # a handle without this command
+            text: str = getattr(self, f"_{kind}")(statement, self._handle(statement))
+        except (IndexError, StopIteration):
+            return ""  # nothing to choose from
+        return text
+
+    def _other(self, statement: Statement) -> Statement:
+        return self.choice.choice([s for s in self._own() if s is not statement])
 
     def _some(self, probability: float, text: str) -> str:
         return text if self.choice.random() < probability else ""
@@ -71,14 +101,23 @@ class GpuCommands(Commands):
         outer, inner = next(self.fresh, None), next(self.fresh, None)
         if outer is None or inner is None or not loops:
             return
-        if self.choice.random() < 0.7 and self._attempt(f"{handle}.split({loops[-1]}, {self.choice.choice((2, 3))}, {outer}, {inner})"):
-            loops[-1:] = [outer, inner]
-        often = 0.7 if statement.role is Role.UPDATE else 0.03
+        alone = statement.role is Role.UPDATE and self.choice.random() < 0.6
+        if alone:  # the loops over terms run inside each thread
+            loops = loops[: len(self.script.program.algorithm.computations[statement.source].iterators)]
+        at = self.choice.choice((len(loops) - 1, len(loops) - 1, 0))
+        size = self.choice.choice((2, 3))
+        if self.choice.random() < 0.9 and self._attempt(f"{handle}.split({loops[at]}, {size}, {outer}, {inner})"):
+            loops[at : at + 1] = [outer, inner]
+        often = 0.7 if statement.role is Role.UPDATE and not alone else 0.03
         combine = self._some(often, ", combine=tm." + self.choice.choice(("ATOMIC", "TREE")))
         first = self.choice.choice((0, 0, 0, 1)) if len(loops) > 1 else 0
         last = self.choice.choice((len(loops) - 1, len(loops) - 1, len(loops)))
         cut = self.choice.randint(first + 1, max(first + 1, last))
-        blocks, threads = loops[first:cut], loops[cut:]
+        if inner in loops and self.choice.random() < 0.8:
+            first, cut = min(first, loops.index(inner) - 1), loops.index(inner)
+        blocks, threads = loops[first:cut], loops[cut : cut + self.choice.choice((1, 1, 1, 1, 1, 1, 3))]
+        if inner not in threads and self.choice.random() < 0.9:
+            threads = []
         if threads and self.choice.random() < 0.2:
             threads = threads[1:]
         listed = f"blocks=[{', '.join(blocks)}]" + (f", threads=[{', '.join(threads)}]" if threads else "")
@@ -90,27 +129,39 @@ class GpuCommands(Commands):
             name, reader = self._producer_and_reader()
         except IndexError:
             return
-        outer, inner = next(self.fresh, None), next(self.fresh, None)
+        new = [next(self.fresh, "") for _ in range(4)]
         loops = self.script.program.loop_names(reader)
-        if inner is None or not loops:
+        if "" in new or not loops:
             return
         text, size = self._handle(reader), self.choice.choice((2, 3))
-        self._attempt(f"{text}.split({loops[-1]}, {size}, {outer}, {inner})")
-        first = ", ".join([*loops[:-1], outer]) if self.choice.random() < 0.8 else outer
-        if self.choice.random() < 0.8:
+        if len(loops) > 1 and self._attempt(f"{text}.tile({loops[0]}, {loops[1]}, 2, {size}, {', '.join(new)})"):
+            blocks, threads = new[:2], new[2:]
+        elif self._attempt(f"{text}.split({loops[0]}, {size}, {new[0]}, {new[1]})"):
+            blocks, threads = new[:1], new[1:2]
+        else:
+            return
+        if self.choice.random() < 0.95:
             self._attempt(f"{self._name(name)}.store_in(tm.SHARED)")
+        outer = blocks[-1]
         self._attempt(f"{self._name(name)}.compute_at({text}, {outer})")
-        self._attempt(f"{text}.tag_gpu(blocks=[{first}], threads=[{inner}]{self._options()})")
+        if self.choice.random() < 0.15:
+            threads = threads[1:]
+        listed = f"blocks=[{', '.join(blocks)}], threads=[{', '.join(threads)}]"
+        self._attempt(f"{text}.tag_gpu({listed}{self._options()})")
         own = self.script.program.statements_of(name)
         for statement in own:
-            self._attempt(f"{self._handle(statement)}.tag_gpu(threads=[{self._loop(statement)}])")
+            inside = self.script.program.loop_names(statement)[len(blocks) :]
+            iterators = self.script.program.algorithm.computations[name].iterators
+            chosen = [loop for loop in inside if loop in iterators]
+            if chosen and self.choice.random() < 0.9:
+                self._attempt(f"{self._handle(statement)}.tag_gpu(threads=[{', '.join(chosen)}])")
         if own and self.choice.random() < 0.4:
             self._attempt(f"f.barrier({self._handle(own[-1])}, {text}, at={outer})")
 
     def _cached(self) -> None:
         """What a kernel reads, copied to shared memory or registers at one of its loops."""
         program = self.script.program
-        tagged = [s for s in program.storing if program.kernel_of(s) is not None and s.role is not Role.COPY]
+        tagged = [s for s in self._own() if program.kernel_of(s) is not None]
         if not tagged:
             return
         statement = self.choice.choice(tagged)
@@ -174,7 +225,8 @@ class GpuCommands(Commands):
         stream = self._some(0.3, f", stream={self.choice.choice((1, 2))}")
         devices = ", to_device=1" if direction == "GPU2GPU" else self._some(0.03, ", device=1")
         indices = ", ".join(ITERATORS[: declared.rank])
-        line = f"{name} = f.create_xfer({{{self._domain(declared)}}}, {source}[{indices}], tm.{direction}, {mode}{stream}{devices}, name='{name}')"
+        what = f"{{{self._domain(declared)}}}, {source}[{indices}], tm.{direction}, {mode}"
+        line = f"{name} = f.create_xfer({what}{stream}{devices}, name='{name}')"
         if not self._attempt(line):
             return
         self.made.append(name)
@@ -189,7 +241,7 @@ class GpuCommands(Commands):
         on = "" if on_host else f"on={self.choice.choice((0, 0, 1, 2))}"
         if not self._attempt(f"{name} = {self._name(awaited)}.wait({on})"):
             return
-        others = [self._name(s.name) for s in self.script.program.storing if s.name != awaited]
+        others = [self._handle(s) for s in self._own()]
         if others and self.choice.random() < 0.5:
             self._attempt(f"f.order({name}, {self.choice.choice(others)}, at=tm.root)")
 
@@ -197,21 +249,20 @@ class GpuCommands(Commands):
         """One thing taken away, added or moved."""
         program = self.script.program
         kind = self.choice.choice(("remove", "remove", "remove", "wait", "transfer", "order", "move"))
-        idle = [s.name for s in program.statements.values() if s.transfer is not None or s.role in (Role.WAIT, Role.BARRIER)]
+        idle = [
+            s.name for s in program.statements.values() if s.transfer is not None or s.role in (Role.WAIT, Role.BARRIER)
+        ]
         if kind == "remove" and idle:
             gone = self.choice.choice(idle)
-            if gone in self.script.names:
-                self._attempt(f"f.remove({gone})")
-            else:
-                self._attempt(f"f.remove(f.transfers['{gone}'])")
+            self._attempt(f"f.remove({self._name(gone)})")
         elif kind == "wait":
-            self._wait(self.choice.choice(program.storing).name, self.choice.random() < 0.5)
+            self._wait(self.choice.choice(self._own()).name, self.choice.random() < 0.5)
         elif kind == "transfer":
             self._transfer(self.choice.choice(list(self.sources)), self.choice.choice(("CPU2GPU", "GPU2CPU")))
         elif kind == "order":
             self._attempt(self._line("order"))
         else:
-            tagged = [s for s in program.storing if program.kernel_of(s) is not None]
+            tagged = [s for s in self._own() if program.kernel_of(s) is not None]
             if tagged:
                 statement = self.choice.choice(tagged)
                 blocks = [program.loops[x].name for x in statement.loops if isinstance(program.loops[x].tag, GpuBlock)]
@@ -222,7 +273,7 @@ class GpuCommands(Commands):
 def random_gpu_script(seed: int) -> Script:
     """A random algorithm on GPUs; the same for the same seed."""
     choice = random.Random(seed)
-    algorithms = Algorithms(choice)
+    algorithms = GpuAlgorithms(choice)
     script = algorithms.written()
     return GpuCommands(choice, script, algorithms.sources).written()
 

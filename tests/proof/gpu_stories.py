@@ -116,15 +116,16 @@ def product(shared: bool = True, buffers: int = 1, **options: Any) -> SimpleName
     out.update.reorder(i0, j0, k0, i1, j1, k1)
     out.update.after(out.init, j0)
     out.tag_gpu(blocks=[i0, j0], threads=[i1, j1], **options)
+    s = SimpleNamespace(f=f, A=a, B=b, C=out)
     if shared:
-        out.update.cache_shared(a, k0, [i, k], name="As", buffers=buffers)
-        out.update.cache_shared(b, k0, [k, j], name="Bs", buffers=buffers)
+        s.As = out.update.cache_shared(a, k0, [i, k], name="As", buffers=buffers)
+        s.Bs = out.update.cache_shared(b, k0, [k, j], name="Bs", buffers=buffers)
     up_a = f.create_xfer({i: N, k: K}, a[i, k], tm.CPU2GPU, name="up_A").collapse_many(i, k)
     up_b = f.create_xfer({k: K, j: M}, b[k, j], tm.CPU2GPU, name="up_B").collapse_many(k, j)
     down = f.create_xfer({i: N, j: M}, out[i, j], tm.GPU2CPU, name="down").collapse_many(i, j)
     f.order(up_a, up_b, out.init, at=tm.root)
     f.order(out.update, down, at=tm.root)
-    return SimpleNamespace(f=f, A=a, B=b, C=out)
+    return s
 
 
 def total(**options: Any) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""Every GPU schedule: proven, and right in the adversarial machine and in the simulator, to the bits of `evaluate()`."""
+"""Every GPU schedule: proven, and to the bits of `evaluate()` in the adversarial machine and in the simulator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_gpu_schedule_is_proven(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_loops_of_a_gpu_schedule_are_right_in_adversarial_order(case: Case) -> None:
     s = scheduled(case)
-    loops = (lower(s.f.program), s.f.lowered())
+    loops = (lower(s.f.completed), s.f.lowered())
     for number, sizes in enumerate(all_sizes(case, s)):
         arrays = arguments(s, sizes)
         wanted = s.f.evaluate(**arrays, **sizes)

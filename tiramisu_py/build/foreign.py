@@ -109,5 +109,6 @@ def _dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
         return np.dtype(f"{kinds[code]}{bits}")
     others: dict[tuple[int, int], Any] = {(4, 16): ml_dtypes.bfloat16, (6, 8): np.bool_}
     if lanes == 1 and (code, bits) in others:
-        return np.dtype(others[code, bits])
+        found: np.dtype[Any] = np.dtype(others[code, bits])
+        return found
     raise ValueError(f"its elements are of a type that is not known (DLPack code {code}, {bits} bits, {lanes} lanes)")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
 
 #: More pieces than this are moved as what they are.
 PIECES = 4
@@ -26,6 +28,23 @@ def boxes(values: isl.Set, scope: int, allowed: isl.Set) -> list[isl.Set]:
         if all(hull.is_subset(piece) for hull, piece in zip(hulls, pieces, strict=True)):
             return hulls
     return [around if around.is_subset(allowed) else values]
+
+
+def loops_outside(program: Program, transfer: Statement, shared: int) -> int:
+    """How many of a transfer's loops are outside of one copy: at least those that are `shared`.
+
+    What is copied at a time is then a box of elements.
+    """
+    storage = program.storages[transfer.target]
+    owner = transfer.prefix(len(program.frame(storage)))
+    element = sets.outputs(sets.compose(sets.joined(owner, program.value_of(transfer)), storage.index))
+    loops = sets.outputs(transfer.coords)
+    for count in range(shared, len(loops)):
+        forms = [*loops[:count], *element]
+        copied = transfer.instances.apply(sets.graph(sets.function(transfer.frame, None, forms))).coalesce()
+        if box_around(copied, count).is_subset(copied):
+            return count
+    return len(loops)
 
 
 def box_around(values: isl.Set, scope: int) -> isl.Set:

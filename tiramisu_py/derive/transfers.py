@@ -15,7 +15,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.touches import Touch, Touches
-from tiramisu_py.derive.boxes import boxes
+from tiramisu_py.derive.boxes import boxes, loops_outside
 from tiramisu_py.derive.needs import Need, needs
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
@@ -25,7 +25,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement, Transfer
 from tiramisu_py.schedule.recompute import distinct
 from tiramisu_py.schedule.selection import free_name
-from tiramisu_py.schedule.transfers import with_transfer
+from tiramisu_py.schedule.transfers import collapsed, with_transfer
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +150,14 @@ def _declared(program: Program, name: str, batch: Batch, command: str) -> Progra
     indices = sets.function(batch.values.get_space(), None, variables[depth:])
     transfer = Transfer(batch.need.source, batch.need.target, stream=_stream(program, batch))
     moved = sets.as_set(batch.values.apply(sets.graph(indices)))
-    program = with_transfer(program, name, storage.source, moved, transfer, True, command)
+    program = with_transfer(program, name, storage.source, moved, transfer, False, command)
     made = program.statements[name]
     if batch.loops:
         made = _inside(program, made, batch)
     if storage.name != storage.source:
         made = replace(made, target=storage.name, sources={storage.source: storage.name})
-    return program.with_statement(made)
+    program = program.with_statement(made)
+    return collapsed(program, name, made.loops[loops_outside(program, made, depth) :], command)
 
 
 def _inside(program: Program, made: Statement, batch: Batch) -> Statement:

@@ -78,7 +78,7 @@ def _around_uses(run: list[Fragment], array: Array) -> list[Fragment]:
     using = [position for position, fragment in enumerate(run) if array.name in fragment.waiting]
     if not using:
         return run
-    first, last = using[0], using[-1] + 1
+    first, last = using[0], len(run) if array.lasting else using[-1] + 1
     inside = sequence(run[first:last])
     around = replace(
         inside,

@@ -15,11 +15,15 @@ INSIDE = (Memory.SHARED, Memory.REGISTER)
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """One instance of a buffer, by the name that code has for it; `device` is None in memory of the host."""
+    """One instance of a buffer, by the name that code has for it; `device` is None in memory of the host.
+
+    One that is `lasting` exists until the end of its scope: operations that use it may still be under way.
+    """
 
     name: str
     buffer: Buffer
     device: Device = None
+    lasting: bool = False
 
     @property
     def argument(self) -> bool:
@@ -38,12 +42,13 @@ def array_name(buffer: Buffer, device: Device) -> str:
 
 def arrays_of(program: Program) -> Mapping[str, Array]:
     """All instances that a program may use, by name."""
-    devices: list[Device] = [None, *range(device_count(program))]
+    count = device_count(program)
+    devices: list[Device] = [None, *range(count)]
     found: dict[str, Array] = {}
     for buffer in program.buffers.values():
         for device in devices:
             name = array_name(buffer, device)
-            found.setdefault(name, Array(name, buffer, device))
+            found.setdefault(name, Array(name, buffer, None if name == buffer.name else device, count > 0))
     return found
 
 

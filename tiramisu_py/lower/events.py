@@ -20,6 +20,7 @@ from tiramisu_py.lower.ir import Await, Block, Events, Node, Record
 from tiramisu_py.lower.names import unique
 from tiramisu_py.lower.operations import Host, Operation, Template
 from tiramisu_py.lower.pieces import Piece
+from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
@@ -79,23 +80,24 @@ class Waits:
     def _event(self, operation: str, statements: Sequence[Statement], positions: tuple[int, ...]) -> Event:
         queue = self.program.queue_of(statements[0])
         assert queue is not None
-        groups = self._groups(statements, positions)
+        groups = self._groups(operation, statements, positions)
         recorded, awaited = _index(groups)
         used = sets.graph_of(recorded).intersect_domain(groups.domain()).range()
         lows = [sets.smallest_coordinate(used, axis) for axis in range(sets.size(used))]
         highs = [sets.largest(used, axis) for axis in range(sets.size(used))]
         context = self.program.context
-        extents = tuple(of_params(sets.extent_between(a, b), context) for a, b in zip(lows, highs, strict=True))
+        extents = tuple(simplified(of_params(sets.extent_between(a, b), context)) for a, b in zip(lows, highs, strict=True))
         name = unique(f"{operation}_done", self.taken)
         self.taken.add(name)
         return Event(name, operation, queue, recorded, awaited, tuple(lows), extents)
 
-    def _groups(self, statements: Sequence[Statement], positions: tuple[int, ...]) -> isl.Map:
+    def _groups(self, operation: str, statements: Sequence[Statement], positions: tuple[int, ...]) -> isl.Map:
         """``iteration of the host -> group`` of an operation."""
+        depth = len(self.host.program.statements[operation].loops)
         found: isl.Map | None = None
         for statement in statements:
             within = statement.instances.intersect_params(self.program.context)
-            issued = sets.graph(statement.prefix(self.program.host_depth(statement)), within)
+            issued = sets.graph(statement.prefix(depth), within)
             value = sets.outputs(self.program.value_of(statement))
             group = sets.function(statement.frame, None, [value[position] for position in positions])
             part = issued.reverse().apply_range(sets.graph(group))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import islpy as isl
 
@@ -24,6 +25,9 @@ class Wanted(Expr):
     position: int
     offset: int
     dtype: DType = field(default=int64)
+
+    def key(self) -> tuple[Any, ...]:
+        return ("wanted", self.position, self.offset)
 
 
 class Forms:

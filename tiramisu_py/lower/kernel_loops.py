@@ -162,7 +162,8 @@ class KernelLoops(Nest):
         coords = sets.outputs(sets.from_frame(piece.statement.coords, frame))
         for depth in range(self.outer):
             instances = sets.where_equal(instances, coords[depth], f"@{depth}")
-        return replace(piece, instances=self.threads.placed(piece.statement, instances))
+        placed = self.threads.placed(piece.statement, instances)
+        return replace(piece, instances=placed.intersect_params(self.context))
 
     def _time(self, piece: Piece) -> list[isl.Aff]:
         """Time without thread loops: each thread executes its instances in the order of the rest."""

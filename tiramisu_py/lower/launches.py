@@ -17,6 +17,7 @@ from tiramisu_py.lower.interface import Precondition
 from tiramisu_py.lower.ir import KernelFunction, Launch, Scalar
 from tiramisu_py.lower.operations import Operation, Template
 from tiramisu_py.lower.pieces import Piece
+from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import GpuBlock, LoopId
 from tiramisu_py.program.program import Program
@@ -78,7 +79,7 @@ class Grid:
             limit = sets.constant(self.program.context.get_space(), most).to_pw_aff()
             within = count.le_set(limit)
             if not self.program.context.is_subset(within):
-                blocks = of_params(count, self.program.context)
+                blocks = simplified(of_params(count, self.program.context))
                 words = f"{blocks} <= {most}, the blocks of kernel {self.nest.name} along {axis_name(axis)}"
                 found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))
         return found

@@ -38,7 +38,7 @@ def lower(program: Program) -> LoopFunction:
         name=program.algorithm.name,
         params=program.algorithm.params,
         arguments=arguments(program),
-        preconditions=(*preconditions(program), *gpu.preconditions),
+        preconditions=(*preconditions(program), *gpu.preconditions.values()),
         body=gpu.waits.around(body),
         externs=_externs([*(body for group in bodies for body in group), *gpu.kernels.values()]),
         documentation=_documentation(program),
@@ -60,13 +60,14 @@ class Gpu:
         self.waits = Waits(program, host, reserved.union(variables.values()))
         self.grids = {name: Grid(nest) for name, nest in host.launched.items()}
         self.kernels: dict[str, Kernel] = {}
-        self.preconditions: list[Precondition] = []
+        self.preconditions: dict[object, Precondition] = {}
         for name, grid in self.grids.items():
             instances = host.program.statements[name].instances
             kernel = Maker(grid.nest, grid, variables, reserved, instances).kernel()
             if kernel is not None:
                 self.kernels[name] = kernel
-                self.preconditions += grid.preconditions(instances)
+                for condition, words in grid.preconditions(instances):
+                    self.preconditions.setdefault(condition.key(), (condition, words))
 
     def bodies(self, statement: Statement) -> list[Body | Operation]:
         """What the executions of a statement of the host's part do."""

@@ -35,7 +35,7 @@ from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.reductions import privates
 from tiramisu_py.lower.simplify import simplified
-from tiramisu_py.program.loops import LoopId, Parallel
+from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
@@ -258,6 +258,7 @@ class Nest:
 
     def _for(self, loop: LoopId, node: For) -> Node:
         tag = self.program.loops[loop].tag
+        tag = None if isinstance(tag, Bulk) else tag
         tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
         return tightened(tagged, self.reserved.union(self.variables.values()))
 

@@ -13,6 +13,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.lower.boxes import boxes_of
 from tiramisu_py.lower.indices import Wanted, filled
 from tiramisu_py.lower.ir import Node
 from tiramisu_py.lower.pieces import Piece
@@ -99,7 +100,7 @@ def _orders(program: Program, operation: Mapping[str, str]) -> tuple[Order, ...]
 def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statement:
     """An operation as a statement: its instances are the iterations of the host in which there is something to do."""
     some = next((statement for statement in group if statement.name == name), group[0])
-    depth = program.host_depth(some)
+    depth = boxes_of(program, some)[0] if some.transfer is not None else program.host_depth(some)
     instances: isl.Set | None = None
     for statement in group:
         within = statement.instances.intersect_params(program.context)

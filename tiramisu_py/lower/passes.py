@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.lower.full_tiles import full_tiles
-from tiramisu_py.lower.ir import Allocate, Block, LoopFunction, Node
+from tiramisu_py.lower.ir import Allocate, Block, KernelFunction, LoopFunction, Node
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
 from tiramisu_py.lower.simplify import simplify, without_stores
 from tiramisu_py.lower.steps import counted
-from tiramisu_py.lower.transform import Names, block, constant, loads, names
+from tiramisu_py.lower.transform import Names, block, constant, names, read_buffers
 from tiramisu_py.lower.unroll import unroll
 from tiramisu_py.lower.vectorize import vectorize
+from tiramisu_py.program.storage import Memory
+
+
+#: The bytes that one instruction of a GPU loads or stores at most.
+GPU_VECTOR = 16
 
 
 def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
@@ -23,8 +28,17 @@ def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
     `UnsupportedError` where unrolling would repeat too much.
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
-    read = frozenset(load.buffer for load in loads(function.body))
-    return replace(function, body=Passes(taken, read, facts_of(function), register).run(function.body))
+    passes = Passes(taken, read_buffers(function.body), facts_of(function), register)
+    kernels = tuple(_kernel(kernel, passes.facts) for kernel in function.kernels)
+    return replace(function, body=passes.run(function.body), kernels=kernels)
+
+
+def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
+    """A kernel after the same passes; its vectors are those that one instruction loads or stores."""
+    declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
+    taken = Names({*names(kernel.body), *declared})
+    body = Passes(taken, read_buffers(kernel.body), facts.in_blocks(kernel.threads), GPU_VECTOR).run(kernel.body)
+    return replace(kernel, body=body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,4 +73,4 @@ class Passes:
 
 def _is_small(node: Allocate) -> bool:
     """Whether a buffer may become variables; its scope is then one nest."""
-    return node.register or all(constant(extent) is not None for extent in node.extents)
+    return node.register or node.memory is Memory.SHARED or all(constant(extent) is not None for extent in node.extents)

@@ -34,10 +34,16 @@ class Facts:
             case Let() if is_index(node.value.dtype):
                 variable = linear(Iter(node.variable, int64))
                 known = self._without(node.variable)
-                return known._and([variable]) if self.nonnegative(node.value) else known
+                known = known._and([variable]) if self.nonnegative(node.value) else known
+                return known._and(_of_thread(variable, node.value, known))
             case Let():
                 return self._without(node.variable)
         return self
+
+    def in_blocks(self, shape: tuple[int, int, int]) -> Facts:
+        """The facts in a kernel whose blocks have that many threads along each axis."""
+        threads = (linear(GpuIndex("thread", axis)) for axis in range(3))
+        return self._and([Linear({}, size - 1).plus(thread, -1) for thread, size in zip(threads, shape, strict=True)])
 
     def where(self, condition: Expr) -> Facts:
         """The facts where a condition holds."""
@@ -152,6 +158,15 @@ def _of_loop(loop: For) -> list[Linear]:
     lows = [form for low in operands("max", loop.lower) if (form := linear(low)).exact]
     highs = [form for high in operands("min", loop.upper) if (form := linear(high)).exact]
     return [variable.plus(low, -1) for low in lows] + [fact for high in highs for fact in _below(variable, high)]
+
+
+def _of_thread(variable: Linear, value: Expr, known: Facts) -> list[Linear]:
+    """The bound of a variable that is the number of a thread."""
+    form = linear(value)
+    if not any(isinstance(atom, GpuIndex) and atom.unit == "thread" for atom, _ in form.terms.values()):
+        return []
+    above = (fact.plus(form).plus(variable, -1) for fact in known.forms)
+    return [fact for fact in above if set(fact.terms) == set(variable.terms)]
 
 
 def _below(variable: Linear, high: Linear) -> Iterator[Linear]:

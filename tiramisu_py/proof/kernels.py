@@ -164,9 +164,7 @@ def _tags(nest: KernelNest, statement: Statement) -> Fault | None:
             message = f"loop {loop.name} of {handle(statement)} {what}, inside the kernel of {nest.name}"
             return _fault("reach", "host loop", statement, message, f"tag {loop.name} with threads=, or leave it")
         if isinstance(loop.tag, GpuBlock | GpuThread) and loop.tag.combine is Combine.PRIVATE:
-            message = (
-                f"loop {loop.name} of {handle(statement)} combines with tm.PRIVATE: that is for the host"
-            )
+            message = f"loop {loop.name} of {handle(statement)} combines with tm.PRIVATE: that is for the host"
             return _fault("reach", "combine", statement, message, "use combine=tm.ATOMIC or combine=tm.TREE")
     return None
 

@@ -148,7 +148,16 @@ def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map)
     if one_reduction(a, b):
         repair = f"combine partial results of different threads: {_tagged(nest, a)}, combine=tm.ATOMIC)"
         return Violation("race", message, witness, repair=repair)
-    return Violation("race", message, witness, repair=_barrier(nest, a, b))
+    return Violation("race", message, witness, repair=_barrier(nest, *_in_order(flow, one, other)))
+
+
+def _in_order(flow: Flow, one: Spot, other: Spot) -> tuple[Touch, Touch]:
+    """The touches of two spots, the earlier one first."""
+    a, b = (smallest.singleton(spot.touch.domain.get_space(), spot.at) for spot in (one, other))
+    pair = isl.Map.from_domain_and_range(sets.at_params(a, one.params), sets.at_params(b, one.params))
+    if flow.precedence.happens(other.touch, one.touch, pair.reverse()):
+        return other.touch, one.touch
+    return one.touch, other.touch
 
 
 def _conflict(flow: Flow, one: Spot, other: Spot) -> str:

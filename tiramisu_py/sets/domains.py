@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import islpy as isl
 
 from tiramisu_py.sets.forms import parameter
-from tiramisu_py.sets.frames import carrying, dim_names, integer, params, tuple_name
+from tiramisu_py.sets.frames import carrying, dim_names, integer, params, tuple_name, with_params
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -182,10 +182,7 @@ def largest_value(of: isl.Set, axis: int) -> int | None:
 
 def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
     """A set with more parameters, of which it says nothing."""
-    space = of.get_space()
-    for name in names:
-        space = space.add_param_id(isl.Id(name, None, of.get_ctx()))
-    return of.align_params(space.params())
+    return of.align_params(with_params(of.get_space().params(), names))
 
 
 def without_params(of: isl.Set, names: Sequence[str]) -> isl.Set:

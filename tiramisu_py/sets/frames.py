@@ -90,5 +90,6 @@ def carrying(callback: Callable[..., None]) -> Callable[..., None]:
 def with_params(space: isl.Space, names: Sequence[str]) -> isl.Space:
     """The space of a tuple with more parameters."""
     for name in names:
-        space = space.add_param_id(isl.Id(name, None, space.get_ctx()))
+        position = space.dim(_PARAM)
+        space = space.add_dims(_PARAM, 1).set_dim_name(_PARAM, position, name)
     return space

@@ -190,8 +190,3 @@ def out_parts(of: isl.Map, first: int, count: int) -> isl.Map:
 def on_line(of: isl.PwAff) -> isl.Set:
     """The values of a function of parameters and inputs, as a set of numbers."""
     return isl.Map.from_pw_aff(of).range()
-
-
-def freed_input(of: isl.Map, position: int) -> isl.Map:
-    """A map with any coordinate in one input dimension in place of those it has."""
-    return of.project_out(_IN, position, 1).insert_dims(_IN, position, 1)

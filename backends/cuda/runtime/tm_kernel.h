@@ -22,7 +22,6 @@
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wbool-compare"
 #pragma GCC diagnostic ignored "-Wbool-operation"
-#pragma GCC diagnostic ignored "-Wabsolute-value"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #endif

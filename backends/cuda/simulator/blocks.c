@@ -13,7 +13,7 @@
 /* A block on one thread of the host. Its threads are fibers that switch at barriers and in warp operations; a kernel without
    these is a plain loop over them. */
 
-__thread tm_worker *tm_me __attribute__((tls_model("initial-exec")));
+__thread tm_worker *tm_me;
 
 enum { LOOP_STACK = 512 << 10, ABORT_STACK = 4 * PAGE, ALTERNATE_STACK = 64 << 10, STRIDE = STACK_BYTES + PAGE };
 
@@ -267,7 +267,10 @@ static void async_wait(unsigned newest, void *place) {
       continue;
     }
     memcpy(copy->to, copy->from, copy->bytes);
-    if (worker->launch->module->program->checked) tm_access(copy->to, copy->bytes, TM_WRITE, place);
+    if (!worker->launch->module->program->checked) continue;
+    worker->landing = true;
+    tm_access(copy->to, copy->bytes, TM_WRITE, place);
+    worker->landing = false;
   }
   self->copies = kept;
 }
@@ -372,7 +375,7 @@ void tm_worker_run(tm_worker *worker, tm_launch *launch) {
   worker->launch = launch;
   worker->error = 0;
   worker->finding_count = 0;
-  worker->faulted = false;
+  worker->faulted = worker->landing = false;
   worker->plain = launch->kernel->block != NULL;
   worker->current = NULL;
   stack_t alternate = {.ss_sp = worker->alternate_stack, .ss_size = ALTERNATE_STACK}, former;

@@ -29,7 +29,7 @@ static bool is_ordered(const tm_record *before, const tm_record *now) {
 
 static bool conflicts(const tm_worker *worker, const tm_record *before, const tm_record *now, bool shared) {
   if (!is_current(worker, before, shared) || (before->bytes & now->bytes) == 0) return false;
-  if (before->kind == TM_IN_FLIGHT) return now->kind != TM_IN_FLIGHT;
+  if (before->kind == TM_IN_FLIGHT) return !(worker->landing && before->thread == now->thread);
   if (before->run == now->run && before->thread == now->thread) return false;
   if (before->kind == TM_ATOMIC_ACCESS && now->kind == TM_ATOMIC_ACCESS) return false;
   return !is_ordered(before, now);

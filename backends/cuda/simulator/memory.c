@@ -63,14 +63,19 @@ tm_allocation *tm_allocation_of(const void *device_address, size_t bytes) {
   return found;
 }
 
+/* A live allocation within a few pages, else one that was there. */
 tm_allocation *tm_nearest(const void *place) {
   const size_t page = tm_offset(place) / PAGE;
+  tm_allocation *former = NULL;
   for (size_t distance = 0; distance < 16; distance++) {
-    tm_allocation *below = distance <= page ? owner(page - distance) : NULL, *above = owner(page + distance);
-    if (below != NULL) return below;
-    if (above != NULL) return above;
+    tm_allocation *near[2] = {distance <= page ? owner(page - distance) : NULL, owner(page + distance)};
+    for (int side = 0; side < 2; side++) {
+      if (near[side] != NULL && near[side]->live) return near[side];
+      if (former == NULL) former = near[side];
+    }
+    if (distance == 0 && former != NULL) return former;
   }
-  return NULL;
+  return former;
 }
 
 void tm_describe(char *text, size_t size, const void *address) {

@@ -170,7 +170,7 @@ typedef struct tm_worker {
   uint64_t random;
   unsigned threads, waiting, returned, head, ready_count;
   int barrier_line;
-  bool mismatch, early_copies, in_kernel, plain;
+  bool mismatch, early_copies, landing, in_kernel, plain;
   uint32_t epoch; /* barriers so far */
   unsigned short ready[MAX_BLOCK], order[MAX_BLOCK];
   tm_warp warps[MAX_WARPS];
@@ -190,7 +190,7 @@ typedef struct tm_worker {
   struct tm_worker *next_idle;
 } tm_worker;
 
-extern __thread tm_worker *tm_me __attribute__((tls_model("initial-exec")));
+extern __thread tm_worker *tm_me;
 extern const tm_simulator tm_services;
 
 tm_worker *tm_worker_take(void);

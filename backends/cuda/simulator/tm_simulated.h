@@ -212,7 +212,7 @@ struct tm_entry<Kernels, kernel, X, Y, Z> {
 
 #define TM_SIMULATED_PROGRAM(file, kernels)                                                                        \
   static const tm_simulated_program tm_program = {file, TM_IS_CHECKED, (int)(sizeof kernels / sizeof kernels[0]), kernels}; \
-  extern "C" __attribute__((visibility("default"))) const tm_simulated_program *tm_simulated(                      \
+  extern "C" __attribute__((visibility("default"), no_sanitize("thread"))) const tm_simulated_program *tm_simulated( \
       const tm_simulator *simulator) {                                                                             \
     tm_simulator_services = simulator;                                                                             \
     return &tm_program;                                                                                            \

@@ -76,7 +76,9 @@ def shared(name: str, extents: tuple[int, ...], *body: Node, dtype: DType = floa
     return Allocate(name, tuple(map(number, extents)), dtype, Block(body), memory=Memory.SHARED)
 
 
-def on_gpu(name: str, extents: tuple[int | Expr, ...], *body: Node, dtype: DType = float32, device: int = 0) -> Allocate:
+def on_gpu(
+    name: str, extents: tuple[int | Expr, ...], *body: Node, dtype: DType = float32, device: int = 0
+) -> Allocate:
     """Memory of a GPU."""
     return Allocate(name, tuple(map(number, extents)), dtype, Block(body), memory=Memory.GPU, device=device)
 

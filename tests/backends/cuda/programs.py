@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from tests.backends.building import function, given, load, loop, number, result, size, store, temporary, updated, var
-from tests.backends.cuda.emitted import below, block, both, kernel, launch, let, moved, on_gpu, parameter, shared, thread
+from tests.backends.cuda.emitted import (
+    below,
+    block,
+    both,
+    kernel,
+    launch,
+    let,
+    moved,
+    on_gpu,
+    parameter,
+    shared,
+    thread,
+)
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, Store, TreeReduce
+from tiramisu_py.lower.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, Store
 from tiramisu_py.program.loops import Unroll
 
 N, M, K, R, C = (size(name) for name in "NMKRC")
@@ -73,8 +85,4 @@ def matmul(deferred: bool = False, pad: int = 1) -> LoopFunction:
         kernels=(product,), devices=1,
     )  # fmt: skip
     multiples = tuple((Binary("==", number(s % 16), number(0), int64), f"{s} % 16 == 0") for s in (N, M, K))
-    return LoopFunction(
-        f.name, f.params, f.arguments, multiples, f.body, kernels=f.kernels, devices=1
-    )
-
-
+    return LoopFunction(f.name, f.params, f.arguments, multiples, f.body, kernels=f.kernels, devices=1)

@@ -149,7 +149,12 @@ def test_bits_shifts_and_powers_of_integers_in_kernels_are_those_of_numpy(dtype:
 
 def test_conditions_in_kernels_combine_as_those_of_numpy_do(tmp_path: Path) -> None:
     x, y = samples(ty.bool_, 15), samples(ty.bool_, 16)
-    table = {"plus": ("+", np.add), "times": ("*", np.multiply), "least": ("min", np.minimum), "most": ("max", np.maximum)}
+    table = {
+        "plus": ("+", np.add),
+        "times": ("*", np.multiply),
+        "least": ("min", np.minimum),
+        "most": ("max", np.maximum),
+    }
     cases = binaries({**BITWISE, **table, **COMPARE}, x, y)
     cases["no"] = Case(lambda a, b: unary("~", a), ~x)
     cases["choice"] = Case(lambda a, b: select(a, b, ~b), np.where(x, y, ~y))
