@@ -1,6 +1,6 @@
 """Blur a photograph: the algorithm, its schedule, the proof, the library, and three pictures.
 
-    python examples/blur_photograph.py [--out FOLDER] [--radius 6] [--picture FILE]
+    python examples/blur_photograph.py [--out FOLDER] [--radius 6] [--picture FILE] [--device simulator]
 
 Writes before.png, after.png and before_and_after.png, and prints what was checked and what it cost.
 """
@@ -21,7 +21,7 @@ from PIL import Image
 import tiramisu_py as tm
 
 R, C = tm.params("R C")
-k, r, c, r0, c0, r1, c1, rm, rt = tm.iters("k r c r0 c0 r1 c1 rm rt")
+k, r, c, r0, c0, r1, c1, rm, rt, ro, co, ct = tm.iters("k r c r0 c0 r1 c1 rm rt ro co ct")
 PICTURE = Path(__file__).resolve().parent / "pictures" / "grace_hopper.jpg"
 
 
@@ -61,9 +61,9 @@ def box_blur_gpu(radius: int) -> tm.Function:
     down.tag_gpu(blocks=[k, r0, c0], threads=[rt, c1])
     across.compute_at(down, c0)
     across.store_in(tm.SHARED)
-    across.split(r, 4, rm, rt)
-    across.split(c, 64, c0, c1)
-    across.tag_gpu(threads=[rt, c1])
+    across.split(r, 4, ro, rt)
+    across.split(c, 64, co, ct)
+    across.tag_gpu(threads=[rt, ct])
     blur.derive_transfers()
     return blur
 
@@ -118,12 +118,28 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:9.3f} ms"
 
 
+def with_gpu(device: str, image: np.ndarray, radius: int) -> tuple[np.ndarray, float, float, float, dict[str, bool]]:
+    """The blur on a GPU, real or simulated: result, times to check, compile and run, and what was checked."""
+    blur = box_blur_gpu(radius)
+    report, checking = timed(blur.check)
+    kernel, compiling = timed(lambda: blur.compile(device=device))
+    blurred, running = timed(lambda: kernel(image), rounds=3)
+    checks = {f"the schedule for the {device} is legal": report.ok}
+    if device == "simulator":
+        small = np.ascontiguousarray(image[:, : 2 * radius + 40, : 2 * radius + 70])
+        careful = blur.compile(device="simulator", sanitize=True, seed=1)
+        same = np.array_equal(careful(small), blur.evaluate(image=small))
+        checks["on the simulator: no race, no access out of bounds, in any order"] = same
+    return blurred, checking, compiling, running, checks
+
+
 def main() -> None:
     """Blur, check, time, write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, default=Path("out"), help="folder of the pictures (default: out)")
     options.add_argument("--radius", type=int, default=6, help="each pixel becomes the mean of 2 * radius + 1 squared")
     options.add_argument("--picture", type=Path, default=PICTURE, help="the photograph")
+    options.add_argument("--device", help="gpu, gpu:1 or simulator (default: a GPU, where there is one)")
     given = options.parse_args()
 
     picture = Image.open(given.picture).convert("RGB")
@@ -137,18 +153,24 @@ def main() -> None:
     _, running = timed(lambda: kernel(image, down=blurred), rounds=50)
     single = blur.compile(threads=1)
     _, running_alone = timed(lambda: single(image, down=blurred), rounds=50)
+    device = given.device or ("gpu" if tm.gpu_count() else "simulator")
+    on_gpu, gpu_checking, gpu_compiling, gpu_running, gpu_checks = with_gpu(device, image, given.radius)
     by_slices, with_numpy = timed(lambda: box_blur_numpy(image, given.radius), rounds=3)
     elsewhere = np.empty_like(blurred)
     _, copying = timed(lambda: np.copyto(elsewhere, blurred), rounds=30)
 
     checks = {
-        "the schedule is legal": report.ok,
+        "the schedule for CPU cores is legal": report.ok,
         "equal to evaluate(), bit for bit": np.array_equal(blurred, blur.evaluate(image=image)),
         "equal to NumPy, bit for bit": np.array_equal(blurred, by_slices),
+        **gpu_checks,
+        f"on the {device}: equal to NumPy, bit for bit": np.array_equal(on_gpu, by_slices),
     }
     table("checks", ((name, "yes" if right else "NO") for name, right in checks.items()))
     times = [("schedule", scheduling), ("check", checking), ("compile", compiling)]
     times += [("run on all threads", running), ("run on one thread", running_alone)]
+    times += [("GPU schedule: check", gpu_checking), ("GPU schedule: compile", gpu_compiling)]
+    times += [(f"run on the {device}, copies included", gpu_running)]
     times += [("NumPy", with_numpy), ("a copy of the picture", copying)]
     table("times", ((name, milliseconds(seconds)) for name, seconds in times))
 

@@ -1,6 +1,7 @@
 # Sourced by the other scripts: the checkout's own virtual environment, and steps that show their progress.
 #
 #   environment EXTRA...   makes .venv with the package (editable) and the extras named, if it is not there yet
+#   simulated              whether the simulated GPU can be used; says what to install where it cannot
 #   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -64,6 +65,18 @@ newest_python() {
 need_compiler() {
     command -v "${CC:-gcc}" >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && return 0
     echo "tiramisu_py needs a C compiler, and found neither gcc nor clang: apt-get install gcc libc6-dev make" >&2
+    return 1
+}
+
+# Kernels are compiled for the simulator as C++; everything else needs a C compiler only.
+simulated() {
+    local candidate
+    for candidate in ${CXX:+"$CXX"} g++ clang++; do
+        if echo '#include <tuple>' | "$candidate" -std=c++17 -x c++ -fsyntax-only - >/dev/null 2>&1; then
+            return 0
+        fi
+    done
+    echo "the simulated GPU needs a C++ compiler, and found neither g++ nor clang++: apt-get install g++" >&2
     return 1
 }
 

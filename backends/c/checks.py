@@ -21,6 +21,7 @@ from tiramisu_py.lower.ir import (
     Load,
     LoopFunction,
     Node,
+    Ramp,
     Store,
     TreeReduce,
 )
@@ -30,6 +31,8 @@ Lines = list[cgen.Generable]
 
 #: `TM_LARGEST` of the runtime header.
 LARGEST = 2**46
+#: Where an array of the caller's on a GPU must begin for its elements to be loaded several at a time, in bytes.
+ALIGNED = 16
 
 
 def largest_size(function: LoopFunction) -> str:
@@ -103,10 +106,12 @@ class Checks:
         sizes = ", ".join(self.scalars.text(extent) for extent in array.extents)
         size = f"TM_BYTES({kind}, {sizes})" if sizes else f"sizeof({kind})"
         name = _words(array.name)
+        aligned = array.device is not None and uses_vectors(self.function)
         return [
             cgen.Statement(f"const int64_t {c}_bytes = {size}"),
             self._fail(f"{c}_bytes < 0", "TM_SIZE", f"{name} has more bytes than can be addressed"),
             self._fail(f"{c} == NULL && {c}_bytes > 0", "TM_NULL", f"{name} is NULL, but has elements"),
+            *([self._fail(f"(uintptr_t){c} % {ALIGNED} != 0", "TM_PRECONDITION", _unaligned(name))] if aligned else []),
         ]
 
     def _overlap(self, a: ArrayArgument, b: ArrayArgument) -> cgen.Generable:
@@ -114,6 +119,15 @@ class Checks:
         x, y = self.scope.names[written.name], self.scope.names[other.name]
         words = f"{_words(written.name)}, which is written, overlaps {_words(other.name)}"
         return self._fail(f"tm_overlap({x}, {x}_bytes, {y}, {y}_bytes)", "TM_OVERLAP", words)
+
+
+def _unaligned(name: str) -> str:
+    return f"{name} must begin at a multiple of {ALIGNED} bytes, as whole arrays of a GPU do"
+
+
+def uses_vectors(function: LoopFunction) -> bool:
+    """Whether a kernel may load or store several elements at once, which must be aligned."""
+    return any(isinstance(e, Ramp) for kernel in function.kernels for e in transform.all_expressions(kernel.body))
 
 
 def _words(text: str) -> str:

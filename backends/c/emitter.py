@@ -102,7 +102,9 @@ class Source:
         given = [" ".join(line.split()) for line in self.function.documentation]
         result = "Returns 0, or not: 1 a size or condition, 2 too large, 3 a null pointer, 4 overlap, 5 no memory."
         on_gpu = "GPUs: 101 no driver, 102 no device, 103 no kernels for it, 104 no memory, 105 launch, 106 fault."
-        return [*given, result, *([on_gpu] if self.on_gpu else [])]
+        arrays = (a for a in self.function.arguments if isinstance(a, ArrayArgument) and a.device is not None)
+        places = [f"{self.names[a.name]} is an address in the memory of GPU {a.device}." for a in arrays]
+        return [*given, result, *([on_gpu] if self.on_gpu else []), *places]
 
     def _parameters(self, restrict: bool) -> str:
         declared = [f"int64_t {self.names[param]}" for param in self.function.params]

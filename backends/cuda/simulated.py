@@ -31,14 +31,16 @@ SIMULATOR_HEADERS = (
     RUNTIME_FOLDER / "tm_cuda.h",
 )
 SIMULATOR_FLAGS = (
-    "-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", f"-I{RUNTIME_FOLDER}",
+    "-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing",
+    f"-I{RUNTIME_FOLDER}",
 )  # fmt: skip
 SIMULATOR_LIBRARIES = ("-ldl", "-lpthread")
 
 #: What every simulated kernel is compiled with: as the device computes with --fmad=false.
 _KERNEL_FLAGS = (
-    "-std=c++17", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
-    "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-Wno-unknown-pragmas",
+    "-std=c++17", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti",
+    "-fno-stack-protector", "-Wno-unknown-pragmas",
 )  # fmt: skip
 _FAST_FLAGS = ("-O3",)
 _CHECKED_FLAGS = ("-O1", "-fsanitize=thread", "-DTM_CHECKED")

@@ -55,7 +55,9 @@ def edges() -> tm.Function:
         ) / 8,
     )  # fmt: skip
     result = f.computation(
-        "result", {r: R, c: C}, tm.absolute(ring[r, c] - ring[r + 1, c + 1]) + tm.absolute(ring[r + 1, c] - ring[r, c + 1])
+        "result",
+        {r: R, c: C},
+        tm.absolute(ring[r, c] - ring[r + 1, c + 1]) + tm.absolute(ring[r + 1, c] - ring[r, c + 1]),
     )
     f.outputs(result)
     for stage in (ring, result):

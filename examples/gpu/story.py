@@ -1,4 +1,4 @@
-"""What the stories of this folder have in common: prove, compile, run on this machine's GPU or the simulator, compare."""
+"""What the stories of this folder have in common: prove, compile, run on a GPU or the simulator, compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transpose: reads and writes that both run along rows, by way of a tile in shared memory with one column of padding."""
+"""Transpose: reads and writes that both run along rows, by way of a tile in shared memory with a column of padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that use a GPU, written by hand: a kernel file and the host code over the runtime, as emitters write them."""
+"""Programs that use a GPU, written by hand: a kernel file, and host code over the runtime."""
 
 from __future__ import annotations
 

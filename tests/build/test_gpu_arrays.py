@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import shutil
 import weakref
@@ -13,6 +14,7 @@ import pytest
 
 from tests.build.gpu_programs import flip
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.build import DeviceArray, gpu_count, gpu_empty, pinned_empty, to_gpu
 from tiramisu_py.build.foreign import _Tensor, foreign_array
 from tiramisu_py.errors import ArgumentError, KernelError
@@ -105,7 +107,7 @@ def test_pinned_memory_lives_as_long_as_the_last_view_of_it():
     array = pinned_empty((1000,), np.int64, SIMULATOR)
     array[:] = 7
     view, base = array[10:20], array
-    while base.base is not None:
+    while isinstance(base, np.ndarray):
         base = base.base
     owner = weakref.ref(base)
     del array, base
@@ -149,7 +151,9 @@ def test_arrays_of_another_library_are_used_in_place(kernel, x):
 
 def test_the_stream_that_an_array_is_written_on_is_waited_for(kernel, x, monkeypatch):
     waited = []
-    monkeypatch.setattr("tiramisu_py.build.runtime.Runtime.synchronize", lambda _, device, s: waited.append((device, s)))
+    monkeypatch.setattr(
+        "tiramisu_py.build.runtime.Runtime.synchronize", lambda _, device, s: waited.append((device, s))
+    )
     there = to_gpu(x, SIMULATOR)
     for stream in (None, 1, 0x7F00):
         kernel(2.0, foreign(there, stream=stream))
@@ -228,17 +232,17 @@ def test_a_program_for_the_second_gpu_takes_arrays_of_the_second_gpu(x):
     assert y.device == "simulator:1" and np.array_equal(y.get(), expected(x))
 
 
+def test_the_simulator_has_as_many_gpus_as_a_device_number_asks_for(x):
+    assert np.array_equal(to_gpu(x, "simulator:5").get(), x)
+    with pytest.raises(KernelError, match="device"):
+        to_gpu(x, "simulator:900")
+
+
 def test_declared_facts_are_verified_on_the_gpu_too(x):
-    from_zero = {"values": (ty_const(0), ty_const(100))}
+    from_zero = {"values": (Const(0, ty.int64), Const(100, ty.int64))}
     kernel = flip("facts", on_gpu=True, facts=from_zero).compile(device=SIMULATOR)
     with pytest.raises(ArgumentError, match="declared to be at least 0 and less than 100"):
         kernel(2.0, to_gpu(x, SIMULATOR))
-
-
-def ty_const(value: int):
-    from tiramisu_py.algorithm.expressions import Const
-
-    return Const(value, ty.int64)
 
 
 # -- DLPack
@@ -248,8 +252,6 @@ class Tensor:
     """What PyTorch or JAX pass: a capsule around a DLTensor on a CUDA device."""
 
     def __init__(self, address: int, shape: tuple[int, ...], code: int = 2, bits: int = 32, device: int = 0) -> None:
-        import ctypes
-
         self.shape = (ctypes.c_int64 * len(shape))(*shape)
         self.tensor = _Tensor(address, 2, device, len(shape), code, bits, 1, self.shape, None, 0)
         self.device = device
@@ -258,8 +260,6 @@ class Tensor:
         return 2, self.device
 
     def __dlpack__(self, **_options: object) -> object:
-        import ctypes
-
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(self.tensor), b"dltensor", None)

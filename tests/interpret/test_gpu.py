@@ -329,14 +329,15 @@ def _real(value: float) -> Expr:
 
 def test_updates_by_several_threads_are_right_when_they_are_atomic_and_race_otherwise() -> None:
     update = Store("b", (number(0),), op("+", load("b", number(0)), load("a", GLOBAL)), "b_update", sum_)
-    guarded = If(op("<", GLOBAL, N), update)
-    once = For("_", number(0), number(1), guarded, tag=None)
     for seed in SEEDS:
         with pytest.raises(InterpretError, match="race: b_update"):
-            result(total(once), 9, seed)
-    atomic = For("_", number(0), number(1), guarded, tag=Parallel(), reductions=(Private("b", sum_, Combine.ATOMIC),))
+            result(total(If(op("<", GLOBAL, N), update)), 9, seed)
+    atomic = If(op("<", GLOBAL, N), replace(update, atomic=True))
     for seed in SEEDS:
         assert result(total(atomic), 9, seed)[0] == 45
+    lanes = For("_", number(0), number(1), If(op("<", GLOBAL, N), update), tag=Parallel())
+    for seed in SEEDS:
+        assert result(total(replace(lanes, reductions=(Private("b", sum_, Combine.ATOMIC),))), 9, seed)[0] == 45
 
 
 def test_a_tree_combines_what_all_threads_of_a_block_bring() -> None:

@@ -10,6 +10,7 @@ from tests.oracle.judge import Failure, sizes
 from tests.oracle.script import Script
 from tiramisu_py.errors import UnsupportedError, Violation
 from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower.ir import LoopFunction
 
 
 def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
@@ -50,15 +51,19 @@ def _confirmed(script: Script, violation: Violation, all_sizes: Sequence[Mapping
     return violation.kind in ("reach", "reduction") and any(judged(script, params) for params in all_sizes)
 
 
-def wrong_loops(script: Script, seed: int) -> str:
-    """What is wrong with the loops of a proven program, before and after the passes; empty where nothing is."""
+def loops_of(script: Script) -> dict[str, LoopFunction]:
+    """The loops of a proven program, before and after the passes; none where it cannot be turned into loops."""
     try:
         plain = lower(script.function.completed)
-        loops = {"plain": plain, "optimised": optimise(plain)}
+        return {"plain": plain, "optimised": optimise(plain)}
     except UnsupportedError:
-        return ""
+        return {}
+
+
+def wrong_loops(script: Script, seed: int) -> str:
+    """What is wrong with the loops of a proven program; empty where nothing is."""
     for number, params in enumerate(small(script)[::2]):
-        for which, function in loops.items():
+        for which, function in loops_of(script).items():
             wrong = wrong_results(script, function, params, seed + number)
             if wrong:
                 return f"{which} loops, {wrong}"

@@ -61,7 +61,10 @@ class Judge:
     def _touches(self, statement: Statement) -> list[Touch]:
         if not statement.stores:
             return []
-        made = [self.touches.write(statement), *(self.touches.read(statement, s) for s in self.touches.sources(statement))]
+        made = [
+            self.touches.write(statement),
+            *(self.touches.read(statement, s) for s in self.touches.sources(statement)),
+        ]
         return [touch for touch in made if touch is not None]
 
     def _value(self, function: Any, at: Vector) -> Vector:

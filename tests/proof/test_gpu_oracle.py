@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 import tiramisu_py as tm
 from tests.proof.gpu_oracle import Judge
-from tests.proof.gpu_stories import C, K, M, N, R, blur_by_hand, c, c0, c1, i, j, k, r, tiled_stencil
+from tests.proof.gpu_stories import K, M, N, R, blur_by_hand, c, c0, c1, i, j, k, r, tiled_stencil
 from tiramisu_py.derive.barriers import with_barriers
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
@@ -35,6 +36,11 @@ def agrees(program: Program, sizes: list[dict[str, int]]) -> bool:
     return False
 
 
+def _here(at_gpu: dict[str, bool]) -> list[str]:
+    """The computations that the host computes."""
+    return [name for name, there in at_gpu.items() if not there]
+
+
 def pipeline(rng: random.Random) -> Program:
     """p[r, c] = a[r, c] + a[r, c + 1] and q[r, c] = p[r - 1, c] + p[r, c], each here or there, with random waits."""
     f = tm.Function("random", params=[R], assume="R >= 1")
@@ -44,7 +50,7 @@ def pipeline(rng: random.Random) -> Program:
     f.outputs(q)
     at_gpu = {"p": rng.random() < 0.8, "q": rng.random() < 0.8}
     chain: list[Any] = []
-    for computation, rows in ((p, R + 1), (q, (1, R + 1))):
+    for computation in (p, q):
         chain.append(computation)
         if at_gpu[computation.name]:
             computation.split(c, 2, c0, c1)
@@ -69,26 +75,24 @@ def pipeline(rng: random.Random) -> Program:
             domain = {r: low} if rng.random() < 0.4 else None
             wait = stage.wait(domain, on=rng.choice([None, 0, 1, 2]))
             chain.insert(chain.index(stage) + 1 + (rng.random() < 0.3), wait)
+    if rng.random() < 0.6:
+        chain += [stage.wait() for stage in list(chain) if hasattr(stage, "wait") and stage.name not in _here(at_gpu)]
     if rng.random() < 0.5:
-        try:
+        with suppress(CommandError):
             f.order(*chain[: rng.randrange(2, len(chain) + 1)], at=r)
-        except CommandError:
-            pass
-    try:
+    with suppress(CommandError):
         f.order(*chain, at=tm.root)
-    except CommandError:
-        pass
     return f.program
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_random_pipelines_are_judged_as_a_graph_of_events_says(seed: int) -> None:
-    agrees(pipeline(random.Random(seed)), [{"R": 1}, {"R": 3}])
+    agrees(pipeline(random.Random(seed)), [{"R": 2}])
 
 
 def test_both_verdicts_are_common_among_random_pipelines() -> None:
-    verdicts = [check(pipeline(random.Random(seed))).ok for seed in range(60)]
-    assert 5 <= sum(verdicts) <= 55
+    verdicts = [check(pipeline(random.Random(seed))).ok for seed in range(24)]
+    assert 3 <= sum(verdicts) <= 21
 
 
 def small_product(buffers: int) -> Program:
@@ -138,6 +142,29 @@ def test_the_barrier_of_a_stencil_is_judged_as_a_graph_of_events_says() -> None:
     assert verdicts == [True, False]
 
 
+def rows(kept: int) -> Program:
+    """In each block q follows p row by row, and reads two rows; `kept` rows of p are in shared memory."""
+    f = tm.Function("rows", params=[N, R], assume="N >= 1 and R >= 1")
+    a = f.input("a", tm.float32, [N, R + 1, 3])
+    p = f.computation("p", {i: N, r: R + 1, c: 3}, 2 * a[i, r, c])
+    q = f.computation("q", {i: N, r: (1, R + 1), c: 2}, p[i, r - 1, c + 1] + p[i, r, c + 1])
+    f.outputs(q)
+    q.after(p, r)
+    p.tag_gpu(blocks=[i], threads=[c])
+    q.tag_gpu(threads=[c])
+    p.store_in(tm.Buffer("kept", [kept, 3], tm.float32, tm.SHARED), [r % kept, c])
+    up = f.create_xfer({i: N, r: R + 1, c: 3}, a[i, r, c], tm.CPU2GPU).collapse_many(i, r, c)
+    down = f.create_xfer({i: N, r: (1, R + 1), c: 2}, q[i, r, c], tm.GPU2CPU).collapse_many(i, r, c)
+    f.order(up, p, at=tm.root)
+    f.order(q, down, at=tm.root)
+    return f.program
+
+
+@pytest.mark.parametrize(("kept", "barriers"), [(2, 2), (3, 1), (4, 1)])
+def test_rows_kept_in_turn_need_fewer_barriers_where_more_are_kept(kept: int, barriers: int) -> None:
+    verdicts = [agrees(p, [{"N": 2, "R": 4}]) for p in weakened(with_barriers(rows(kept)))]
+    assert verdicts == [True] + barriers * [False]
+
+
 def test_a_right_program_is_judged_right_and_an_empty_one_too() -> None:
     assert Judge(blur_by_hand().f.program, {"R": 3, "C": 65}).accepts()
-    assert C is not None

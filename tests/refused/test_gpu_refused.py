@@ -4,8 +4,6 @@ A case is (what is wrong, the program, kind, params, writer, reader, words of th
 where the violation has none or where several are equally small.
 """
 
-
-
 from __future__ import annotations
 
 from collections.abc import Callable

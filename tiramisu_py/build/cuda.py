@@ -69,15 +69,18 @@ class Compiled:
     compiler: str
 
 
-def find_cuda_compiler(cache: Cache) -> CudaCompiler:
-    """nvcc where there is one that works, else NVRTC. Raises `ToolchainError`, saying what to install."""
-    nvcc = find_nvcc(cache)
-    if not isinstance(nvcc, str):
-        return nvcc
-    nvrtc = find_nvrtc()
-    if not isinstance(nvrtc, str):
-        return nvrtc
-    raise ToolchainError(f"no compiler for CUDA kernels was found ({nvcc}; {nvrtc}); {_INSTALL}")
+def find_cuda_compiler(cache: Cache, oldest: int | None = None) -> CudaCompiler:
+    """nvcc where there is one that works, else NVRTC; one that knows the architecture `oldest`, where there is any.
+
+    Raises `ToolchainError`, saying what to install, where there is no compiler at all.
+    """
+    faults: list[str] = []
+    for least in dict.fromkeys((oldest, None)):
+        for found in (find_nvcc(cache, least), find_nvrtc(least)):
+            if not isinstance(found, str):
+                return found
+            faults.append(found)
+    raise ToolchainError(f"no compiler for CUDA kernels was found ({'; '.join(faults[-2:])}); {_INSTALL}")
 
 
 def cuda_flags(fast: Collection[str] = ()) -> tuple[str, ...]:
@@ -145,6 +148,12 @@ def resources_in(log: str) -> dict[str, Resources]:
 
 
 # -- architectures
+
+
+def oldest_architecture(asked: Sequence[object] | None, present: Collection[int]) -> int | None:
+    """The lowest number among the architectures that will be chosen, where something but the compiler says which."""
+    numbers = [int(found) for one in asked or () for found in re.findall(r"\d+", str(one))[:1]]
+    return min(numbers or present, default=None)
 
 
 def chosen_architectures(

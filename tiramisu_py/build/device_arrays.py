@@ -61,7 +61,7 @@ class DeviceArray:
 
     def set(self, array: Array) -> None:
         """Copies an array of the host, of the same shape and dtype, into this one."""
-        place = self._fitting(np.ascontiguousarray(array)).__array_interface__["data"][0]
+        place = self._fitting(np.asarray(array, order="C")).__array_interface__["data"][0]
         runtime_for(self._device).copy(self._device.number, self.address, True, place, False, self.nbytes)
 
     def _fitting(self, array: Array) -> Array:

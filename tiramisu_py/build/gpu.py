@@ -8,7 +8,13 @@ from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.cache import Cache
-from tiramisu_py.build.cuda import Compiled, chosen_architectures, compile_kernels, find_cuda_compiler
+from tiramisu_py.build.cuda import (
+    Compiled,
+    chosen_architectures,
+    compile_kernels,
+    find_cuda_compiler,
+    oldest_architecture,
+)
 from tiramisu_py.build.devices import Device, as_device
 from tiramisu_py.build.images import program_sources, relocatable_program, simulated_program
 from tiramisu_py.build.runtime import runtime_for
@@ -108,8 +114,9 @@ def compile_gpu_part(
         return GpuPart(device, count, names, files, None, simulator, library, simulation)
     if not kernels:
         return GpuPart(device, count, names, program_sources(name, names, ()))
-    compiler = find_cuda_compiler(cache)
-    architectures = chosen_architectures(compiler, options.architectures, _present(device, count))
+    present, asked = _present(device, count), options.architectures
+    compiler = find_cuda_compiler(cache, oldest_architecture(asked, present))
+    architectures = chosen_architectures(compiler, asked, present)
     compiled = compile_kernels(cache, compiler, f"{name}.cu", sources, architectures, fast)
     return GpuPart(device, count, names, program_sources(name, names, compiled.images), compiled)
 

@@ -64,14 +64,18 @@ class Nvcc:
         return f"nvcc {self.version} ({self.path})"
 
 
-def find_nvcc(cache: Cache) -> Nvcc | str:
-    """The first nvcc that compiles, of PATH, $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and pip; or why there is none."""
+def find_nvcc(cache: Cache, oldest: int | None = None) -> Nvcc | str:
+    """The first nvcc that works and knows the architecture `oldest`, or why there is none.
+
+    It is looked for in PATH, $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and Python's packages.
+    """
     faults = []
     for path in dict.fromkeys(_candidates()):
         found = _examined(cache, path)
-        if isinstance(found, Nvcc):
+        if isinstance(found, Nvcc) and (oldest is None or found.architectures[0] <= oldest):
             return found
-        faults.append(f"{path}: {found}")
+        reason = found if isinstance(found, str) else f"it begins at sm_{found.architectures[0]}"
+        faults.append(f"{path}: {reason}")
     return "; ".join(faults) or "nvcc: not found"
 
 

@@ -71,14 +71,21 @@ class Nvrtc:
         return f"NVRTC {self.version} ({self.path})"
 
 
-def find_nvrtc() -> Nvrtc | str:
-    """The first NVRTC that loads, of pip, $CUDA_HOME, /usr/local/cuda and the system; or why there is none."""
+def find_nvrtc(oldest: int | None = None) -> Nvrtc | str:
+    """The first NVRTC that loads and knows the architecture `oldest`, or why there is none.
+
+    It is looked for in Python's packages (the newest first), $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and the system.
+    """
     faults = []
     for path in dict.fromkeys(_candidates()):
         try:
-            return _examined(path)
+            found = _examined(path)
         except (OSError, AttributeError) as error:
             faults.append(str(error))
+            continue
+        if oldest is None or found.architectures[0] <= oldest:
+            return found
+        faults.append(f"{found} begins at sm_{found.architectures[0]}")
     return "; ".join(faults) or "NVRTC: not found"
 
 
@@ -86,12 +93,16 @@ def _candidates() -> Iterator[str]:
     packages = [Path(sysconfig.get_path(kind)) / "nvidia" for kind in ("purelib", "platlib")]
     homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     for package in packages:
-        yield from map(str, sorted(package.glob("*/lib/libnvrtc.so.*[0-9]"), reverse=True))
+        yield from map(str, sorted(package.glob("*/lib/libnvrtc.so.*[0-9]"), key=_major, reverse=True))
     for home in [*homes, Path("/usr/local/cuda")]:
-        yield from map(str, sorted(home.glob("lib*/libnvrtc.so"), reverse=True))
+        yield from map(str, sorted(home.glob("lib*/libnvrtc.so*"), reverse=True))
     system = ctypes.util.find_library("nvrtc")
     if system:
         yield system
+
+
+def _major(path: Path) -> int:
+    return int(path.suffix[1:])
 
 
 def _examined(path: str) -> Nvrtc:

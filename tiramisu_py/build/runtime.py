@@ -12,7 +12,7 @@ from typing import Any
 from tiramisu_py.backends.cuda.simulated import RUNTIME_FLAGS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
 from tiramisu_py.build.cache import Cache, digest, open_cache
 from tiramisu_py.build.devices import Device
-from tiramisu_py.build.simulator import Simulator, load_simulator, texts
+from tiramisu_py.build.simulator import Simulation, Simulator, load_simulator, texts
 from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run_checked
 from tiramisu_py.errors import KernelError
 
@@ -65,6 +65,8 @@ class Runtime:
     def allocate(self, device: int, size: int) -> int:
         """The address of new memory of a device."""
         address = ctypes.c_void_p()
+        if self.simulator:
+            self.simulator.configure(Simulation().options(device + 1))
         self._require(self._called("array_allocate", device, ctypes.byref(address), max(size, 1)))
         return address.value or 0
 

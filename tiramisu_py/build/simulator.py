@@ -23,6 +23,7 @@ from tiramisu_py.build.toolchain import Toolchain, examined, find_toolchain, run
 from tiramisu_py.errors import ArgumentError, ToolchainError
 
 LIBRARY = "libtm_simulator.so"
+MOST_DEVICES = 8
 TIMINGS = ("eager", "lazy", "shuffled", "threads")
 _INSTALL = """install one:
   Debian, Ubuntu:  sudo apt-get install g++
@@ -50,7 +51,7 @@ class Simulation:
         """As the simulator reads them, for programs that use so many devices."""
         words = [] if self.seed is None else [f"seed={self.seed}"]
         words += [] if self.timing is None else [f"timing={self.timing}"]
-        words += [f"devices={devices}"] if devices > 2 else []  # it has two unless it is told otherwise
+        words += [f"devices={min(devices, MOST_DEVICES)}"] if devices > 2 else []  # two unless it is told otherwise
         return " ".join([*words, os.environ.get("TM_SIMULATOR", "")]).strip()
 
 

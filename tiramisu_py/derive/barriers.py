@@ -35,10 +35,11 @@ def with_barriers(program: Program, touches: Touches | None = None) -> Program:
     A kernel whose threads cannot be numbered is left as it is (the proof says why). `touches` are those of the
     program, where they are at hand.
     """
+    touched = touches or Touches(program)
     for nest in kernels(program):
         if nest.launch.barriers:
             try:
-                program = _settled(replace(nest, program=program), touches or Touches(program))
+                program = _settled(replace(nest, program=program), touched)
             except UnsupportedError:
                 continue
     return program

@@ -21,7 +21,8 @@ APART = (Memory.HOST, Memory.PINNED, Memory.GPU)
 class Need:
     """Values of a storage that `readers` on device `target` read, and `writers` on device `source` store.
 
-    `spare` are other values there that the target does not store itself: no harm is done where they are moved too.
+    Values are keyed by the coordinates of the buffer's scope, and then the indices. `spare` are other values there
+    that the target does not store itself: no harm is done where they are moved too.
     """
 
     storage: Storage
@@ -74,8 +75,16 @@ def _exists(program: Program, storage: Storage, device: Device) -> bool:
 
 
 def values_of(touch: Touch) -> isl.Set:
-    """The values that a touch names."""
-    return sets.as_set(touch.domain.apply(touch.values))
+    """The values that a touch names: coordinates of the buffer's scope, and then indices."""
+    return sets.as_set(touch.domain.apply(keys(touch)))
+
+
+def keys(touch: Touch) -> isl.Map:
+    """``touch -> [coordinates of the buffer's scope, indices]`` of the value that it names."""
+    if not touch.buffer.scope or touch.coords is None:
+        return touch.values
+    key = sets.joined(sets.prefix(touch.coords, len(touch.buffer.scope)), touch.value)
+    return sets.graph(sets.renamed(key, touch.source), touch.domain)
 
 
 def _values(touches: list[Touch]) -> isl.Set:

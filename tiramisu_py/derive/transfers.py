@@ -16,7 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.touches import Touch, Touches
 from tiramisu_py.derive.boxes import boxes, loops_outside
-from tiramisu_py.derive.needs import Need, needs
+from tiramisu_py.derive.needs import Need, keys, needs
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
@@ -58,12 +58,22 @@ def _batches(program: Program, need: Need) -> Iterator[Batch]:
     for loops, writers in _groups(program, need):
         moved = _moved(writers, len(loops), left)
         left = left.subtract(sets.as_set(moved.range()))
-        values = sets.flat_pairs(moved, need.storage.source)
-        allowed = sets.flat_pairs(_moved(writers, len(loops), _not_at(need)), need.storage.source)
+        values, allowed = (
+            _unkeyed(program, need, moved),
+            _unkeyed(program, need, _moved(writers, len(loops), _not_at(need))),
+        )
         inside = tuple(statement_of(w) for w in writers if w.actor.statement is not None)
         for box in boxes(values, len(loops), allowed):
             if not box.is_empty():
                 yield Batch(need, loops, box, inside)
+
+
+def _unkeyed(program: Program, need: Need, moved: isl.Map) -> isl.Set:
+    """``[coordinates of the loops, indices]`` of values keyed by scope: the loops are inside the scope."""
+    scope = len(program.buffers[need.storage.buffer].scope)
+    space = moved.get_space().range()
+    index = sets.function(space, need.storage.source, sets.variables(space)[scope:])
+    return sets.flat_pairs(moved.apply_range(sets.graph(index)), need.storage.source)
 
 
 def _not_at(need: Need) -> isl.Set:
@@ -111,18 +121,19 @@ def _position(program: Program, touch: Touch, depth: int) -> int:
 
 
 def _moved(writers: list[Touch], depth: int, values: isl.Set) -> isl.Map:
-    """``coordinates of the outermost loops -> value``: which values each iteration stores, for the last time."""
+    """``coordinates of the outermost loops -> value``: which values each iteration stores (for good, of reductions)."""
     found: isl.Map | None = None
     for writer in writers:
         if writer.actor.statement is None:
             nowhere = sets.function(writer.domain.get_space(), None, [])
-            here = sets.graph(nowhere, writer.domain).reverse().apply_range(writer.values)
+            here = sets.graph(nowhere, writer.domain).reverse().apply_range(keys(writer))
         else:
-            here = writer.prefix(depth).reverse().apply_range(writer.values)
+            here = writer.prefix(depth).reverse().apply_range(keys(writer))
         found = here if found is None else found.union(here)
     assert found is not None
     found = found.intersect_range(values).coalesce()
-    return found if depth == 0 or found.is_injective() else found.reverse().lexmax().reverse()
+    reduced = depth > 0 and any(writer.role is Role.UPDATE for writer in writers)
+    return found.reverse().lexmax().reverse() if reduced else found
 
 
 # -- the statement

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+
+import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
@@ -12,8 +15,7 @@ from tiramisu_py.dependence.touches import Memory, Touch, Touches
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.order import merged
+from tiramisu_py.program.statement import Statement, Waiting
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.waits import wait
 
@@ -70,70 +72,124 @@ def _pairs(touches: Touches) -> Iterator[tuple[Touch, Touch]]:
 def _between(program: Program, first: Statement, second: Statement, command: str) -> Program | None:
     """The program with a wait for `first`, of the host or of the sequence of `second`, before `second`."""
     depth = min(shared(first, second), program.host_depth(first), program.host_depth(second))
-    dims = _waiting_dims(program, first, depth)
-    if dims is None:
-        return None
     queue = program.queue_of(second)
-    on, device = (None, program.queue_of(first)) if queue is None else (queue[1], queue)
-    assert device is not None
     name = free_name(program, f"{first.name}_done")
+    changed = _waited(program, name, first, depth, queue)
+    if changed is None:
+        return None
+    level = first.loops[depth - 1] if depth else None
+    orders = [Order(first.name, name, level, command)]
+    if program.positions[first.name][depth] < program.positions[second.name][depth]:
+        orders.append(Order(name, second.name, level, command))
+    return _ordered(changed, orders)
+
+
+def _ordered(program: Program, orders: list[Order]) -> Program | None:
+    """The program with more orders; None where they contradict others."""
+    changed = program.with_(orders=(*program.orders, *orders))
     try:
-        changed = _waited(program, name, first, dims, on, device[0])
-        level = first.loops[depth - 1] if depth else None
-        orders = [Order(first.name, name, level, command)]
-        if program.positions[first.name][depth] < program.positions[second.name][depth]:
-            orders.append(Order(name, second.name, level, command))
-        changed = changed.with_(orders=(*changed.orders, *orders))
         return changed if changed.positions else None
     except CommandError:
         return None
 
 
-def _waiting_dims(program: Program, statement: Statement, depth: int) -> list[tuple[str, int]] | None:
-    """For each of the outermost loops the name of the value index that is its coordinate; None where one is not."""
-    found: list[tuple[str, int]] = []
-    values = sets.outputs(program.value_of(statement))
-    names = statement.dims if statement.transfer is not None else program.point_names(statement)
-    for at, coordinate in enumerate(sets.outputs(statement.coords)[:depth]):
-        forms = sets.variables(statement.frame) if statement.transfer is not None else values
-        same = [k for k, form in enumerate(forms) if form.plain_is_equal(coordinate)]
-        if not same:
-            return None
-        found.append((names[same[0]], at))
+def _waited(
+    program: Program, name: str, operation: Statement, depth: int, queue: tuple[int, int] | None
+) -> Program | None:
+    """The program with a wait of the host (or of a sequence) for what each iteration of outer loops has started.
+
+    Each iteration waits for the first value of its operation. None where a value does not tell the iteration.
+    """
+    own = program.queue_of(operation)
+    on, device = (None, own) if queue is None else (queue[1], queue)
+    assert device is not None
+    program = wait(program, name, operation.name, [operation.name], None, on, device[0])
+    if not depth:
+        return program
+    chosen = _first_values(program, operation, depth)
+    if chosen is None:
+        return None
+    first, back = chosen
+    dims = [f"w{k}" for k in range(sets.out_size(first))]
+    instances = sets.with_dims(sets.named(sets.as_set(first.range()), name), dims)
+    space = instances.get_space()
+    made = replace(
+        program.statements[name],
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, None, []),
+        loops=operation.loops[:depth],
+        coords=sets.renamed(sets.from_frame(back, space), None),
+        waits=Waiting(operation.name, tuple(range(len(dims))), on, device[0]),
+    )
+    return program.with_statement(made)
+
+
+def _first_values(program: Program, operation: Statement, depth: int) -> tuple[isl.Map, isl.MultiAff] | None:
+    """``iteration -> first value indices`` of an operation, as few as tell the iteration, and the way back."""
+    instances = operation.instances.intersect_params(program.context.params())
+    iterations = sets.graph(sets.renamed(operation.prefix(depth), None), instances)
+    values = sets.renamed(program.value_of(operation), None)
+    for count in range(1, sets.out_size(values) + 1):
+        relation = iterations.reverse().apply_range(sets.graph(sets.prefix(values, count), instances)).coalesce()
+        back = relation.reverse()
+        alone = back.lexmin().intersect(back.lexmax())  # values of one iteration only
+        for way in _pieces(alone):
+            found = alone.intersect(sets.graph(way)).reverse()
+            if relation.domain().is_subset(found.domain()):
+                return found.lexmin(), way
+    return None
+
+
+def _pieces(of: isl.Map) -> list[isl.MultiAff]:
+    """The functions that a single-valued map consists of."""
+    found: list[isl.MultiAff] = []
+    isl.PwMultiAff.from_map(of).coalesce().foreach_piece(sets.carrying(lambda domain, piece: found.append(piece)))
     return found
 
 
-def _waited(
-    program: Program, name: str, first: Statement, dims: list[tuple[str, int]], on: int | None, device: int
-) -> Program:
-    if not dims:
-        return wait(program, name, first.name, [first.name], None, on, device)
-    coords = sets.graph(first.prefix(len(dims)), first.instances)
-    points = first.instances.intersect_params(program.context.params()).apply(coords)
-    names = [dim for dim, _ in dims]
-    program = wait(program, name, first.name, [first.name], (names, points), on, device)
-    return merged(program, program.statements[first.name], program.statements[name], len(dims))
+# -- ends
 
 
 def _finished(program: Program, command: str) -> Program:
-    """The program with waits of the host, last of all, for what may not be complete at the end."""
-    while True:
-        happens = Happens(program)
-        open_ = [s for s in happens.operations if not happens.unfinished(s).is_empty()]
-        if not open_:
-            return program
-        last = max(open_, key=lambda s: program.positions[s.name])
-        queue = program.queue_of(last)
-        assert queue is not None
-        name = free_name(program, f"{last.name}_done")
-        changed = wait(program, name, last.name, [last.name], None, None, queue[0])
-        orders = tuple(Order(s.name, name, None, command) for s in happens.operations)
-        changed = changed.with_(orders=(*changed.orders, *orders))
-        if len(_still_open(changed)) >= len(open_):
-            return program
-        program = changed
+    """The program with waits of the host for what may not be complete at the end.
+
+    That is the end of the function and, for what touches a buffer of one iteration of loops, that of the iteration.
+    """
+    done: set[tuple[str, int]] = set()
+    while (last := _last_open(program, done)) is not None:
+        statement, depth = last
+        done.add((statement.name, depth))
+        program = _closed(program, statement, depth, command) or program
+    return program
 
 
-def _still_open(program: Program) -> list[Statement]:
+def _last_open(program: Program, done: set[tuple[str, int]]) -> tuple[Statement, int] | None:
+    """The latest operation that may not be complete at an end, the innermost end first, with its number of loops."""
     happens = Happens(program)
-    return [s for s in happens.operations if not happens.unfinished(s).is_empty()]
+    found = [(s, 0) for s in happens.operations] + (_scoped(program) if happens.operations else [])
+    left = [(s, depth) for s, depth in found if (s.name, depth) not in done]
+    open_ = [(s, depth) for s, depth in left if not happens.unfinished(s, depth).is_empty()]
+    return max(open_, key=lambda pair: (pair[1], program.positions[pair[0].name]), default=None)
+
+
+def _scoped(program: Program) -> list[tuple[Statement, int]]:
+    """The operations that touch buffers of one iteration of loops of the host, with the number of these loops."""
+    touches = Touches(program)
+    found: dict[tuple[str, int], Statement] = {}
+    for buffer in program.buffers.values():
+        for touch in touches.of_buffer(buffer.name) if buffer.scope else ():
+            statement, depth = touch.actor.statement, len(buffer.scope)
+            if statement and program.queue_of(statement) is not None and depth <= program.host_depth(statement):
+                found[statement.name, depth] = statement
+    return [(statement, depth) for (_, depth), statement in found.items()]
+
+
+def _closed(program: Program, last: Statement, depth: int, command: str) -> Program | None:
+    """The program with a wait of the host for an operation, after all others in the same loops."""
+    name = free_name(program, f"{last.name}_done")
+    loops = last.loops[:depth]
+    changed = _waited(program, name, last, depth, None)
+    inside = [s for s in Happens(program).operations if s.loops[:depth] == loops]
+    orders = [Order(s.name, name, loops[-1] if loops else None, command) for s in inside]
+    return None if changed is None else _ordered(changed, orders)

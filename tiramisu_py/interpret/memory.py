@@ -66,13 +66,13 @@ class Array:
     def _distinct(self, at: Element, where: str) -> None:
         if all(np.ndim(index) == 0 for index in at):
             return
-        lanes = list(zip(*(column.tolist() for column in np.broadcast_arrays(*at)), strict=True))
+        lanes = list(zip(*(column.ravel().tolist() for column in np.broadcast_arrays(*at)), strict=True))
         if len(set(lanes)) < len(lanes):
             raise InterpretError(f"{where} writes one element of {self.name} in two lanes of one store: {lanes}")
 
     def _first(self, at: Element) -> str:
         columns = np.broadcast_arrays(*at) if at else ()
-        lanes = list(zip(*(np.atleast_1d(column).tolist() for column in columns), strict=True)) or [()]
+        lanes = list(zip(*(column.ravel().tolist() for column in columns), strict=True)) or [()]
         missing = next(lane for lane in lanes if not np.all(self.written[lane]))
         return f"{self.name}{_shown(missing)}"
 

@@ -63,7 +63,7 @@ class Thread(Machine):
         return self.run(node.body, inner)
 
     def run_store(self, node: Store, frame: Frame) -> Steps:
-        if node.update is None or node.buffer not in frame.atomic:
+        if node.update is None or not (node.atomic or node.buffer in frame.atomic):
             yield from super().run_store(node, frame)
             return
         with self.seen(frame, node.buffer).updated():

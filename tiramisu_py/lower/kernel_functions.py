@@ -15,6 +15,7 @@ from tiramisu_py.lower.allocation import allocated_in, allocating
 from tiramisu_py.lower.arrays import INSIDE, Array
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.combining import Tree, is_met, trees
+from tiramisu_py.lower.convergence import check_uniform
 from tiramisu_py.lower.indices import of_operands
 from tiramisu_py.lower.ir import (
     Barrier,
@@ -30,7 +31,7 @@ from tiramisu_py.lower.ir import (
     Store,
     TreeReduce,
 )
-from tiramisu_py.lower.kernel_loops import KernelLoops, Threads, check_uniform
+from tiramisu_py.lower.kernel_loops import KernelLoops, Threads
 from tiramisu_py.lower.launches import Grid
 from tiramisu_py.lower.names import unique
 from tiramisu_py.lower.operations import Operation

@@ -14,20 +14,18 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.allocation import Fragment
 from tiramisu_py.lower.arrays import Array
 from tiramisu_py.lower.ast import LoopNode
 from tiramisu_py.lower.bodies import Body
-from tiramisu_py.lower.ir import Allocate, Barrier, For, GpuIndex, If, Let, Load, Node, TreeReduce
+from tiramisu_py.lower.ir import Allocate
 from tiramisu_py.lower.launches import Grid
 from tiramisu_py.lower.nests import Dimension, Nest
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
-from tiramisu_py.lower.transform import children, expressions
-from tiramisu_py.lower.transform import walk as every
+from tiramisu_py.lower.transform import walk
 from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
@@ -211,7 +209,7 @@ class KernelLoops(Nest):
 
     def _parted(self, found: Fragment) -> bool:
         """Whether a register that belongs to an iteration is not allocated exactly once."""
-        allocated = [node.buffer for node in every(found.node) if isinstance(node, Allocate)]
+        allocated = [node.buffer for node in walk(found.node) if isinstance(node, Allocate)]
         deep = {name for name in found.waiting if self._level(self.arrays[name]) > self.outer}
         return bool(deep) or len(allocated) != len(set(allocated))
 
@@ -237,40 +235,3 @@ class KernelLoops(Nest):
                     f"kernel {self.nest.name} would be launched on too few threads for {body.piece.statement.name}; "
                     "this is a defect of the compiler: please report it"
                 )
-
-
-def check_uniform(node: Node, kernel: str, varying: frozenset[str]) -> None:
-    """Refuse barriers and tree reductions under conditions that threads of a block may see differently.
-
-    `varying` are the variables that differ between threads. Raises `UnsupportedError`.
-    """
-    _check(node, kernel, varying, False)
-
-
-def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
-    if divergent and isinstance(node, Barrier | TreeReduce):
-        raise UnsupportedError(
-            f"{node.statement} in kernel {kernel} comes under a condition that not all threads of a block meet: "
-            "move it out of loops whose bounds depend on the thread"
-        )
-    differs = any(_varies(e, varying) for e in expressions(node))
-    match node:
-        case If():
-            divergent = divergent or differs
-        case For():
-            divergent = divergent or differs
-            varying = varying | {node.variable} if differs else varying - {node.variable}
-        case Let():
-            varying = varying | {node.variable} if differs else varying - {node.variable}
-    for child in children(node):
-        _check(child, kernel, varying, divergent)
-
-
-def _varies(e: Expr, varying: frozenset[str]) -> bool:
-    """Whether an expression may differ between threads of a block; what is loaded may."""
-    return any(
-        isinstance(part, Load)
-        or (isinstance(part, Iter) and part.name in varying)
-        or (isinstance(part, GpuIndex) and part.unit == "thread")
-        for part in walk(e)
-    )

@@ -77,8 +77,7 @@ class Grid:
             extents = sets.on_line(self.extent(axis).intersect_domain(sets.named(host, None)))
             count = sets.largest(extents.intersect_params(self.program.context), 0)
             limit = sets.constant(self.program.context.get_space(), most).to_pw_aff()
-            within = count.le_set(limit)
-            if not self.program.context.is_subset(within):
+            if not self.program.context.intersect(count.gt_set(limit)).is_empty():
                 blocks = simplified(of_params(count, self.program.context))
                 words = f"{blocks} <= {most}, the blocks of kernel {self.nest.name} along {axis_name(axis)}"
                 found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tiramisu_py.lower.full_tiles import full_tiles
+from tiramisu_py.lower.convergence import check_uniform
+from tiramisu_py.lower.full_tiles import full_tiles, predicated
 from tiramisu_py.lower.ir import Allocate, Block, KernelFunction, LoopFunction, Node
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
@@ -37,7 +38,9 @@ def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
     """A kernel after the same passes; its vectors are those that one instruction loads or stores."""
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
     taken = Names({*names(kernel.body), *declared})
-    body = Passes(taken, read_buffers(kernel.body), facts.in_blocks(kernel.threads), GPU_VECTOR).run(kernel.body)
+    facts = facts.in_blocks(kernel.threads)
+    body = Passes(taken, read_buffers(kernel.body), facts, GPU_VECTOR, on_gpu=True).run(kernel.body)
+    check_uniform(body, kernel.name)
     return replace(kernel, body=body)
 
 
@@ -52,6 +55,7 @@ class Passes:
     read: frozenset[str]
     facts: Facts
     register: int
+    on_gpu: bool = False
 
     def run(self, node: Node) -> Node:
         """The statement after all passes."""
@@ -65,6 +69,7 @@ class Passes:
 
     def _nest(self, node: Node) -> Node:
         body = full_tiles(simplify(counted(node)))
+        body = predicated(body) if self.on_gpu else body
         body = simplify(unroll(body, self.taken))
         body = simplify(vectorize(body, self.taken, self.register))
         body = simplify(registers(body, self.taken))

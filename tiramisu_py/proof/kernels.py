@@ -216,9 +216,8 @@ def _threads(nest: KernelNest) -> Iterator[Fault]:
     where = f"the kernel of {nest.name}"
     for axis, extent in enumerate(shape):
         if extent > MOST_ALONG[axis]:
-            message = (
-                f"{where} has {extent} threads along axis {axis_name(axis)}; a block has {MOST_ALONG[axis]} at most"
-            )
+            most = f"a block has {MOST_ALONG[axis]:,} at most"
+            message = f"{where} has {extent:,} threads along axis {axis_name(axis)}; {most}"
             yield _fault("bounds", "along", some, message, "split a thread loop by less")
             return
     if count > MOST_THREADS:

@@ -84,12 +84,15 @@ def _lines(node: Node, depth: int) -> list[str]:
             return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}"]
         case Allocate():
             extents = ", ".join(map(str, node.extents))
-            return [f"{pad}allocate {node.buffer}[{extents}] in {_place(node)}:", *_lines(node.body, depth + 1)]
+            head = f"{pad}allocate {node.buffer}[{extents}] in {_place(node)}"
+            if node.memory is Memory.GPU:
+                return [head, *_lines(node.body, depth)]
+            return [f"{head}:", *_lines(node.body, depth + 1)]
         case Launch() | Copy() | Record() | Await():
             return [pad + _told(node)]
         case Events():
             extents = ", ".join(map(str, node.extents))
-            return [f"{pad}events {node.name}[{extents}] of GPU {node.device}:", *_lines(node.body, depth + 1)]
+            return [f"{pad}events {node.name}[{extents}] of GPU {node.device}", *_lines(node.body, depth)]
         case Barrier():
             return [f"{pad}barrier"]
         case Deferred():
@@ -124,12 +127,16 @@ def _queue(device: int, stream: int) -> str:
 
 
 def _box(first: tuple[Expr, ...], extents: tuple[Expr, ...]) -> str:
-    """A box of elements: an index where it has one element, else the first index and the number of elements."""
-    sides = [
-        str(index) if isinstance(extent, Const) and extent.value == 1 else f"{index} : + {extent}"
-        for index, extent in zip(first, extents, strict=True)
-    ]
-    return f"[{', '.join(sides)}]"
+    """A box of elements: along each dimension an index, or a range of them."""
+    return f"[{', '.join(_side(index, extent) for index, extent in zip(first, extents, strict=True))}]"
+
+
+def _side(first: Expr, extent: Expr) -> str:
+    if isinstance(extent, Const) and extent.value == 1:
+        return str(first)
+    if isinstance(first, Const) and first.value == 0:
+        return f"0 .. {extent}"
+    return f"{first} .. {first} + {extent}"
 
 
 def _place(node: Allocate) -> str:

@@ -275,7 +275,7 @@ static void async_wait(unsigned newest, void *place) {
   self->copies = kept;
 }
 
-const tm_simulator tm_services = {barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned};
+tm_simulator tm_services = {NULL, 0, barrier, meet, shared, async_copy, async_commit, async_wait, tm_access, tm_misaligned};
 
 /* -- a block */
 
@@ -338,7 +338,7 @@ static bool take_block(tm_worker *worker) {
   worker->run = launch->first_run + (uint32_t)number;
   worker->random = tm_mixed(launch->seed + number);
   worker->early_copies = launch->options.order == RANDOM && tm_random(&worker->random) % 2 == 0;
-  worker->array_count = 0;
+  worker->array_count = worker->last_array = 0;
   worker->shared_used = 0;
   return true;
 }
@@ -416,9 +416,7 @@ static tm_worker *worker_make(void) {
   worker->loop_stack = zeroed(LOOP_STACK, accessible);
   worker->abort_stack = zeroed(ABORT_STACK, accessible);
   worker->alternate_stack = zeroed(ALTERNATE_STACK, accessible);
-  char *shared_memory = zeroed(SHARED_BYTES + 2 * PAGE, PROT_NONE);
-  worker->shared = shared_memory + PAGE;
-  mprotect(worker->shared, SHARED_BYTES, accessible);
+  worker->shared = tm_shared_memory();
   worker->shared_written = zeroed(SHARED_BYTES / 8, accessible);
   worker->shadow = zeroed(SHARED_BYTES / 4 * sizeof *worker->shadow, accessible);
   return worker;

@@ -28,7 +28,7 @@ static bool is_ordered(const tm_record *before, const tm_record *now) {
 }
 
 static bool conflicts(const tm_worker *worker, const tm_record *before, const tm_record *now, bool shared) {
-  if (!is_current(worker, before, shared) || (before->bytes & now->bytes) == 0) return false;
+  if (before->run == 0 || (before->bytes & now->bytes) == 0 || !is_current(worker, before, shared)) return false;
   if (before->kind == TM_IN_FLIGHT) return !(worker->landing && before->thread == now->thread);
   if (before->run == now->run && before->thread == now->thread) return false;
   if (before->kind == TM_ATOMIC_ACCESS && now->kind == TM_ATOMIC_ACCESS) return false;
@@ -84,10 +84,16 @@ static tm_record record_of(const tm_worker *worker, int kind, const void *place)
                      .warp_epoch = fiber->warp_epoch & 0x3ffffff};
 }
 
-static bool in_shared_array(const tm_worker *worker, size_t offset, size_t bytes) {
+static bool is_within(const tm_shared_array *array, size_t offset, size_t bytes) {
+  return offset >= array->offset && offset + bytes <= array->offset + array->bytes;
+}
+
+static bool in_shared_array(tm_worker *worker, size_t offset, size_t bytes) {
+  if (worker->array_count > 0 && is_within(&worker->arrays[worker->last_array], offset, bytes)) return true;
   for (int i = 0; i < worker->array_count; i++) {
-    const tm_shared_array *array = &worker->arrays[i];
-    if (offset >= array->offset && offset + bytes <= array->offset + array->bytes) return true;
+    if (!is_within(&worker->arrays[i], offset, bytes)) continue;
+    worker->last_array = i;
+    return true;
   }
   return false;
 }

@@ -10,12 +10,15 @@
 /* Two ranges of the same length: the addresses of the devices, never accessible, and the places behind them. Every
    allocation has an inaccessible page on both sides; addresses are used again only when the range has been used up. */
 #define RANGE (MAX_DEVICES * ARENA)
+/* Behind the places: the shared memory of workers, so that one comparison tells what a kernel may share from its own. */
+#define SHARED_STRIDE ((size_t)SHARED_BYTES + 2 * PAGE)
+#define SHARED_RANGE (MAX_WORKERS * SHARED_STRIDE)
 
 uint8_t *tm_written;
 static char *addresses, *places;
 static tm_allocation **owners; /* by page: the last allocation there, live or not */
 static size_t next_page[MAX_DEVICES];
-static int allocation_count;
+static int allocation_count, shared_count;
 
 typedef struct pinned {
   char *start, *mapping;
@@ -31,7 +34,7 @@ static void *reserve(size_t bytes, int protection) {
 }
 
 void tm_memory_start(void) {
-  addresses = reserve(2 * RANGE, PROT_NONE);
+  addresses = reserve(2 * RANGE + SHARED_RANGE, PROT_NONE);
   owners = reserve(RANGE / PAGE * sizeof *owners, PROT_READ | PROT_WRITE);
   tm_written = reserve(RANGE / 8, PROT_READ | PROT_WRITE);
   if (addresses == NULL || owners == NULL || tm_written == NULL) {
@@ -39,6 +42,8 @@ void tm_memory_start(void) {
     return;
   }
   places = addresses + RANGE;
+  tm_services.first = places;
+  tm_services.length = RANGE + SHARED_RANGE;
   for (int device = 0; device < MAX_DEVICES; device++) next_page[device] = (size_t)device * (ARENA / PAGE) + 1;
 }
 
@@ -92,21 +97,28 @@ void tm_describe(char *text, size_t size, const void *address) {
              near->device, near->bytes, near->live ? "" : " and is freed");
 }
 
-/* -- bits */
-
-void tm_set_bits(uint8_t *bits, size_t first, size_t count, bool value) {
-  const size_t end = first + count;
-  while (first < end && ((first & 7) != 0 || end - first < 8)) {
-    bits[first >> 3] = (uint8_t)(value ? bits[first >> 3] | 1u << (first & 7) : bits[first >> 3] & ~(1u << (first & 7)));
-    first++;
-  }
-  const size_t whole = (end - first) / 8;
-  memset(bits + first / 8, value ? 0xff : 0, whole);
-  for (first += 8 * whole; first < end; first++)
-    bits[first >> 3] = (uint8_t)(value ? bits[first >> 3] | 1u << (first & 7) : bits[first >> 3] & ~(1u << (first & 7)));
+char *tm_shared_memory(void) {
+  const int number = __atomic_fetch_add(&shared_count, 1, __ATOMIC_RELAXED);
+  char *memory = places + RANGE + (size_t)number * SHARED_STRIDE + PAGE;
+  if (number >= MAX_WORKERS || mprotect(memory, SHARED_BYTES, PROT_READ | PROT_WRITE) != 0) abort();
+  return memory;
 }
 
-bool tm_all_bits(const uint8_t *bits, size_t first, size_t count) {
+/* -- bits */
+
+static void set_bit(uint8_t *bits, size_t number, bool value) {
+  const uint8_t bit = (uint8_t)(1u << (number & 7));
+  bits[number >> 3] = (uint8_t)(value ? bits[number >> 3] | bit : bits[number >> 3] & ~bit);
+}
+
+void tm_set_many_bits(uint8_t *bits, size_t first, size_t count, bool value) {
+  const size_t end = first + count;
+  while (first < end && (first & 7) != 0) set_bit(bits, first++, value);
+  memset(bits + first / 8, value ? 0xff : 0, (end - first) / 8);
+  for (first += (end - first) / 8 * 8; first < end; first++) set_bit(bits, first, value);
+}
+
+bool tm_all_of_many_bits(const uint8_t *bits, size_t first, size_t count) {
   for (; count > 0; first++, count--)
     if (!(bits[first >> 3] >> (first & 7) & 1)) return false;
   return true;

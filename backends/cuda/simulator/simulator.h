@@ -12,7 +12,7 @@
 
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-enum { MAX_DEVICES = 8, MAX_BLOCK = 1024, MAX_WARPS = MAX_BLOCK / 32, MAX_ARRAYS = 32, MAX_FINDINGS = 8 };
+enum { MAX_DEVICES = 8, MAX_BLOCK = 1024, MAX_WARPS = MAX_BLOCK / 32, MAX_ARRAYS = 32, MAX_FINDINGS = 8, MAX_WORKERS = 2048 };
 enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIMIT = 227 << 10, RED_ZONE = 64 };
 #define ARENA ((size_t)16 << 30) /* addresses of one device */
 
@@ -59,6 +59,7 @@ void tm_memory_start(void);
 bool tm_is_device_address(const void *address);
 char *tm_place(const void *device_address);
 bool tm_is_place(const void *place);
+char *tm_shared_memory(void);
 size_t tm_offset(const void *place);
 /* The live allocation that holds all of it; of a device address, or of a place. */
 tm_allocation *tm_allocation_of(const void *device_address, size_t bytes);
@@ -73,8 +74,23 @@ int tm_unpin(void *address);
 
 /* Which bytes have been written: a bit each. */
 extern uint8_t *tm_written;
-void tm_set_bits(uint8_t *bits, size_t first, size_t count, bool value);
-bool tm_all_bits(const uint8_t *bits, size_t first, size_t count);
+void tm_set_many_bits(uint8_t *bits, size_t first, size_t count, bool value);
+bool tm_all_of_many_bits(const uint8_t *bits, size_t first, size_t count);
+
+/* Most are of a few bytes, whose bits lie in one byte. */
+static inline void tm_set_bits(uint8_t *bits, size_t first, size_t count, bool value) {
+  const unsigned mask = ((1u << (count & 15)) - 1) << (first & 7);
+  if (count > 8 || (first & 7) + count > 8)
+    tm_set_many_bits(bits, first, count, value);
+  else
+    bits[first >> 3] = (uint8_t)(value ? bits[first >> 3] | mask : bits[first >> 3] & ~mask);
+}
+
+static inline bool tm_all_bits(const uint8_t *bits, size_t first, size_t count) {
+  if (count > 8 || (first & 7) + count > 8) return tm_all_of_many_bits(bits, first, count);
+  const unsigned mask = ((1u << (count & 15)) - 1) << (first & 7);
+  return (bits[first >> 3] & mask) == mask;
+}
 void tm_note_written(const void *place, size_t bytes);
 
 /* -- launches.c and blocks.c */
@@ -177,7 +193,7 @@ typedef struct tm_worker {
   char *shared;
   size_t shared_used;
   tm_shared_array arrays[MAX_ARRAYS];
-  int array_count;
+  int array_count, last_array;
   tm_shadow *shadow;
   uint8_t *shared_written;
   tm_finding findings[MAX_FINDINGS];
@@ -191,7 +207,7 @@ typedef struct tm_worker {
 } tm_worker;
 
 extern __thread tm_worker *tm_me;
-extern const tm_simulator tm_services;
+extern tm_simulator tm_services;
 
 tm_worker *tm_worker_take(void);
 void tm_worker_give(tm_worker *worker);

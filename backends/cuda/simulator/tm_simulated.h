@@ -221,9 +221,12 @@ struct tm_entry<Kernels, kernel, X, Y, Z> {
 /* -- what the compiler calls for every access under -fsanitize=thread, whose library is not linked */
 
 #if defined(TM_CHECKED)
+#define TM_REPORT(address, bytes, kind)                                                                            \
+  if ((size_t)((const char *)address - tm_simulator_services->first) < tm_simulator_services->length)              \
+  tm_simulator_services->access(address, bytes, kind, TM_PLACE)
 #define TM_HOOK(symbol, bytes, kind)                                                             \
   extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void tm_hook_##symbol(void *) __asm__("__tsan_" #symbol); \
-  extern "C" void tm_hook_##symbol(void *address) { tm_simulator_services->access(address, bytes, kind, TM_PLACE); }
+  extern "C" void tm_hook_##symbol(void *address) { TM_REPORT(address, bytes, kind); }
 #define TM_HOOKS(bytes)                             \
   TM_HOOK(read##bytes, bytes, TM_READ)              \
   TM_HOOK(write##bytes, bytes, TM_WRITE)            \
@@ -239,7 +242,7 @@ TM_HOOKS(16)
 
 #define TM_RANGE_HOOK(symbol, kind)                                                              \
   extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void tm_hook_##symbol(void *, size_t) __asm__("__tsan_" #symbol); \
-  extern "C" void tm_hook_##symbol(void *address, size_t bytes) { tm_simulator_services->access(address, bytes, kind, TM_PLACE); }
+  extern "C" void tm_hook_##symbol(void *address, size_t bytes) { TM_REPORT(address, bytes, kind); }
 TM_RANGE_HOOK(read_range, TM_READ)
 TM_RANGE_HOOK(write_range, TM_WRITE)
 

@@ -113,8 +113,8 @@ def moved(
     there, here = (f"{name}@gpu{device}", device), (name, None)
     (target, target_device), (source, source_device) = (there, here) if up else (here, there)
     return Copy(
-        target, target_device, corner, source, source_device, corner, tuple(map(number, extents)), dtype, device, stream,
-        asynchronous, f"copy_{name}",
+        target, target_device, corner, source, source_device, corner, tuple(map(number, extents)), dtype, device,
+        stream, asynchronous, f"copy_{name}",
     )  # fmt: skip
 
 

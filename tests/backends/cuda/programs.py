@@ -41,14 +41,16 @@ def blur() -> LoopFunction:
     body = let(
         "i0", block(1), let("j0", block(0), let("i1", thread(1), let("j1", thread(0),
         If(both(below(i, R), below(j, C)),
-           Block((Comment("by[i, j] = (image[i, j] + ... + image[i + 2, j + 2]) / 9"), store("by", (i, j), total / 9.0))))))),
+           Block((Comment("by[i, j] = (image[i, j] + ... + image[i + 2, j + 2]) / 9"),
+                  store("by", (i, j), total / 9.0))))))),
     )  # fmt: skip
     arrays = [parameter("image", R + 2, C + 2), parameter("by", R, C, constant=False)]
     by = kernel("by", "R C", arrays, (16, 16, 1), body, documentation=("by[i, j], on blocks (i0, j0)",))
     return function(
         "blur", "R C", [given("image", R + 2, C + 2), result("by", R, C)],
         on_gpu("image@gpu0", (R + 2, C + 2), on_gpu("by@gpu0", (R, C),
-            moved("image", (R + 2, C + 2), up=True), launch(by, (tiles(C, 16), tiles(R, 16))), moved("by", (R, C), up=False),
+            moved("image", (R + 2, C + 2), up=True), launch(by, (tiles(C, 16), tiles(R, 16))),
+            moved("by", (R, C), up=False),
         )),
         kernels=(by,), devices=1, documentation=("A box blur.",),
     )  # fmt: skip
@@ -71,8 +73,9 @@ def matmul(deferred: bool = False, pad: int = 1) -> LoopFunction:
         loop("k1", 16, updated("sum", (), sum_, load("ta", i1, k1) * load("tb", k1, j1)), tag=Unroll()),
         Barrier("C"),
     )  # fmt: skip
-    nest = shared("ta", (16, 16 + pad), shared("tb", (16, 16 + pad),
-        temporary("sum", (), store("sum", (), 0.0), inner, Comment("C[i, j]"), store("C", (i, j), load("sum")), register=True)))  # fmt: skip
+    last = (Comment("C[i, j]"), store("C", (i, j), load("sum")))
+    summed = temporary("sum", (), store("sum", (), 0.0), inner, *last, register=True)
+    nest = shared("ta", (16, 16 + pad), shared("tb", (16, 16 + pad), summed))
     body = let("i0", block(1), let("j0", block(0), let("i1", thread(1), let("j1", thread(0), nest))))
     arrays = [parameter("A", N, K), parameter("B", K, M), parameter("C", N, M, constant=False)]
     product = kernel("product", "N M K", arrays, (16, 16, 1), body, minimum_blocks=2)

@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 CASES = HERE / "cases.cu"
 WAIT = -1
 HOST = -1
+RUNTIME = RUNTIME_FOLDER
 
 
 def _kernel(name: str, block: tuple[int, int, int], parameters: str, cooperates: bool = False) -> KernelSignature:
@@ -208,7 +209,8 @@ class Call:
         return np.frombuffer(memory, dtype).reshape(shape)
 
     def box(
-        self, target: int, target_device: int, source: int, source_device: int, box: Box, stream: int = WAIT, wait: int = 0
+        self, target: int, target_device: int, source: int, source_device: int, box: Box, stream: int = WAIT,
+        wait: int = 0,
     ) -> None:  # fmt: skip
         """tm_gpu_copy."""
         code = runtime().tm_gpu_copy(
@@ -277,6 +279,3 @@ def long(value: int) -> ctypes.c_int64:
 def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Values in [0, 1)."""
     return np.random.default_rng(seed).random(shape, dtype=np.float32)
-
-
-RUNTIME = RUNTIME_FOLDER

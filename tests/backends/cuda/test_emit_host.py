@@ -32,15 +32,19 @@ from tiramisu_py.backends.c.boxes import levels
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import (
     Allocate,
+    ArrayArgument,
     Await,
     Block,
     Events,
     If,
     KernelArray,
     Launch,
+    Load,
     LoopFunction,
     Node,
+    Ramp,
     Record,
+    Store,
 )
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
@@ -214,6 +218,20 @@ def test_pinned_memory_is_the_hosts(tmp_path: Path) -> None:
     found = np.zeros_like(x)
     Simulated(_with_kernel(f))({"N": 100}, x, found)
     np.testing.assert_array_equal(found, x)
+
+
+def test_an_argument_in_the_memory_of_a_gpu_is_used_where_it_is_and_must_be_aligned_for_vectors(tmp_path: Path) -> None:
+    def text(lanes: int) -> str:
+        place = Ramp(number(lanes * thread()), lanes) if lanes > 1 else thread()
+        body = Store("y", (place,), Load("x", (place,), float32), "y")
+        each = kernel("each", "N", [parameter("x", N), parameter("y", N, constant=False)], (32, 1, 1), body)
+        there = [ArrayArgument(name, float32, (N,), name == "x", name == "y", True, 1) for name in "xy"]
+        f = function("f", "N", there, launch(each, (1,), device=1), kernels=(each,), devices=2)  # type: ignore[arg-type]
+        assert "// x is an address in the memory of GPU 1." in emit(f)["f.h"]
+        return host_compiles(f, tmp_path)
+
+    assert "void *tm_arguments[] = {&N, &x, &y};" in text(1)
+    assert "(uintptr_t)x % 16 != 0" in text(4) and "% 16" not in text(1)
 
 
 # -- errors

@@ -176,6 +176,21 @@ def test_the_product_runs_in_the_simulator(deferred: bool) -> None:
     np.testing.assert_array_equal(found, want)
 
 
+def test_the_checks_of_the_simulator_find_nothing_wrong_with_tiles_vectors_and_trees() -> None:
+    a = np.ones((32, 32), np.float32)
+    Simulated(matmul(deferred=True), checked=True)({"N": 32, "M": 32, "K": 32}, a, a, np.zeros_like(a))
+    value = select(below(i, N), load("x", i), number(0))
+    tree = let("i", number(96 * block() + thread()), TreeReduce("y", (number(0),), typed(value), sum_, "total"))
+    total = np.zeros(1, np.float32)
+    Simulated(over(tree, 96, y_size=1), checked=True)({"N": 200}, np.ones(200, np.float32), total)
+    assert total[0] == 200
+    vectors = Store("y", (lanes(4 * i),), typed(vector_load("x", 4 * i) + vector_load("x", 4 * i)), "y")
+    x = np.arange(256, dtype=np.float32)
+    found = np.zeros_like(x)
+    Simulated(over(indexed(64, If(below(4 * i, N), vectors))), checked=True)({"N": 256}, x, found)
+    np.testing.assert_array_equal(found, 2 * x)
+
+
 def test_a_grid_stride_loop_lets_few_blocks_do_everything(tmp_path: Path) -> None:
     stride = number(64 * GpuIndex("grid", 0))
     here = let("stride", stride, let("at", number(64 * block() + thread()), loop(
