@@ -25,8 +25,9 @@ before a command and those after it. Every command returns its handle (or the ne
 
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
-    "Function", "Input", "Computation", "Reduction", "Selection", "Kernel", "Report", "Violation", "Witness", "Buffer",
-    "Memory", "Combine", "Operator", "ExternFunction", "DType",
+    "Function", "Input", "Computation", "Reduction", "Selection", "Transfer", "Wait", "Barrier", "Direction", "Mode",
+    "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
+    "ExternFunction", "DType",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
 
@@ -39,6 +40,8 @@ def public_names() -> list[str]:
 def members(cls: type) -> Iterator[tuple[str, object]]:
     """The documented public members of a class and of its bases that no public class shows, in order of definition."""
     shown = {inner for base in cls.__mro__[1:] if base.__name__ in vars(tm) for inner in base.__mro__}
+    if cls is not tm.Selection:
+        shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
     for owner in (*hidden, cls):
         for name, member in vars(owner).items():

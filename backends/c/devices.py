@@ -40,8 +40,7 @@ class Devices:
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """A launch, a copy, or what concerns an event."""
-        if scope.threaded:
-            raise UnsupportedError("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
+        _require_one_thread(scope)
         match node:
             case Launch():
                 return self._launch(node, scope)
@@ -108,6 +107,7 @@ class Devices:
     def events(self, node: Node, scope: Scope) -> Lines:
         """An array of events, which lives as long as the call."""
         assert isinstance(node, Events)
+        _require_one_thread(scope)
         name, text = scope.names[node.name], Scalars(scope).text
         count = "*".join(f"tm_count({text(extent)})" for extent in node.extents) or "1"
         scope.declare_array(node.name, Array(name, int64, node.extents))
@@ -130,6 +130,7 @@ class Devices:
 
     def allocate(self, node: Allocate, scope: Scope) -> Lines:
         """Memory of a device, or of the host for devices, which exists during the body."""
+        _require_one_thread(scope)
         name, kind = scope.names[node.buffer], node.dtype.c_name
         sizes = ", ".join(Scalars(scope).text(extent) for extent in node.extents) or "1"
         size = f"(size_t)TM_BYTES({kind}, {sizes})"
@@ -162,6 +163,12 @@ def tried(function: str, *arguments: str) -> cgen.Generable:
 def number_of(device: int | None) -> str:
     """A device as the runtime counts."""
     return str(HOST if device is None else device)
+
+
+def _require_one_thread(scope: Scope) -> None:
+    """A call of the function uses GPUs from one thread, and each of its calls of the runtime may end it."""
+    if scope.threaded:
+        raise UnsupportedError("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
 
 
 def _on_device(array: Array) -> str:

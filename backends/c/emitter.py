@@ -116,7 +116,8 @@ class Source:
         if isinstance(argument, ScalarArgument):
             return f"{kind} {name}"
         const = "" if argument.is_output else "const "
-        return f"{const}{kind} *{'restrict ' if restrict else ''}{name}"
+        followed = restrict and argument.device is None
+        return f"{const}{kind} *{'restrict ' if followed else ''}{name}"
 
     # -- the source
 
@@ -160,9 +161,10 @@ class Source:
         enum = f"enum {{ {', '.join(self.kernels.values())} }}"
         end = [
             cgen.Statement("const int ended = tm_gpu_end(gpu, code)"),
-            cgen.Statement(
-                f'return ended < TM_GPU_NO_DRIVER ? ended : {name}_fail(ended, "{name}: %s", tm_gpu_error())'
-            ),
+            cgen.If(cgen.Line("ended < TM_GPU_NO_DRIVER"), cgen.Statement("return ended")),
+            cgen.Statement("const char *const said = tm_gpu_error()"),
+            cgen.Statement(f'const bool named = strncmp(said, "{name}: ", {len(name) + 2}) == 0'),
+            cgen.Statement(f'return {name}_fail(ended, named ? "%s" : "{name}: %s", said)'),
         ]
         return [
             *([cgen.LineComment(f"the kernels, in {name}.cu"), cgen.Statement(enum)] if self.kernels else []),
@@ -201,16 +203,11 @@ class Source:
         body += [cgen.If(cgen.Line("wrong"), cgen.Statement("return wrong"))]
         body += [cgen.Statement(f"(void){name}") for name in unused]
         if self.on_gpu:
-            body += [cgen.Statement("tm_gpu_call *gpu = NULL")]
-            body += [tried_to_begin(self.name)]
+            begin = f"tm_gpu_begin(&gpu, &{self.name}_program, {self.name}_first_device)"
+            body += [cgen.Statement("tm_gpu_call *gpu = NULL"), cgen.Statement(f"TM_TRY({begin})")]
         body += statements.emit(function.body, scope)
         body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]
         return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
-
-
-def tried_to_begin(name: str) -> cgen.Generable:
-    """The call that begins the work on GPUs."""
-    return cgen.Statement(f"TM_TRY(tm_gpu_begin(&gpu, &{name}_program, {name}_first_device))")
 
 
 class _Function(cgen.Collection):

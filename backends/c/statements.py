@@ -87,7 +87,8 @@ class Statements:
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
         """A C block of its own; `scope` becomes its scope."""
-        return cgen.Block(self.emit(node, scope))
+        lines = self.emit(node, scope)
+        return cgen.Block(_opened(lines) if self.on_gpu else lines)
 
     def _named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
         """A definition, in a C block of its own where its name is taken in this one."""
@@ -227,6 +228,14 @@ class Statements:
         message = f"{self.function}: there is no memory for the temporary array {words}"
         failed = f'{self.function}_fail(TM_MEMORY, "{message}")'
         return f"{self.function}_end(gpu, {failed})" if self.on_gpu else failed
+
+
+def _opened(lines: Lines) -> Lines:
+    """The lines, without the braces of a block that is all there is but for comments."""
+    others = [line for line in lines if not isinstance(line, cgen.LineComment)]
+    if len(others) != 1 or not isinstance(others[0], cgen.Block):
+        return lines
+    return [part for line in lines for part in (line.contents if isinstance(line, cgen.Block) else [line])]
 
 
 def _is_update(value: Expr, target: Expr) -> bool:

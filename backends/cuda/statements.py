@@ -21,16 +21,20 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import (
     Allocate,
     Assign,
+    Await,
     Barrier,
-    Comment,
+    Copy,
     Declare,
     Deferred,
+    Events,
     For,
     GpuIndex,
     KernelFunction,
+    Launch,
     Let,
     Load,
     Node,
+    Record,
     Store,
     TreeReduce,
 )
@@ -66,8 +70,8 @@ class KernelStatements(Statements):
                 return self._deferred(node.store, scope)
             case TreeReduce():
                 return Tree(self, node, scope).lines()
-            case Comment() | Allocate() | For() | Let() | Store() | Declare() | Assign():
-                return super().emit(node, scope)
+            case Launch() | Copy() | Events() | Record() | Await():
+                raise UnsupportedError(f"kernel {self.kernel.name} has a {type(node).__name__}, which is the host's")
         return super().emit(node, scope)
 
     # -- control

@@ -85,10 +85,17 @@ def test_a_shape_is_made_of_sizes(shape):
             make(shape, "float32", SIMULATOR)
 
 
-def test_memory_is_freed_with_the_array():
-    """The simulated GPU has 16 GiB: more than that is allocated in turn."""
-    for _ in range(12):
-        gpu_empty((1 << 31,), "uint8", SIMULATOR)
+def test_memory_is_freed_with_the_array_and_not_before(monkeypatch):
+    freed = []
+    monkeypatch.setattr("tiramisu_py.build.runtime.Runtime.free", lambda _, device, place: freed.append(place))
+    array = gpu_empty(100, "uint8", SIMULATOR)
+    address, interface = array.address, foreign(array)
+    del array
+    gc.collect()
+    assert freed == []
+    del interface
+    gc.collect()
+    assert freed == [address]
 
 
 def test_more_memory_than_the_gpu_has_is_refused():

@@ -1,4 +1,4 @@
-"""Kernels for tests of what is derived: loops run on a GPU by hand, tiles kept in shared memory."""
+"""Kernels for tests of what is derived: loops run on a GPU by hand, and what is found of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, LoopId, Tag
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.program.storage import Memory
 
 
 def on_gpu(
@@ -33,18 +32,6 @@ def on_gpu(
 def _tag(draft: Draft, loop: LoopId, tag: Tag) -> None:
     old = draft.program.loops[loop]
     draft.change("tag", lambda program: program.with_loop(replace(old, tag=tag, tagged_by="tag_gpu")))
-
-
-def in_shared(draft: Draft, name: str) -> None:
-    """Keep a storage in shared memory: one copy a block, filled anew in each iteration of loops inside."""
-    program = draft.program
-    storage = program.storages[name]
-    buffer = program.buffers[storage.buffer]
-    tags = [program.loops[loop].tag for loop in buffer.scope]
-    outside = max(k for k, tag in enumerate(tags) if isinstance(tag, GpuBlock)) + 1
-    changed = replace(buffer, memory=Memory.SHARED, scope=buffer.scope[:outside])
-    inner = replace(storage, inner=buffer.scope[outside:])
-    draft.change("in shared", lambda p: p.with_buffer(changed).with_storage(inner))
 
 
 def barriers(program: Program) -> list[str]:

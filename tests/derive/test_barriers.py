@@ -240,6 +240,21 @@ def test_updates_that_threads_combine_need_barriers_only_around_them() -> None:
     ]
 
 
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_deferred_copy_needs_a_barrier_even_where_each_thread_reads_its_own(deferred: bool) -> None:
+    f = Draft("own", "N", N >= 1)
+    a = f.input("a", float32, [N])
+    b = f.computation("b", {i: N}, a[i] + 1)
+    f.outputs(b)
+    b.split(i, 4, i0, i1)
+    b.tag_gpu(blocks=[i0], threads=[i1])
+    b.cache_shared(a, i0, [x], name="tile", deferred=deferred)
+    program = with_barriers(f.program)
+    assert barriers(program) == (["i0"] if deferred else [])
+    assert exposed(f.program, {"N": 6}) == (6 if deferred else 0)
+    assert exposed(program, {"N": 6}) == 0
+
+
 def test_who_does_without_barriers_gets_none() -> None:
     f = stencil_2d()
     loop = next(x for x in f.program.loops.values() if isinstance(x.tag, GpuBlock))

@@ -30,7 +30,11 @@ void blur_use_device(int first) {
 // Ends the work on GPUs, and releases what the call holds there; the code to return.
 static int blur_end(tm_gpu_call *gpu, int code) {
   const int ended = tm_gpu_end(gpu, code);
-  return ended < TM_GPU_NO_DRIVER ? ended : blur_fail(ended, "blur: %s", tm_gpu_error());
+  if (ended < TM_GPU_NO_DRIVER)
+    return ended;
+  const char *const said = tm_gpu_error();
+  const bool named = strncmp(said, "blur: ", 6) == 0;
+  return blur_fail(ended, named ? "%s" : "blur: %s", said);
 }
 #define TM_TRY(...) do { const int tm_code = (__VA_ARGS__); if (tm_code != 0) return blur_end(gpu, tm_code); } while (0)
 

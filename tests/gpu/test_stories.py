@@ -19,6 +19,10 @@ import tiramisu_py as tm
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
+from tiramisu_py.build.cache import open_cache
+from tiramisu_py.build.images import Architecture
+from tiramisu_py.build.nvcc import Nvcc, find_nvcc
+from tiramisu_py.build.nvrtc import Nvrtc, find_nvrtc
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "gpu"
 SEEDS = 20
@@ -35,12 +39,14 @@ def module(name: str) -> ModuleType:
         return importlib.import_module(name)
 
 
+STORIES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "story")
+
+
 def variants() -> Iterator[tuple[str, str]]:
     """Every story with every one of its schedules."""
-    for path in sorted(FOLDER.glob("*.py")):
-        if path.stem != "story":
-            for variant in module(path.stem).VARIANTS:
-                yield path.stem, variant
+    for name in STORIES:
+        for variant in module(name).VARIANTS:
+            yield name, variant
 
 
 def sample(story: ModuleType, variant: str, size: int, seed: int) -> Arguments:
@@ -75,6 +81,31 @@ def test_a_story_is_right_in_the_simulator_with_checks_on_under_many_seeds(name:
         results = listed(kernel.seeded(seed, ("lazy", "shuffled")[seed % 2])(**given))
         for found, right in zip(results, expected, strict=True):
             np.testing.assert_array_equal(found, right, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("architecture", [75, 80, 90])
+@pytest.mark.parametrize("name", STORIES)
+def test_nvcc_compiles_the_kernels_of_a_story_without_a_warning(name: str, architecture: int) -> None:
+    nvcc = find_nvcc(open_cache())
+    if isinstance(nvcc, str):
+        pytest.skip(nvcc)
+    compiled(nvcc, name, architecture, ("-std=c++17", "--fmad=false", "-Werror", "all-warnings"))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_nvrtc_compiles_the_kernels_of_a_story(name: str) -> None:
+    nvrtc = find_nvrtc()
+    if isinstance(nvrtc, str):
+        pytest.skip(nvrtc)
+    compiled(nvrtc, name, 80, ("--std=c++17", "--fmad=false"))
+
+
+def compiled(compiler: Nvcc | Nvrtc, name: str, architecture: int, flags: tuple[str, ...]) -> None:
+    """Compile the kernels of all schedules of a story."""
+    for build in module(name).VARIANTS.values():
+        f = build()
+        image, _ = compiler.compile(f"{f.name}.cu", f.source(), Architecture(architecture), flags)
+        assert image.startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize(("name", "variant"), list(variants()))

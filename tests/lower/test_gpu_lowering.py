@@ -15,6 +15,8 @@ from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1,
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
+from tiramisu_py.lower.alignment import lanes_together
+from tiramisu_py.lower.arithmetic import number
 from tiramisu_py.lower.convergence import check_uniform
 from tiramisu_py.lower.ir import (
     Allocate,
@@ -26,6 +28,7 @@ from tiramisu_py.lower.ir import (
     If,
     Launch,
     LoopFunction,
+    Ramp,
     Record,
     Store,
     TreeReduce,
@@ -178,7 +181,7 @@ def test_shared_tiles_are_refilled_between_barriers_that_all_threads_meet():
 
 def test_a_barrier_under_a_condition_of_the_thread_is_refused():
     guarded = If(GpuIndex("thread", 0) < 4, Barrier("meet"))
-    with pytest.raises(UnsupportedError, match="meet in kernel k .* not all threads"):
+    with pytest.raises(UnsupportedError, match=r"meet in kernel k .* not all threads"):
         check_uniform(guarded, "k")
     check_uniform(If(GpuIndex("block", 0) < 4, Barrier("meet")), "k")
 
@@ -229,7 +232,7 @@ def test_a_tree_starts_at_the_neutral_element_and_combines_once_a_block():
     s.f.derive_transfers()
     function = lowered(s.f)
     shown = kernel_text(function.kernels[0])
-    assert shown.endswith("  combine s[0] sum s_update_partial\n")
+    assert shown.endswith("  combine s[0] sum s_update_partial[]\n")
     assert "s_update_partial[] = 0\n" in shown
     (combine,) = [n for n in walk(function.kernels[0].body) if isinstance(n, TreeReduce)]
     assert combine.statement == "s_update"
@@ -329,3 +332,27 @@ def test_the_blur_is_lowered_in_a_twentieth_of_a_second():
         optimise(lower(program))
         taken.append(time.process_time() - start)
     assert min(taken) < 0.05, f"{min(taken) * 1000:.0f} ms"
+
+
+@pytest.mark.parametrize(
+    ("extents", "base", "lanes", "together"),
+    [([64], 0, 4, 4), ([64], 2, 4, 1), ([8, 64], 4, 4, 4), ([8, 66], 4, 4, 1), ([64], 0, 8, 1), ([64], 2, 2, 2)],
+)
+def test_lanes_are_one_access_where_every_row_is_aligned(extents, base, lanes, together):
+    indices = [*(number(1) for _ in extents[1:]), Ramp(number(base), lanes)]
+    assert lanes_together(indices, list(map(number, extents)), tm.float32) == together
+
+
+def test_rows_of_unknown_size_are_not_known_to_be_aligned():
+    (N,) = tm.params("N")
+    indices = [number(1), Ramp(number(4), 4)]
+    assert lanes_together(indices, [number(8), N], tm.float32) == 1
+    assert lanes_together(indices, [number(8), 4 * tm.cast(tm.int64, N)], tm.float32) == 4
+
+
+def test_an_index_of_two_buffers_in_turn_needs_no_remainder_of_a_sum():
+    case = next(case for case in CASES if case.name == "matrix product, two buffers")
+    s = case.make()
+    case.schedule(s)
+    shown = kernel_text(s.f.lowered().kernels[0])
+    assert "A_shared[k0 - k0 // 2 * 2, i1, k1]" in shown, shown

@@ -51,6 +51,11 @@ def _confirmed(script: Script, violation: Violation, all_sizes: Sequence[Mapping
     return violation.kind in ("reach", "reduction") and any(judged(script, params) for params in all_sizes)
 
 
+def uses_gpu(script: Script) -> bool:
+    """Whether a kernel or a transfer is part of the program."""
+    return any(script.program.queue_of(statement) is not None for statement in script.program.storing)
+
+
 def loops_of(script: Script) -> dict[str, LoopFunction]:
     """The loops of a proven program, before and after the passes; none where it cannot be turned into loops."""
     try:

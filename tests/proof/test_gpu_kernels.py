@@ -125,7 +125,7 @@ def test_a_sequential_loop_between_block_loops_is_refused() -> None:
     assert violation.kind == "reach" and "between it and the block loops i0" in violation.message
 
 
-def test_a_function_without_source_cannot_be_called_in_a_kernel() -> None:
+def test_a_function_of_the_host_cannot_be_called_in_a_kernel() -> None:
     f = tm.Function("calls", params=[N], assume="N >= 1")
     a = f.input("a", tm.float32, [N])
     curve = tm.extern("curve", [tm.float32], tm.float32, np.tanh, header="curve.h")

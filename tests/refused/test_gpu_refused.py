@@ -15,10 +15,12 @@ import pytest
 
 import tiramisu_py as tm
 from tests.proof.gpu_stories import (
+    C,
     K,
     M,
     N,
     R,
+    blur,
     blur_by_hand,
     c,
     c0,
@@ -203,6 +205,38 @@ def in_turn(kept: int) -> SimpleNamespace:
     down = f.create_xfer({r: R, c: 64}, q[r, c], tm.GPU2CPU, name="down").collapse_many(r, c)
     f.order(q, down, at=tm.root)
     return SimpleNamespace(f=f, p=p, q=q)
+
+
+def two_gpus(mode: Any = tm.ASYNC, *, wait: bool = False) -> SimpleNamespace:
+    """p on GPU 0, q on GPU 1, and a transfer between the two."""
+    s = stencil()
+    s.f.remove(s.down)
+    for computation, device in ((s.p, 0), (s.q, 1)):
+        computation.split(i, 32, i0, i1)
+        computation.tag_gpu(blocks=[i0], threads=[i1], device=device)
+    over = s.f.create_xfer({i: N + 1}, s.p[i], tm.GPU2GPU, mode, to_device=1, name="over").collapse_many(i)
+    down = s.f.create_xfer({i: N}, s.q[i], tm.GPU2CPU, device=1, name="down").collapse_many(i)
+    s.f.order(s.p, over, s.q, down, at=tm.root)
+    if wait:
+        s.f.order(over, over.wait(on=0, device=1), s.q, at=tm.root)
+    return s
+
+
+def row_by_row(wait: bool) -> SimpleNamespace:
+    """The blur with a copy of bx for each iteration of the host's loop over rows."""
+    s = blur()
+    up = s.f.create_xfer({r: R, c: C + 2}, s.image[r, c], tm.CPU2GPU, name="up").collapse_many(r, c)
+    down = s.f.create_xfer({r: (1, R - 1), c: C}, s.by[r, c], tm.GPU2CPU, name="down").collapse_many(r, c)
+    s.by.split(c, 64, c0, c1)
+    s.by.tag_gpu(blocks=[c0], threads=[c1])
+    s.bx.compute_at(s.by, r)
+    s.bx.split(c, 64, c0, c1)
+    s.bx.tag_gpu(blocks=[c0], threads=[c1])
+    s.f.order(up, s.bx, at=tm.root)
+    s.f.order(s.by, down, at=tm.root)
+    if wait:
+        s.f.order(s.by, s.by.wait({r: (1, R - 1)}), at=r)
+    return s
 
 
 # -- blocks and threads
@@ -523,6 +557,24 @@ CASES: list[tuple[str, Callable[[], Any], str, dict[str, int], Point, Point, str
         ("q", (0,)),
         "operation sequence 1",
     ),
+    (
+        "another GPU does not wait",
+        two_gpus,
+        "race",
+        {"N": 1},
+        ("p", (0,)),
+        ("q", (0,)),
+        "on operation sequence 0 of GPU 1",
+    ),
+    (
+        "a buffer of one iteration is given back",
+        lambda: row_by_row(False),
+        "race",
+        {"R": 3, "C": 1},
+        ("by", (1, 0)),
+        None,
+        "bx exists for one iteration of loop r",
+    ),
     ("two rows in turn, one kept", lambda: in_turn(1), "race", {"R": 2}, None, None, "nothing makes it wait"),
     ("a recurrence over blocks", lambda: prefix(True), "race", {"N": 2}, ("s", (0,)), ("s", (1,)), "block"),
     ("a recurrence over threads", lambda: prefix(False), "order", {"N": 2}, ("s", (0,)), ("s", (1,)), "s[0]"),
@@ -652,6 +704,9 @@ RIGHT: list[tuple[str, Callable[[], Any]]] = [
     ("the blur", blur_by_hand),
     ("the host waits before it reads", lambda: host_reads(True)),
     ("one sequence waits for another", lambda: two_sequences(True)),
+    ("another GPU waits", lambda: two_gpus(wait=True)),
+    ("the host waits between two GPUs", lambda: two_gpus(tm.SYNC)),
+    ("each iteration waits", lambda: row_by_row(True)),
     ("two rows in turn", lambda: in_turn(2)),
     ("a stencil in shared memory", tiled_stencil),
     ("a product in shared tiles", product),

@@ -193,8 +193,6 @@ def on_gpu(computation: object, *loops: object, size: int = 4, **options: object
     computation.tag_gpu(blocks=[*loops[:-1], s0], threads=[s1], **options)
 
 
-
-
 def mapped(s: SimpleNamespace) -> None:
     """The GPU writes p into the host's memory, the host waits and reads it there."""
     s.p.store_in(tm.HOST_MAPPED)
@@ -292,7 +290,8 @@ CASES = [
     Case("blur, the first stage inlined", pl.blur, _d(lambda s: (s.bx.inline(), on_gpu(s.by, r, c)))),
     Case("blur, the first stage in shared memory", pl.blur, shared_blur),
     Case("blur, a shared cache of the input", pl.blur,
-        _d(lambda s: (s.bx.inline(), s.by.gpu_tile(r, c, 4, 4, r0, c0, r1, c1), s.by.cache_shared(s.image, c0, [y, x])))),
+        _d(lambda s: (s.bx.inline(), s.by.gpu_tile(r, c, 4, 4, r0, c0, r1, c1),
+            s.by.cache_shared(s.image, c0, [y, x])))),
     Case("blur, a padded shared cache", pl.blur,
         _d(lambda s: (s.bx.inline(), s.by.gpu_tile(r, c, 2, 4, r0, c0, r1, c1),
             s.by.cache_shared(s.image, c0, [y, x], pad=1)))),
@@ -304,8 +303,8 @@ CASES = [
         _d(lambda s: (s.o.tile(i, j, k, 2, 2, 4, i0, j0, k0, i1, j1, k1),
             s.o.tag_gpu(blocks=[i0, j0, k0], threads=[i1, j1, k1]))), (0, 1, 5)),
     Case("one thread a block", pl.scale, _d(lambda s: s.o.tag_gpu(blocks=[i, j]))),
-    Case("a loop inside each thread", pl.volume, _d(lambda s: (s.o.split(j, 4, j0, j1).tag_gpu(blocks=[i, j0], threads=[j1]))),
-        (0, 1, 5)),
+    Case("a loop inside each thread", pl.volume,
+        _d(lambda s: s.o.split(j, 4, j0, j1).tag_gpu(blocks=[i, j0], threads=[j1])), (0, 1, 5)),
     Case("coarsened threads", pl.scale,
         _d(lambda s: (s.o.split(j, 16, j0, j1), s.o.tag_gpu(blocks=[i, j0], threads=[j1]), s.o.coarsen(j1, 4, j2)))),
     Case("coarsened blocks", pl.scale,
@@ -348,7 +347,8 @@ CASES = [
     Case("matrix product, a row of the first factor in registers", pl.matmul,
         _d(lambda s: (plain_product(s), s.C.update.split(k, 4, k0, k1), s.C.update.cache_local(s.A, k0, [y, x]),
             s.C.update.unroll(k1))), (0, 1, 5)),
-    Case("sums of rows, a thread each", rows, _d(lambda s: (s.s.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])))),
+    Case("sums of rows, a thread each", rows,
+        _d(lambda s: s.s.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1]))),
     Case("sums of rows, a tree each", rows,
         _d(lambda s: (s.s.init.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1]),
             s.s.update.split(k, 4, k0, k1).tag_gpu(blocks=[i, k0], threads=[k1], combine=tm.TREE)))),
@@ -365,7 +365,8 @@ CASES = [
     Case("mapped memory of the host", pl.pair, mapped),
     Case("page-locked memory", pl.pair, _d(lambda s: (s.p.store_in(tm.PINNED), on_gpu(s.q, i)))),
     Case("memory of the GPU alone", pl.pair,
-        _d(lambda s: (s.p.store_in(tm.GPU), on_gpu(s.p, i), s.q.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])))),
+        _d(lambda s: (s.p.store_in(tm.GPU), on_gpu(s.p, i),
+            s.q.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])))),
     Case("half on the GPU, half on the host", pl.scale, halves),
     Case("two GPUs", pl.scale, two_gpus),
     Case("from one GPU to another", pair, from_gpu_to_gpu, (1, 2, 9)),

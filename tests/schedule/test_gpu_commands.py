@@ -8,11 +8,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import islpy as isl
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, t, x, y
+from tiramisu_py.interpret import run
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Launch
 from tiramisu_py.program.program import Program
@@ -307,6 +309,70 @@ def test_shared_memory_is_scoped_to_the_blocks_in_either_order_of_commands():
                  lambda s: s.by.tag_gpu(blocks=[r0, c0], threads=[r1, c1])) == wanted  # fmt: skip
 
 
+def dealt_out_as_a_whole() -> SimpleNamespace:
+    """Tiles of 16 by 4, and 16 threads in a row."""
+    s = pl.blur()
+    s.bx.inline()
+    s.by.split(c, 4, c0, c1).split(r, 16, r0, r1).reorder(r0, c0, r1, c1)
+    s.by.tag_gpu(blocks=[r0, c0], threads=[r1])
+    s.by.cache_shared(s.image, c0, [y, x])
+    return s
+
+
+def coarsened() -> SimpleNamespace:
+    """Each block two tiles, through one buffer; each thread two rows."""
+    s = pl.blur()
+    s.bx.inline()
+    s.by.gpu_tile(r, c, 4, 4, r0, c0, r1, c1)
+    s.by.cache_shared(s.image, c0, [y, x])
+    s.by.coarsen(c0, 2, u)
+    s.by.coarsen(r1, 2, v)
+    return s
+
+
+def small_product(*, buffers: int = 1) -> SimpleNamespace:
+    """Both factors through tiles of 4 by 4."""
+    s = pl.matmul()
+    s.C.gpu_tile(i, j, 4, 4, i0, j0, i1, j1)
+    s.C.update.after(s.C.init, j1)
+    s.C.update.split(k, 4, k0, k1)
+    s.C.update.cache_shared(s.A, k0, [y, x], buffers=buffers)
+    s.C.update.cache_shared(s.B, k0, [y, x], pad=1, buffers=buffers)
+    return s
+
+
+def split_after_caching() -> SimpleNamespace:
+    """Two buffers in turn, and then the loop in which they take turns is split."""
+    s = small_product(buffers=2)
+    s.C.update.split(k0, 2, v, w)
+    return s
+
+
+def through_registers() -> SimpleNamespace:
+    """From the GPU's memory to shared memory, and from there to registers."""
+    s = small_product()
+    s.C.update.cache_local(s.A, k0, [y, x])
+    return s
+
+
+@pytest.mark.parametrize("make", [dealt_out_as_a_whole, coarsened, split_after_caching, through_registers])
+def test_programs_with_caches_are_proven_and_right(make):
+    s = make()
+    s.f.derive_transfers()
+    assert s.f.check().ok, s.f.check()
+    function = s.f.lowered()
+    for sizes in (dict(zip(s.params, (5, 9, 6), strict=False)), dict(zip(s.params, (1, 4, 13), strict=False))):
+        rng = np.random.default_rng(1)
+        arrays = {}
+        for declared in s.f.algorithm.inputs.values():
+            shape = [eval(str(extent), {}, sizes) for extent in declared.shape]
+            arrays[declared.name] = rng.integers(-4, 5, shape).astype(declared.dtype.numpy)
+        wanted = s.f.evaluate(**arrays, **sizes)
+        got = np.zeros_like(wanted)
+        run(function, {**arrays, function.outputs[0]: got}, sizes, 2)
+        np.testing.assert_array_equal(got, wanted, err_msg=str(sizes))
+
+
 # -- transfers, waits, barriers
 
 
@@ -496,6 +562,8 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.p.wait({k: N}), "p has the iterators i: k is none of them"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[N - i], tm.CPU2GPU).wait({i: N}), "not i plus something fixed"),
     (pl.pair, lambda s: s.p.wait(on=-1), "on is -1"),
+    (pl.pair, lambda s: s.p.wait(name="for p"), "'for p' cannot be the name of a wait"),
+    (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, name="a-up"), "'a-up' cannot be the name of a transfer"),
     (pl.pair, lambda s: s.p.tag_gpu(blocks=[i]).wait({i: N}).after(s.p, i), "p_wait is a wait, which the host gives out"),
     (pl.pair, lambda s: (s.q.wait(), s.p.wait(), s.p.inline()), "p_wait waits for it; remove p_wait first"),
     (pl.pair, lambda s: s.f.remove(s.p), "p computes values of p: only transfers"),

@@ -6,6 +6,7 @@ import ctypes
 import logging
 import re
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,7 +78,9 @@ class Recipe:
         """Writes the sources into `folder` and compiles each C file; answers the object files."""
         for name, text in self.files.items():
             (folder / name).write_text(text, encoding="utf-8")
-        return [self.toolchain.compile(name, self.flags, folder) for name in self.files if name.endswith(".c")]
+        sources = [name for name in self.files if name.endswith(".c")]
+        with ThreadPoolExecutor(max_workers=len(sources) or 1) as pool:
+            return list(pool.map(lambda name: self.toolchain.compile(name, self.flags, folder), sources))
 
     def build(self, folder: Path) -> list[Path]:
         """Makes the shared library in `folder`; answers the headers outside of it that were included."""

@@ -1,8 +1,8 @@
 """The transfers that a program needs: what each device reads and does not store itself, from where it is stored.
 
-A transfer is synchronous, on the operation sequence of what it follows or precedes, and as far out as it can be: a
-whole nest comes before it and a whole nest after it, unless those who store the values and those who read them share
-loops of the host; then it is in these loops, and moves what the iteration has stored.
+A transfer is on the operation sequence of what it follows or precedes; the host waits for it where nothing else does.
+It is as far out as it can be: a whole nest comes before it and a whole nest after it, unless those who store the values
+and those who read them share loops of the host; then it is in these loops, and moves what the iteration has stored.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.touches import Touch, Touches
 from tiramisu_py.derive.boxes import boxes, loops_outside
 from tiramisu_py.derive.needs import Need, keys, needs
+from tiramisu_py.derive.relaxed import relaxed
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
@@ -43,10 +44,12 @@ def derived_transfers(program: Program, command: str) -> Program:
 
     What cannot be transferred in a legal way is left out: the proof says what is missing.
     """
+    before = set(program.statements)
     for need in list(needs(program, Touches(program))):
         for batch in _batches(program, need):
             program = _transferred(program, batch, command)
-    return with_waits(program, command)
+    program = with_waits(program, command)
+    return relaxed(program, [s.name for s in program.storing if s.transfer is not None and s.name not in before])
 
 
 # -- what is moved together
@@ -56,12 +59,9 @@ def _batches(program: Program, need: Need) -> Iterator[Batch]:
     """The transfers that serve a need: writers in the same loops together, unless a reader is among them."""
     left = need.values
     for loops, writers in _groups(program, need):
-        moved = _moved(writers, len(loops), left)
+        moved, movable = (_moved(writers, len(loops), values) for values in (left, need.spare.union(need.values)))
         left = left.subtract(sets.as_set(moved.range()))
-        values, allowed = (
-            _unkeyed(program, need, moved),
-            _unkeyed(program, need, _moved(writers, len(loops), _not_at(need))),
-        )
+        values, allowed = (_unkeyed(program, need, relation) for relation in (moved, movable))
         inside = tuple(statement_of(w) for w in writers if w.actor.statement is not None)
         for box in boxes(values, len(loops), allowed):
             if not box.is_empty():
@@ -74,11 +74,6 @@ def _unkeyed(program: Program, need: Need, moved: isl.Map) -> isl.Set:
     space = moved.get_space().range()
     index = sets.function(space, need.storage.source, sets.variables(space)[scope:])
     return sets.flat_pairs(moved.apply_range(sets.graph(index)), need.storage.source)
-
-
-def _not_at(need: Need) -> isl.Set:
-    """The values that may be moved: those needed, and others that the readers' device does not store itself."""
-    return need.spare.union(need.values)
 
 
 def _groups(program: Program, need: Need) -> list[tuple[tuple[LoopId, ...], list[Touch]]]:

@@ -75,6 +75,14 @@ def floor_divided(e: Expr, divisor: int) -> Expr:
     return e if divisor == 1 else Binary("//", e, number(divisor), int64)
 
 
+def rounded(e: Expr) -> Expr:
+    """The expression; of a quotient plus a constant, with the constant in the dividend: ``(C + 63) // 64``."""
+    match e:
+        case Binary(op="+" | "-", left=Binary(op="//") as quotient, right=Const(value=own)):
+            return plus(quotient, int(own) if e.op == "+" else -int(own))
+    return e
+
+
 def smaller(a: Expr, b: Expr) -> Expr:
     """``min(a, b)``."""
     return Binary("min", a, b, int64)

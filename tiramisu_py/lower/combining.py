@@ -143,7 +143,7 @@ class Tree:
 
 
 def trees(nest: KernelNest, taken: frozenset[str]) -> list[Tree]:
-    """The updates of a kernel that are combined as trees; raises `UnsupportedError` where the threads' elements differ."""
+    """The updates of a kernel that are combined as trees; raises `UnsupportedError` where threads' elements differ."""
     return [_tree(nest, statement, taken) for statement in nest.statements if is_tree(nest.program, statement)]
 
 
@@ -168,6 +168,6 @@ def _tree(nest: KernelNest, statement: Statement, taken: frozenset[str]) -> Tree
             buffer = Buffer(unique(f"{statement.name}_partial", taken), (), dtype, Memory.REGISTER)
             return Tree(nest, statement, Array(buffer.name, buffer), around, sets.piecewise(relation.coalesce()))
     raise UnsupportedError(
-        f"{statement.name} is combined as a tree (combine=tm.TREE), but the threads of a block update different elements "
-        "at a time: run the loops that tell the elements apart on blocks, or use combine=tm.ATOMIC"
+        f"{statement.name} is combined as a tree (combine=tm.TREE), but the threads of a block update different "
+        "elements at a time: run the loops that tell the elements apart on blocks, or use combine=tm.ATOMIC"
     )

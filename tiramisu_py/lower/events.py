@@ -86,7 +86,9 @@ class Waits:
         lows = [sets.smallest_coordinate(used, axis) for axis in range(sets.size(used))]
         highs = [sets.largest(used, axis) for axis in range(sets.size(used))]
         context = self.program.context
-        extents = tuple(simplified(of_params(sets.extent_between(a, b), context)) for a, b in zip(lows, highs, strict=True))
+        extents = tuple(
+            simplified(of_params(sets.extent_between(a, b), context)) for a, b in zip(lows, highs, strict=True)
+        )
         name = unique(f"{operation}_done", self.taken)
         self.taken.add(name)
         return Event(name, operation, queue, recorded, awaited, tuple(lows), extents)
@@ -152,4 +154,3 @@ def _index(groups: isl.Map) -> tuple[isl.PwMultiAff, isl.PwMultiAff]:
     if completed_by.is_single_valued():
         return sets.identity_on(groups.domain()), sets.piecewise(completed_by)
     return sets.nothing_on(groups.domain()), sets.nothing_on(groups.range())
-

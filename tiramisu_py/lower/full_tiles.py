@@ -124,6 +124,46 @@ def predicated(node: Node, indexed: frozenset[str] = frozenset()) -> Node:
     return replace(node, lower=tile.lower, upper=tile.upper, body=If(inside, node.body))
 
 
+#: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.
+MOST_REPEATED = 256
+
+
+def over_registers(node: Node, indexed: frozenset[str] = frozenset()) -> Node:
+    """The statement with short loops that index registers tagged to be unrolled: registers have names, not numbers."""
+    return _over_registers(node, indexed)[0]
+
+
+def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
+    """The statement, and how often something in it will be repeated."""
+    if isinstance(node, Allocate) and node.register:
+        indexed |= {node.buffer}
+    most = 1
+
+    def inside(child: Node) -> Node:
+        nonlocal most
+        changed, times = _over_registers(child, indexed)
+        most = max(most, times)
+        return changed
+
+    node = with_children(node, inside)
+    if not isinstance(node, For) or node.step != 1:
+        return node, most
+    extent = _largest_extent(node)
+    unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
+    if extent is None or meets(node):
+        return node, most
+    if node.tag is None and _indexes(node, indexed) and extent * most <= MOST_REPEATED:
+        return replace(node, tag=Unroll()), extent * most
+    return node, extent * most if unrolled else most
+
+
+def _largest_extent(loop: For) -> int | None:
+    """The constant extent of a loop in a full tile."""
+    pairs = ((low, high) for low in operands_of("max", loop.lower) for high in operands_of("min", loop.upper))
+    extents = [extent for low, high in pairs if (extent := difference(high, low)) is not None]
+    return min(extents, default=None)
+
+
 def _indexes(loop: For, buffers: frozenset[str]) -> bool:
     """Whether a loop's variable is in an index of one of some buffers."""
     stores = (store for store in walk(loop.body) if isinstance(store, Store))

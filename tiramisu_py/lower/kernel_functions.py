@@ -73,9 +73,7 @@ class Maker:
         bodies += [body for tree in combined for body in tree.bodies(scheduled)]
         threads = Threads(nest)
         inside = self._inside(combined)
-        loops = KernelLoops(
-            scheduled, self.grid, threads, bodies, self.variables, self.reserved, self.host, inside
-        )
+        loops = KernelLoops(scheduled, self.grid, threads, bodies, self.variables, self.reserved, self.host, inside)
         found = loops.lowered()
         if found is None:
             return None

@@ -22,6 +22,7 @@ from tiramisu_py.lower.ast import LoopNode
 from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.ir import Allocate
 from tiramisu_py.lower.launches import Grid
+from tiramisu_py.lower.names import unique
 from tiramisu_py.lower.nests import Dimension, Nest
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
@@ -68,10 +69,14 @@ class Threads:
             found[axis] = constants.pop() if alike else 0
         return found
 
-    def name(self, axis: int, variables: Mapping[LoopId, str]) -> str:
-        """What code calls the thread: like its loops, where these have one name."""
-        names = {variables[loop] for loop in self.loops(axis)}
-        return names.pop() if len(names) == 1 else f"thread_{axis_name(axis)}"
+    def name(self, axis: int, variables: Mapping[LoopId, str], reserved: frozenset[str]) -> str:
+        """What code calls the thread: like its loops, where these have one name and no other loop has it."""
+        own = self.loops(axis)
+        names = {variables[loop] for loop in own}
+        others = {variables[loop] for s in self.nest.statements for loop in s.loops if loop not in own}
+        if len(names) == 1 and not names & others:
+            return names.pop()
+        return unique(f"thread_{axis_name(axis)}", reserved.union(variables.values()))
 
     def placed(self, statement: Statement, instances: isl.Set) -> isl.Set:
         """Instances with the equations that say which thread executes them.
@@ -119,7 +124,7 @@ class KernelLoops(Nest):
         self.threads = threads
         self.outer = len(self.nest.host) + len(self.nest.blocks)
         self.first = 2 * self.outer
-        self.thread_names = {axis: threads.name(axis, variables) for axis in threads.axes}
+        self.thread_names = {axis: threads.name(axis, variables, reserved) for axis in threads.axes}
         super().__init__(program, bodies, variables, reserved, inside)
         self.context = self._context(host)
         self.asked = {name: body.piece.instances for name, body in self.bodies.items()}
@@ -214,7 +219,7 @@ class KernelLoops(Nest):
         return bool(deep) or len(allocated) != len(set(allocated))
 
     def _scoped(self, waiting: frozenset[str], least: int) -> list[Array]:
-        """Shared memory exists all through the kernel; registers exist in the innermost sequential loop of their scope."""
+        """Shared memory exists all through the kernel, a register in the innermost sequential loop of its scope."""
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if self._level(array) >= max(least, self.outer + 1)]
         return sorted(chosen, key=lambda array: -self._level(array))

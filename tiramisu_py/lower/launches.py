@@ -78,7 +78,7 @@ class Grid:
             count = sets.largest(extents.intersect_params(self.program.context), 0)
             limit = sets.constant(self.program.context.get_space(), most).to_pw_aff()
             if not self.program.context.intersect(count.gt_set(limit)).is_empty():
-                blocks = simplified(of_params(count, self.program.context))
+                blocks = arithmetic.rounded(simplified(of_params(count, self.program.context)))
                 words = f"{blocks} <= {most}, the blocks of kernel {self.nest.name} along {axis_name(axis)}"
                 found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))
         return found
@@ -90,7 +90,9 @@ def _axis(program: Program, loop: LoopId) -> int:
     return tag.axis
 
 
-def launch(grid: Grid, kernel: KernelFunction, piece: Piece, variables: Mapping[LoopId, str], blocks: str | None) -> Operation:
+def launch(
+    grid: Grid, kernel: KernelFunction, piece: Piece, variables: Mapping[LoopId, str], blocks: str | None
+) -> Operation:
     """The launch of a kernel in each iteration of the host's loops around it."""
     nest, here, template = grid.nest, sets.identity(piece.frame), Template()
     x, y, z = template.places([sets.pulled(grid.extent(axis), here) for axis in range(3)])

@@ -51,9 +51,7 @@ def lower(program: Program) -> LoopFunction:
 class Gpu:
     """What the statements of the host's part do: those of the host itself, and operations of GPUs."""
 
-    def __init__(
-        self, program: Program, host: Host, variables: Mapping[LoopId, str], reserved: frozenset[str]
-    ) -> None:
+    def __init__(self, program: Program, host: Host, variables: Mapping[LoopId, str], reserved: frozenset[str]) -> None:
         self.program = program
         self.host = host
         self.variables = variables

@@ -21,6 +21,16 @@ _WORDS = """
 """
 RESERVED = frozenset(_WORDS.split())
 
+#: What CUDA C++, in which kernels are written, uses beside that.
+_KERNEL_WORDS = """
+    and and_eq asm bitand bitor bool catch char16_t char32_t class compl constexpr const_cast decltype delete
+    dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    private protected public reinterpret_cast static_assert static_cast template this thread_local throw true try
+    typeid typename using virtual wchar_t xor xor_eq
+    threadIdx blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 half
+"""
+KERNEL_RESERVED = frozenset(_KERNEL_WORDS.split())
+
 
 def unique(name: str, taken: Iterable[str]) -> str:
     """`name`, with a number after it where it is taken."""
@@ -42,7 +52,8 @@ def reserved_names(program: Program) -> frozenset[str]:
         if isinstance(node, Call)
     )
     declared = {algorithm.name, *algorithm.params, *algorithm.inputs, *program.buffers}
-    return frozenset({*RESERVED, *declared, *calls})
+    words = RESERVED | KERNEL_RESERVED if any(loop.is_gpu for loop in program.loops.values()) else RESERVED
+    return frozenset({*words, *declared, *calls})
 
 
 def loop_variables(program: Program, reserved: frozenset[str]) -> dict[LoopId, str]:

@@ -296,4 +296,3 @@ class Nest:
 
 def _expression(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     return simplified(from_ast(e, names))
-

@@ -111,7 +111,12 @@ def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statemen
     instances = sets.with_dims(sets.named(instances.coalesce(), name), dims)
     identity = sets.identity(instances.get_space())
     return replace(
-        some, dims=dims, instances=instances, point=identity, loops=some.loops[:depth], coords=sets.renamed(identity, None)
+        some,
+        dims=dims,
+        instances=instances,
+        point=identity,
+        loops=some.loops[:depth],
+        coords=sets.renamed(identity, None),
     )
 
 

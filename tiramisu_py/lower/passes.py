@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.lower.convergence import check_uniform
-from tiramisu_py.lower.full_tiles import full_tiles, predicated
+from tiramisu_py.lower.full_tiles import full_tiles, over_registers, predicated
 from tiramisu_py.lower.ir import Allocate, Block, KernelFunction, LoopFunction, Node
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
@@ -15,7 +15,6 @@ from tiramisu_py.lower.transform import Names, block, constant, names, read_buff
 from tiramisu_py.lower.unroll import unroll
 from tiramisu_py.lower.vectorize import vectorize
 from tiramisu_py.program.storage import Memory
-
 
 #: The bytes that one instruction of a GPU loads or stores at most.
 GPU_VECTOR = 16
@@ -68,7 +67,8 @@ class Passes:
         return self._nest(node)
 
     def _nest(self, node: Node) -> Node:
-        body = full_tiles(simplify(counted(node)))
+        body = over_registers(node) if self.on_gpu else node
+        body = full_tiles(simplify(counted(body)))
         body = predicated(body) if self.on_gpu else body
         body = simplify(unroll(body, self.taken))
         body = simplify(vectorize(body, self.taken, self.register))

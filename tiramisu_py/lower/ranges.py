@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
@@ -95,6 +96,20 @@ class Facts:
             return self.folded(e.right) if self._at_least(less, more) else None
         if e.op in COMPARISONS and e.dtype.is_bool:
             return self._compared(e)
+        divisor = constant(e.right) if e.op == "//" else None
+        return self._quotient(e, divisor) if divisor is not None and divisor > 1 else None
+
+    def _quotient(self, e: Binary, divisor: int) -> Expr | None:
+        """``(4*x + y) // 8`` with y from 0 to 3 is ``x // 2``."""
+        form = linear(e.left)
+        factors = {gcd(factor, divisor) for _, factor in form.terms.values()} if form.exact else set()
+        for common in sorted(factors - {1}, reverse=True):
+            whole = Linear({k: (a, f // common) for k, (a, f) in form.terms.items() if f % common == 0})
+            rest = Linear({k: t for k, t in form.terms.items() if t[1] % common}, form.constant)
+            if rest.is_constant or (self._holds(rest) and self._holds(Linear({}, common - 1).plus(rest, -1))):
+                inner = whole.plus(Linear({}, rest.constant // common)) if rest.is_constant else whole
+                left = self.folded(inner.expression())
+                return left if common == divisor else Binary("//", left, Const(divisor // common, int64), int64)
         return None
 
     def _at_least(self, a: Expr, b: Expr, by: int = 0) -> bool:

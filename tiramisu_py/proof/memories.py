@@ -64,7 +64,7 @@ def _fault(
         loops = _names(program, buffer.scope)
         where = f"in {buffer.memory.value} memory, once for each iteration of ({loops}) inside of a kernel"
         own = [storage.source for storage in program.storages_in(buffer.name)]
-        repair = f"{own[0]}.store_in(memory=tm.SHARED), or tm.REGISTER where one thread alone uses it"
+        repair = f"{own[0]}.store_in(tm.SHARED), or tm.REGISTER where one thread alone uses it"
         return f"{who}, which is {where}: a kernel cannot allocate such memory", repair
     return None
 

@@ -26,6 +26,7 @@ from tiramisu_py.proof import (
     reductions,
     strays,
     threads,
+    trees,
     values,
     waits,
 )  # fmt: skip
@@ -47,6 +48,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("order", bits.findings),
     ("races", races.findings),
     ("threads", threads.findings),
+    ("trees", trees.findings),
     ("waits", waits.findings),
     ("combining", combining.findings),
     ("arrays", strays.findings),

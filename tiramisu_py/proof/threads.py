@@ -29,14 +29,12 @@ from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statemen
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every pair of accesses of one kernel that conflict and have no order."""
-    nests = _nests(flow)
+    nests = nests_by_statement(flow)
     for a, b in all_pairs(flow) if nests else ():
         yield from _between(flow, nests, a, b)
-    for nest in {nest.first: nest for nest in nests.values()}.values():
-        yield from _trees(flow, nest)
 
 
-def _nests(flow: Flow) -> dict[str, KernelNest]:
+def nests_by_statement(flow: Flow) -> dict[str, KernelNest]:
     """The kernel of each statement, malformed kernels left out (`proof.kernels` says what is wrong with those)."""
     return {s.name: nest for nest in flow.kernels if well_formed(nest) for s in nest.statements}
 
@@ -63,7 +61,7 @@ def _alone(write: Touch) -> bool:
 
 
 def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
-    nests = _nests(flow)
+    nests = nests_by_statement(flow)
     return any(any(_between(flow, nests, x, y)) for x, y in pairs_alike(flow, a, b))
 
 
@@ -78,7 +76,7 @@ def across_blocks(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> is
     if bad.is_empty() or not one_reduction(a, b):
         return bad
     host = len(nest.host)
-    fixed = [host + k for k, loop in enumerate(nest.blocks) if _combine(nest.program, loop) is None]
+    fixed = [host + k for k, loop in enumerate(nest.blocks) if combine_of(nest.program, loop) is None]
     first, second = a.prefix(host + len(nest.blocks)), b.prefix(host + len(nest.blocks))
     alike = isl.Map.universe(first.get_space().range().map_from_set())
     for position in fixed:
@@ -101,7 +99,7 @@ def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
     """``a -> b`` that update one value, from threads that differ only along axes whose loops combine."""
     (first, second), program = statements(a, b), nest.program
     axes = zip(nest.thread_loops(first), nest.thread_loops(second), strict=True)
-    free = [all(loop is not None and _combine(program, loop) for loop in pair) for pair in axes]
+    free = [all(loop is not None and combine_of(program, loop) for loop in pair) for pair in axes]
     one, other = nest.thread_of(first), nest.thread_of(second)
     before = sets.graph(sets.compose(a.instance, one), a.domain)
     after = sets.graph(sets.compose(b.instance, other), b.domain)
@@ -116,7 +114,7 @@ def one_reduction(a: Touch, b: Touch) -> bool:
     return a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
 
 
-def _combine(program: Program, loop: LoopId) -> Combine | None:
+def combine_of(program: Program, loop: LoopId) -> Combine | None:
     tag = program.loops[loop].tag
     return tag.combine if isinstance(tag, GpuBlock | GpuThread) else None
 
@@ -130,7 +128,7 @@ def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
     message = f"{_conflict(flow, one, other)}, by {where}, {witness}"
     if one_reduction(a, b):
         loops = ", ".join(nest.program.loops[loop].name for loop in nest.blocks)
-        repair = f"combine partial results of different blocks: {_tagged(nest, a)}, combine=tm.ATOMIC), or keep the "
+        repair = f"combine partial results of different blocks: {tagged(nest, a)}, combine=tm.ATOMIC), or keep the "
         return Violation("race", message, witness, repair=f"{repair}reduced loop out of blocks ({loops})")
     first, second = statements(a, b)
     apart = "give the dependence a loop inside of a block, or a loop of the host around the kernel"
@@ -141,12 +139,12 @@ def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
 
 def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(flow, a, b, bad)
-    threads = f"{_thread(nest, one)} and {_thread(nest, other)}"
-    if _thread(nest, one) == _thread(nest, other):
-        threads = f"{_thread(nest, one)}, whose deferred copy may not have happened"
+    threads = f"{thread_words(nest, one)} and {thread_words(nest, other)}"
+    if thread_words(nest, one) == thread_words(nest, other):
+        threads = f"{thread_words(nest, one)}, whose deferred copy may not have happened"
     message = f"{_conflict(flow, one, other)}, by {_block(nest, one)}, {threads}, with no barrier between, {witness}"
     if one_reduction(a, b):
-        repair = f"combine partial results of different threads: {_tagged(nest, a)}, combine=tm.ATOMIC)"
+        repair = f"combine partial results of different threads: {tagged(nest, a)}, combine=tm.ATOMIC)"
         return Violation("race", message, witness, repair=repair)
     return Violation("race", message, witness, repair=_barrier(nest, *_in_order(flow, one, other)))
 
@@ -171,7 +169,7 @@ def _conflict(flow: Flow, one: Spot, other: Spot) -> str:
     return f"{words(one.named)} and {words(other.named)} both {does} {words(one.element)}"
 
 
-def _tagged(nest: KernelNest, touch: Touch) -> str:
+def tagged(nest: KernelNest, touch: Touch) -> str:
     statement, _ = statements(touch, touch)
     blocks = ", ".join(nest.program.loops[loop].name for loop in reversed(nest.blocks))
     own = [loop for loop in nest.thread_loops(statement) if loop is not None]
@@ -197,7 +195,7 @@ def _block(nest: KernelNest, spot: Spot) -> str:
     return f"block {_tuple(_numbers(nest, spot, statement, loops))}"
 
 
-def _thread(nest: KernelNest, spot: Spot) -> str:
+def thread_words(nest: KernelNest, spot: Spot) -> str:
     statement, _ = statements(spot.touch, spot.touch)
     used = max((axis for axis, extent in enumerate(nest.shape) if extent > 1), default=0) + 1
     return f"thread {_tuple(_numbers(nest, spot, statement, nest.thread_loops(statement))[:used])}"
@@ -218,67 +216,3 @@ def _axis(program: Program, loop: LoopId) -> int:
 
 def _tuple(numbers: tuple[int, ...]) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"({', '.join(map(str, numbers))})"
-
-
-# -- trees
-
-
-def _trees(flow: Flow, nest: KernelNest) -> Iterator[Finding]:
-    """Partial results that the threads of a block combine in a tree: one target a block, and nothing else there."""
-    for statement in nest.statements:
-        if statement.role is Role.UPDATE and _has_tree(nest, statement):
-            yield from _tree(flow, nest, statement)
-
-
-def _has_tree(nest: KernelNest, statement: Statement) -> bool:
-    loops = (loop for loop in nest.thread_loops(statement) if loop is not None)
-    return any(_combine(nest.program, loop) is Combine.TREE for loop in loops)
-
-
-def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Finding]:
-    write = flow.touches.write(statement)
-    if write is None:
-        return
-    persists = partial(_still_no_tree, name=statement.name)
-    clock = kernel_order.clock(nest.program, write)
-    targets = clock.apply_range(clock.reverse()).intersect(kernel_order.same_block(nest, write, write))
-    apart = targets.subtract(flow.same_place(write, write))
-    if not apart.is_empty():
-        witness, one, other = pair_spots(flow, write, write, apart)
-        message = (
-            f"combine=tm.TREE combines what all threads of a block add to one element, but {_thread(nest, one)} and "
-            f"{_thread(nest, other)} add to {words(one.element)} and {words(other.element)}, {witness}"
-        )
-        repair = f"{_tagged(nest, write)}, combine=tm.ATOMIC)"
-        yield Finding(Violation("reduction", message, witness, repair=repair), persists)
-    for other_touch in _others(flow, nest, write):
-        bad = _in_one_launch(flow, nest, write, other_touch)
-        if not bad.is_empty():
-            witness, one, other = pair_spots(flow, write, other_touch, bad)
-            does = "stores" if other_touch.is_write else "reads"
-            message = (
-                f"{words(other.computed(flow.touches.program))} {does} {words(one.named)} inside the kernel that "
-                f"combines its partial results in a tree, {witness}"
-            )
-            repair = f"move {handle(statements(write, other_touch)[1])} out of the kernel, or use combine=tm.ATOMIC"
-            yield Finding(Violation("reduction", message, witness, repair=repair), persists)
-
-
-def _others(flow: Flow, nest: KernelNest, write: Touch) -> Iterator[Touch]:
-    inside = {s.name for s in nest.statements}
-    for touch in (*flow.touches.writers(write.home), *flow.touches.readers(write.home)):
-        if touch.actor.name in inside and not one_reduction(touch, write):
-            yield touch
-
-
-def _in_one_launch(flow: Flow, nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
-    host = len(nest.host)
-    return flow.same_place(a, b).intersect(a.prefix(host).apply_range(b.prefix(host).reverse()))
-
-
-def _still_no_tree(flow: Flow, name: str) -> bool:
-    nest = _nests(flow).get(name)
-    statement = flow.touches.program.statements.get(name)
-    if nest is None or statement is None or not _has_tree(nest, statement):
-        return False
-    return any(_tree(flow, nest, statement))

@@ -11,6 +11,7 @@ import islpy as isl
 
 from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.happens import Queue
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
@@ -138,17 +139,20 @@ def _freed(flow: Flow) -> Iterator[Finding]:
 def _unfinished_scopes(flow: Flow) -> Iterator[tuple[Touch, isl.Set]]:
     program = flow.touches.program
     for buffer in program.buffers.values():
-        touches = flow.touches.of_buffer(buffer.name) if buffer.scope else []
-        seen: set[str] = set()
-        for touch in touches:
-            statement = touch.actor.statement
-            if statement is None or program.queue_of(statement) is None or statement.name in seen:
-                continue
+        last: dict[Queue, tuple[Touch, isl.Set]] = {}
+        for touch in _by_operations(program, flow.touches.of_buffer(buffer.name)) if buffer.scope else ():
+            statement, _ = statements(touch, touch)
             if len(buffer.scope) <= program.host_depth(statement):
-                seen.add(statement.name)
                 bad = flow.happens.unfinished(statement, len(buffer.scope))
                 if not bad.is_empty():
-                    yield touch, bad
+                    last[program.queue_of(statement)] = (touch, bad)
+        yield from last.values()
+
+
+def _by_operations(program: Program, touches: list[Touch]) -> list[Touch]:
+    """The touches by operations of a GPU, in the order of time."""
+    found = [t for t in touches if t.actor.statement is not None and program.queue_of(t.actor.statement) is not None]
+    return sorted(found, key=lambda touch: program.positions[touch.actor.name])
 
 
 def _still_freed(flow: Flow, statement: Statement, buffer: str) -> bool:

@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.domain import parse_domain
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program
@@ -91,6 +92,7 @@ def default_name(source: str, transfer: Transfer) -> str:
 
 def one_sided(program: Program, name: str, domain: object, access: Expr, transfer: Transfer, owner: object) -> Program:
     """The program with one more transfer, as the user declares it: of ``access`` for each point of `domain`."""
+    check_name(name, "a transfer")
     check_new_name(program, name, "the transfer (see name=)")
     found = parse_domain(program.algorithm, name, domain, None, owner)
     if found.guards:
@@ -128,6 +130,7 @@ def _declared(
     point: isl.MultiAff,
     transfer: Transfer,
 ) -> tuple[Program, Statement]:
+    check_name(name, "a transfer")
     check_new_name(program, name, "the transfer (see name=)")
     if source not in program.storages:
         raise CommandError(f"{source} is kept in no memory: there is nothing to transfer")

@@ -10,6 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import KernelNest, kernels
@@ -31,6 +32,7 @@ def with_barrier(
     executes a statement inside them, and then by all threads of the block. `before` may be None: the barrier then only
     comes after `after` (as one does that separates an iteration of the innermost of `loops` from the next).
     """
+    check_name(name, "a barrier")
     check_new_name(program, name, "the barrier (see name=)")
     nest_ = _kernel_around(program, loops, after)
     dims = distinct([program.loops[loop].name for loop in loops])
@@ -156,6 +158,7 @@ def wait(
     `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
     iterators of a transfer; None waits for everything.
     """
+    check_name(name, "a wait")
     check_new_name(program, name, "the wait (see name=)")
     awaited = statements(program, names)
     if any(not statement.stores for statement in awaited):

@@ -248,7 +248,7 @@ def test_a_device_that_does_not_exist_is_said_and_the_choice_is_of_this_thread()
     choose(ctypes.c_int(77))
     image, found = np.zeros((6, 6), np.float32), np.ones((4, 4), np.float32)
     code, words = compiled.outcome({"R": 4, "C": 4}, image, found)
-    assert code == 102 and words.startswith("blur: ") and "77" in words
+    assert code == 102 and words.count("blur: ") == 1 and "77" in words
     choose(ctypes.c_int(0))
     compiled({"R": 4, "C": 4}, image, found)
     assert not found.any()

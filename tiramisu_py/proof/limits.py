@@ -1,0 +1,73 @@
+"""Limits of GPUs: threads of a block, and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.program.kernels import MOST_ALONG, MOST_THREADS, KernelNest, axis_name
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.proof.faults import Fault, fault
+
+#: Bytes of shared memory that a block can have at most (compute capability 9.0; more than 48 KiB are asked for).
+MOST_SHARED_OPTED = 227 * 1024
+
+
+def faults(nest: KernelNest) -> Iterator[Fault]:
+    """Every limit that a kernel exceeds."""
+    yield from _threads(nest)
+    yield from _shared(nest)
+
+
+def _threads(nest: KernelNest) -> Iterator[Fault]:
+    some, shape = nest.statements[0], nest.shape
+    extents = " x ".join(str(extent) for extent in shape if extent > 1) or "1"
+    count = shape[0] * shape[1] * shape[2]
+    where = f"the kernel of {nest.name}"
+    for axis, extent in enumerate(shape):
+        if extent > MOST_ALONG[axis]:
+            most = f"a block has {MOST_ALONG[axis]:,} at most"
+            message = f"{where} has {extent:,} threads along axis {axis_name(axis)}; {most}"
+            yield fault("bounds", "along", some, message, "split a thread loop by less")
+            return
+    if count > MOST_THREADS:
+        message = f"{where} has {extents} = {count:,} threads in a block; a block has {MOST_THREADS:,} at most"
+        yield fault("bounds", "count", some, message, "split a thread loop by less")
+
+
+def _shared(nest: KernelNest) -> Iterator[Fault]:
+    buffers = shared_buffers(nest)
+    for buffer in buffers:
+        if not all(isinstance(extent, Const) for extent in buffer.extents):
+            shape = ", ".join(map(str, buffer.extents))
+            message = f"{buffer.name} is in shared memory and has the shape [{shape}], which is not constant"
+            repair = "split the loops around what is copied by constants"
+            yield fault("bounds", "extents", nest.statements[0], message, repair)
+            return
+    total = sum(map(shared_bytes, buffers))
+    if total > MOST_SHARED_OPTED:
+        parts = ", ".join(f"{buffer.name} {shared_bytes(buffer):,}" for buffer in buffers)
+        message = (
+            f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
+            f"a block has {MOST_SHARED_OPTED:,} at most"
+        )
+        yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
+
+
+def shared_buffers(nest: KernelNest) -> list[Buffer]:
+    """The buffers in shared memory that a kernel's statements use."""
+    program = nest.program
+    names: dict[str, None] = {}
+    for statement in nest.statements:
+        if statement.stores:
+            used = [statement.target, *statement.sources.values(), statement.source]
+            names |= dict.fromkeys(program.storages[name].buffer for name in used if name in program.storages)
+    return [program.buffers[name] for name in names if program.buffers[name].memory is Memory.SHARED]
+
+
+def shared_bytes(buffer: Buffer) -> int:
+    """The bytes of a buffer with constant extents."""
+    count = buffer.dtype.bytes
+    for extent in buffer.extents:
+        count *= int(extent.value) if isinstance(extent, Const) else 1
+    return count
