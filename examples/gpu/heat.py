@@ -1,4 +1,4 @@
-"""Heat in a plate and in a block: a kernel a time step, in a loop of the host, and two copies of the grid on the GPU."""
+"""Heat in a plate and in a block: a kernel a time step in a loop of the host, and two copies of the grid on the GPU."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def atomic() -> tm.Function:
     """Each thread adds its terms one by one, atomically."""
     f, total = algorithm()
     total.update.split(i, 256, b, t)
-    total.update.tag_gpu(blocks=[b], threads=[t], combine=tm.ATOMIC)
+    total.tag_gpu(blocks=[b], threads=[t], combine=tm.ATOMIC)
     f.derive_transfers()
     return f
 
@@ -34,7 +34,7 @@ def tree() -> tm.Function:
     f, total = algorithm()
     total.update.split(i, 4096, b, i)
     total.update.split(i, 256, s, t)
-    total.update.tag_gpu(blocks=[b], threads=[t], combine=tm.TREE)
+    total.tag_gpu(blocks=[b], threads=[t], combine=tm.TREE)
     f.derive_transfers()
     return f
 

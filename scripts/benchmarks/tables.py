@@ -38,7 +38,8 @@ def machine() -> str:
 def report(name: str, title: str, text: str, save: bool, command: str = "") -> None:
     """Print a page of results, and write it to ``docs/results/name.md`` if it is to be kept."""
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    page = f"# {title}\n\nMeasured with `{command or f'scripts/bench {name}'} --save`, {today}, on {machine()}.\n\n{text}\n"
+    how = command or f"scripts/bench {name}"
+    page = f"# {title}\n\nMeasured with `{how} --save`, {today}, on {machine()}.\n\n{text}\n"
     print(page)
     if save:
         RESULTS.mkdir(parents=True, exist_ok=True)

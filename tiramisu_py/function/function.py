@@ -20,8 +20,8 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.slices import declare_slice
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import emit
-from tiramisu_py.backends.cuda.kernels import signatures
-from tiramisu_py.build import Kernel, compile_function, processor_for
+from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
+from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
 from tiramisu_py.derive.barriers import with_barriers
 from tiramisu_py.derive.communication import Communication, communication
 from tiramisu_py.derive.transfers import derived_transfers
@@ -40,7 +40,7 @@ from tiramisu_py.schedule.initial import caught_up, initial_program, with_comput
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.transfers import Direction, Mode
-from tiramisu_py.view.pseudocode import pseudocode
+from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
 
 
 class Function:
@@ -374,7 +374,7 @@ class Function:
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
-        return optimise(lower(self.completed), vector_bytes)
+        return annotated(optimise(lower(self.completed), vector_bytes))
 
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
@@ -383,6 +383,16 @@ class Function:
     def source(self) -> dict[str, str]:
         """The generated source text, by file name, for vectors of 64 bytes; `Kernel.source` is what was compiled."""
         return emit(self.lowered())
+
+    def facts(self, kernel: Kernel | None = None) -> tuple[KernelFacts, ...]:
+        """What is known of each GPU kernel before it runs: threads, shared memory, what a warp's accesses cost.
+
+        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported.
+        Raises `LegalityError` for a program that the proof refuses.
+        """
+        function = self.lowered()
+        names, reported = kernel_names(function), {} if kernel is None else kernel.resources
+        return tuple(kernel_facts(each, _registers(reported.get(names[each.name], {}))) for each in function.kernels)
 
     def compile(
         self,
@@ -481,3 +491,8 @@ def params(names: str) -> tuple[Param, ...]:
 def iters(names: str) -> tuple[Iter, ...]:
     """Iterators by name: ``i, j = tm.iters("i j")``."""
     return tuple(Iter(check_name(name, "an iterator")) for name in names.replace(",", " ").split())
+
+
+def _registers(reported: Mapping[str, Resources]) -> dict[int, int]:
+    """The registers of a thread by architecture: 90 for "sm_90"."""
+    return {int(name.partition("_")[2]): found.registers for name, found in reported.items() if name.startswith("sm_")}

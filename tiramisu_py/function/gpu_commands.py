@@ -44,7 +44,9 @@ class GpuCommands(Statements):
         GPU `device` that the kernel is put on; `grid` limits the blocks along x that run at once (each goes on with
         one that many further); `minimum_blocks` is for the compiler's launch bounds. Over the loop of a reduction
         name how partial results are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are
-        placed where dependences need them, unless ``barriers=False``. Given again, it replaces what it said before.
+        placed where dependences need them, unless ``barriers=False``. What has no loop at all (the start of a sum of
+        everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation.
+        Given again, it replaces what it said before.
         Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         names = self.statement_names()

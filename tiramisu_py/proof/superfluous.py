@@ -1,6 +1,8 @@
-"""Waits and barriers that a program is right without."""
+"""Waits and barriers that a program is right without, and transfers that the host waits for in vain."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import islpy as isl
 
@@ -14,20 +16,30 @@ from tiramisu_py.schedule.waits import removed
 
 
 def superfluous(program: Program) -> tuple[str, ...]:
-    """The waits and barriers of a proven program without any one of which it is still proven, by their names.
+    """What a proven program is right without, one at a time: waits, barriers, and the host's waiting for a transfer.
 
-    Each is tried alone: of two that do the same both are named, and one of them is needed.
+    Of two that do the same both are named, and one of them is needed; a transfer that is named may be `tm.ASYNC`.
     """
     memory: Memory = {}
     touches = Touches(program, None, memory)
-    tried = (s for s in program.statements.values() if s.role in (Role.WAIT, Role.BARRIER))
-    return tuple(s.name for s in tried if _is_proven_without(program, s, touches, memory))
+    return tuple(s.name for s in program.statements.values() if _is_proven_without(program, s, touches, memory))
 
 
 def _is_proven_without(program: Program, statement: Statement, touches: Touches, memory: Memory) -> bool:
     try:
-        without = Flow(Touches(removed(program, statement.name), touches.values, memory))
-        condition = waits if statement.role is Role.WAIT else threads
-        return not any(True for _ in condition.findings(without))
+        changed = _without(program, statement)
+        if changed is None:
+            return False
+        condition = threads if statement.role is Role.BARRIER else waits
+        return not any(True for _ in condition.findings(Flow(Touches(changed, touches.values, memory))))
     except (CommandError, isl.Error):
         return False
+
+
+def _without(program: Program, statement: Statement) -> Program | None:
+    """The program that waits once less; None where a statement waits for nothing."""
+    if statement.role in (Role.WAIT, Role.BARRIER):
+        return removed(program, statement.name)
+    if statement.transfer is None or statement.transfer.asynchronous:
+        return None
+    return program.with_statement(replace(statement, transfer=replace(statement.transfer, asynchronous=True)))

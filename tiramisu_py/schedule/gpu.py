@@ -46,8 +46,6 @@ def tagging(
     """The arguments of `tag_gpu`, checked."""
     outer = _named(blocks, "blocks")
     inner = _named(threads, "threads")
-    if not outer and not inner:
-        raise CommandError("tag_gpu needs blocks=[...], threads=[...] or both")
     repeated = [name for name in (*outer, *inner) if (*outer, *inner).count(name) > 1]
     if repeated:
         raise CommandError(f"loop {repeated[0]} is named twice: a loop runs on blocks or on threads, along one axis")
@@ -60,7 +58,7 @@ def tagging(
         None if minimum_blocks is None else size(minimum_blocks, "minimum_blocks"),
         bool(barriers),
     )
-    if not outer and launch != Launch():
+    if inner and not outer and launch != Launch():
         raise CommandError("stream, device, grid, minimum_blocks and barriers are for the kernel: name its block loops")
     return Tagging(outer, inner, launch, combine if isinstance(combine, Combine) else None)
 
@@ -73,16 +71,20 @@ def _named(given: object, what: str) -> tuple[str, ...]:
 
 
 def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: str) -> Program:
-    """Run loops on blocks and threads."""
+    """Run loops on blocks and threads; what has no loop at all is run by one thread."""
     wanted = (*tagged.blocks, *tagged.threads)
     own = statements(program, names)
-    chosen = [s for s in own if all(find(program, s, name) is not None for name in wanted)]
-    if not chosen:
-        raise CommandError(
-            f"no statement has the loops {', '.join(wanted)}: " + "; ".join(nest(program, s) for s in own)
-        )
+    alone = [s for s in own if not s.loops] if tagged.blocks or not wanted else []
+    chosen = [s for s in own if wanted and all(find(program, s, name) is not None for name in wanted)]
+    words = "; ".join(nest(program, s) for s in own)
+    if not wanted and not alone:
+        raise CommandError(f"tag_gpu needs blocks=[...], threads=[...] or both: {words}")
+    if wanted and not chosen:
+        raise CommandError(f"no statement has the loops {', '.join(wanted)}: {words}")
     for statement in chosen:
         program = _tagged(program, statement, tagged, command)
+    for statement in alone:
+        program = _alone(program, statement, tagged, command)
     for statement in chosen:
         for loop in statement.loops:
             check_nesting(program, loop)
@@ -110,6 +112,14 @@ def _tagged(program: Program, statement: Statement, tagged: Tagging, command: st
         assert loop is not None
         program = _with_tag(program, loop, GpuThread(axis, tagged.combine), command)
     return program
+
+
+def _alone(program: Program, statement: Statement, tagged: Tagging, command: str) -> Program:
+    """A statement without loops in a kernel of one thread: a block loop of one iteration around it."""
+    number = program.next_loop()
+    loop = Loop(number, "once", GpuBlock(0, tagged.launch), command)
+    once = sets.function(statement.frame, None, [sets.constant(statement.frame, 0)])
+    return program.with_loop(loop).with_statement(replace(statement, loops=(number,), coords=once))
 
 
 def _with_tag(program: Program, number: LoopId, tag: GpuBlock | GpuThread, command: str) -> Program:

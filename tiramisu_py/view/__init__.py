@@ -1,5 +1,15 @@
-"""What people look at: pseudocode."""
+"""What people look at: pseudocode, and facts of kernels before they run."""
 
+from tiramisu_py.view.facts import AccessFacts, KernelFacts, annotated, kernel_facts
+from tiramisu_py.view.occupancy import Occupancy, occupancy
 from tiramisu_py.view.pseudocode import pseudocode
 
-__all__ = ["pseudocode"]
+__all__ = [
+    "AccessFacts",
+    "KernelFacts",
+    "Occupancy",
+    "annotated",
+    "kernel_facts",
+    "occupancy",
+    "pseudocode",
+]

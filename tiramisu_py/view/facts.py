@@ -2,14 +2,13 @@
 
 A warp is 32 threads with consecutive numbers. What it loads from or stores to global memory together moves in sectors
 of 32 bytes; in shared memory, words of 4 bytes in one of 32 banks take turns. The indices are evaluated for the first
-warp of a block, at sizes that are multiples of 32, in the first iteration of sequential loops: an array's rows are
-then aligned, and a warp that crosses rows meets as many as it has in full blocks.
+warps of two blocks, at sizes that are multiples of 32 and in the first iteration of sequential loops; the worst counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from tiramisu_py.lower.ir import (
     KernelFunction,
     Let,
     Load,
+    LoopFunction,
     Node,
     Ramp,
     Store,
@@ -37,8 +37,8 @@ from tiramisu_py.view.occupancy import WARP, Occupancy, occupancy
 
 SECTOR, BANKS, WORD = 32, 32, 4
 
-#: Sizes at which indices are evaluated.
-SAMPLE = 4096
+#: Sizes at which indices are evaluated, and how many warps of a block.
+SAMPLE, WARPS = 4096, 4
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,16 @@ class AccessFacts:
     least: int = 0
     conflicts: int = 0
     alignment: int = 0
+
+    @property
+    def cost(self) -> tuple[bool, float]:
+        """What to order accesses by: unknown ones first, then by sectors beyond the least, or by turns."""
+        return (not self.known, self.sectors / self.least if self.least else self.conflicts)
+
+    def or_worse(self, other: AccessFacts) -> AccessFacts:
+        """The worse of what two warps have of one access."""
+        worse = max(self, other, key=lambda facts: facts.cost)
+        return replace(worse, alignment=min(self.alignment, other.alignment))
 
     def __str__(self) -> str:
         does = "stores" if self.is_store else "loads"
@@ -102,24 +112,50 @@ class KernelFacts:
         told = [f"{count} registers a thread on sm_{a}" for a, count in self.registers.items()]
         return [first, *told, *map(str, self.accesses)]
 
+    def summary(self) -> list[str]:
+        """The facts in words, a line for each array that is loaded from or stored to: the worst of its accesses."""
+        worst: dict[tuple[str, bool], AccessFacts] = {}
+        for access in self.accesses:
+            key = (access.buffer, access.is_store)
+            if key not in worst or access.cost > worst[key].cost:
+                worst[key] = access
+        return [*self.lines()[: 1 + len(self.registers)], *map(str, worst.values())]
+
     def __str__(self) -> str:
         return "\n".join([f"{self.name}:", *(f"  {line}" for line in self.lines())])
+
+
+def annotated(function: LoopFunction) -> LoopFunction:
+    """The function with the facts of each kernel among the lines above it."""
+    kernels = (replace(k, documentation=(*k.documentation, *kernel_facts(k).summary())) for k in function.kernels)
+    return replace(function, kernels=tuple(kernels))
 
 
 def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = None) -> KernelFacts:
     """The facts of a kernel."""
     arrays = {array.name: (tuple(array.extents), array.dtype.numpy.itemsize, array.memory) for array in kernel.arrays}
-    seen: dict[str, AccessFacts] = {}
-    shared = 0
-    for node, variables, local in _visited(kernel.body, _sampled(kernel), arrays):
-        arrays = {**arrays, **local}
-        if isinstance(node, Allocate) and node.memory is Memory.SHARED:
-            shared += node.dtype.numpy.itemsize * int(np.prod([int(_Lanes(variables)(e)) for e in node.extents]))
+    worst: dict[tuple[str, bool], AccessFacts] = {}
+    for sample in _samples(kernel):
+        for found in _examined_all(kernel, sample, arrays):
+            key = (found.text, found.is_store)
+            worst[key] = found.or_worse(worst.get(key, found))
+    shared = _shared_bytes(kernel.body)
+    return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
+
+
+def _shared_bytes(node: Node) -> int:
+    own = 0
+    if isinstance(node, Allocate) and node.memory is Memory.SHARED:
+        own = node.dtype.numpy.itemsize * int(np.prod([int(_Lanes({})(e)) for e in node.extents]))
+    return own + sum(map(_shared_bytes, children(node)))
+
+
+def _examined_all(kernel: KernelFunction, sample: Variables, arrays: Arrays) -> Iterator[AccessFacts]:
+    for node, variables, local in _visited(kernel.body, sample, arrays):
         for access, is_store in _accesses(node):
-            facts = _examined(access, is_store, variables, local)
-            if facts is not None:
-                seen.setdefault(f"{is_store} {facts.text}", facts)
-    return KernelFacts(kernel.name, kernel.threads, shared, tuple(seen.values()), dict(registers or {}))
+            found = _examined(access, is_store, variables, local)
+            if found is not None:
+                yield found
 
 
 Arrays = Mapping[str, tuple[tuple[Expr, ...], int, Memory]]
@@ -127,7 +163,7 @@ Variables = dict[str, Value]
 
 
 class _Lanes(Evaluator):
-    """Expressions for the threads of the first warp of block 0, all at once."""
+    """Expressions for the threads of a warp, all at once."""
 
     def __init__(self, variables: Variables) -> None:
         super().__init__(Frame(variables, {}))
@@ -141,16 +177,22 @@ class _Lanes(Evaluator):
         return self(e.base)
 
 
-def _sampled(kernel: KernelFunction) -> Variables:
-    """Sizes, and the numbers of the first warp of block 0 in a grid of one block."""
+def _samples(kernel: KernelFunction) -> Iterator[Variables]:
+    """Sizes and numbers, for the first warps of two blocks."""
     x, y, z = kernel.threads
-    lanes = np.arange(min(WARP, x * y * z), dtype=np.int64)
+    for block in (0, 1):
+        for first in range(0, min(WARPS * WARP, x * y * z), WARP):
+            yield _numbers(kernel, np.arange(first, min(first + WARP, x * y * z), dtype=np.int64), block)
+
+
+def _numbers(kernel: KernelFunction, lanes: Value, block: int) -> Variables:
+    x, y, _ = kernel.threads
     numbers: Variables = {name: np.int64(SAMPLE) for name in kernel.params}
     numbers |= {scalar.name: scalar.dtype.numpy.type(1) for scalar in kernel.scalars}
     for axis, number in enumerate((lanes % x, lanes // x % y, lanes // (x * y))):
         numbers[str(GpuIndex("thread", axis))] = number
-        numbers[str(GpuIndex("block", axis))] = np.int64(0)
-        numbers[str(GpuIndex("grid", axis))] = np.int64(1)
+        numbers[str(GpuIndex("block", axis))] = np.int64(block)
+        numbers[str(GpuIndex("grid", axis))] = np.int64(2)
     return numbers
 
 
