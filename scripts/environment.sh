@@ -68,16 +68,29 @@ need_compiler() {
     return 1
 }
 
-# Kernels are compiled for the simulator as C++; everything else needs a C compiler only.
+# Kernels are compiled for the simulator as C++; everything else needs a C compiler only. As root, on Debian, a missing
+# compiler is installed.
 simulated() {
+    cxx_works && return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        step "install g++, for the simulated GPU" install_cxx && cxx_works && return 0
+    fi
+    echo "the simulated GPU needs a C++ compiler, and found neither g++ nor clang++: apt-get install g++" >&2
+    return 1
+}
+
+cxx_works() {
     local candidate
     for candidate in ${CXX:+"$CXX"} g++ clang++; do
         if echo '#include <tuple>' | "$candidate" -std=c++17 -x c++ -fsyntax-only - >/dev/null 2>&1; then
             return 0
         fi
     done
-    echo "the simulated GPU needs a C++ compiler, and found neither g++ nor clang++: apt-get install g++" >&2
     return 1
+}
+
+install_cxx() {
+    { apt-get update && apt-get install -y --no-install-recommends g++; } >/dev/null 2>&1
 }
 
 # Debian ships venv without pip unless python3-venv is installed: then the system's pip installs one, if there is any.

@@ -13,7 +13,6 @@ from functools import cached_property
 
 from tests.oracle.events import Event, Execution, Misplaced, Place, parted
 from tests.oracle.plain import Point, function, points
-from tests.oracle.values import Named
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.loops import GpuBlock, GpuThread
 from tiramisu_py.program.statement import Device, Role, Statement
@@ -306,8 +305,3 @@ class Happens:
         """Whether the loop at which two executions of a thread part, if it is one, runs in order."""
         position = next(at for at, (x, y) in enumerate(zip(a.sigma, b.sigma, strict=True)) if x != y)
         return position % 2 == 0 or not a.loops[position // 2].is_concurrent
-
-
-def named(value: Named) -> str:
-    """A value as users write it."""
-    return f"{value[0]}{list(value[1])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.oracle.random_algorithms import ITERATORS, NEW_COPY, NEW_LOOPS, PARAMS, Algorithms, Source
+from tests.oracle.random_algorithms import ITERATORS, NEW_COPY, PARAMS, Algorithms, Source
 from tests.oracle.random_programs import Commands
 from tests.oracle.script import Script
 from tiramisu_py.program.loops import GpuBlock
@@ -276,6 +276,3 @@ def random_gpu_script(seed: int) -> Script:
     algorithms = GpuAlgorithms(choice)
     script = algorithms.written()
     return GpuCommands(choice, script, algorithms.sources).written()
-
-
-__all__ = ["NEW_LOOPS", "random_gpu_script"]

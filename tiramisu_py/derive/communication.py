@@ -51,9 +51,12 @@ class Communication:
 
     def __str__(self) -> str:
         rows = [
-            f"{m.name}: {m.direction}, {m.elements} elements, {m.bytes} bytes in {m.messages}" for m in self.transfers
+            f"{m.name}: {m.direction}, {m.elements} elements, {m.bytes} bytes in {m.messages} operations"
+            for m in self.transfers
         ]
-        return "\n".join([*rows, f"together {self.elements} elements, {self.bytes} bytes in {self.messages}"])
+        return "\n".join(
+            [*rows, f"together {self.elements} elements, {self.bytes} bytes in {self.messages} operations"]
+        )
 
 
 def communication(program: Program, params: Mapping[str, int]) -> Communication:
