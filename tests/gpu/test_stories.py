@@ -112,7 +112,7 @@ def compiled(compiler: Nvcc | Nvrtc, name: str, architecture: int, flags: tuple[
 def test_without_any_one_barrier_or_wait_the_simulator_fails(name: str, variant: str) -> None:
     story = module(name)
     f = story.VARIANTS[variant]()
-    # assert not f.superfluous()
+    assert f.check().superfluous == ()
     given = sample(story, variant, 40, 7)
     expected = listed(f.evaluate(**given))
     function = f.lowered()
