@@ -221,7 +221,7 @@ def test_a_barrier_that_is_not_needed_is_reported_and_the_placed_ones_are_needed
 def test_a_refusal_names_the_command_and_the_repair() -> None:
     violation = refusal(twice(up=False).f)
     assert violation.command == "q.tag_gpu(blocks=[i0], threads=[i1])"
-    assert violation.repair == "twice.derive_transfers(), or twice.create_xfer({d0: N}, a[d0], tm.CPU2GPU)"
+    assert violation.repair == "twice.derive_transfers(), or twice.create_xfer({i: N}, a[i], tm.CPU2GPU)"
     s = blur_by_hand()
     s.f.remove(s.by_done)
     assert refusal(s.f).command == "blur.remove(by_done)"

@@ -556,7 +556,7 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, to_device=1), "for no other direction"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.GPU2GPU, to_device=0), "to itself moves nothing"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, name="p"), "cannot be called p"),
-    (pl.blur, lambda s: s.f.create_xfer({r: R, c: C}, s.by[r, c], tm.GPU2CPU).collapse_many(r), "are the innermost ones"),
+    (pl.blur, lambda s: s.f.create_xfer({r: R, c: C}, s.by[r, c], tm.GPU2CPU).collapse_many(r), "are the innermost ones, and not r"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU).parallelize(i), "a transfer, which the host gives out"),
     (pl.pair, lambda s: s.p.fuse(s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU).collapse_many(i), i), "is one operation"),
     (pl.pair, lambda s: s.p.wait({k: N}), "p has the iterators i: k is none of them"),

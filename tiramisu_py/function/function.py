@@ -33,7 +33,7 @@ from tiramisu_py.function.selection import Selection
 from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.program import Command, Program
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.proof import Report, check
 from tiramisu_py.schedule import order, transfers, waits
 from tiramisu_py.schedule.initial import caught_up, initial_program, with_computation, with_input, with_outputs
@@ -113,15 +113,16 @@ class Function:
         proofs; they are verified when a kernel is called from Python. With ``memory=tm.GPU`` the array is in the
         memory of the GPU `device`. Raises `DeclarationError`.
         """
-        if memory not in (Memory.HOST, Memory.GPU, "host", "gpu"):
-            raise DeclarationError(f"memory={memory!r}: an input is in tm.HOST or in tm.GPU memory")
+        if as_memory(memory) not in (Memory.HOST, Memory.GPU):
+            pinned = "; an array of tm.pinned_empty is page-locked" if as_memory(memory) is Memory.PINNED else ""
+            raise DeclarationError(f"memory={memory!r}: an input is in tm.HOST or in tm.GPU memory{pinned}")
         if isinstance(device, bool) or not isinstance(device, int) or device < 0:
             raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
         declared = declare_input(
             self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._program = with_input(self._program, declared, device if Memory(memory) is Memory.GPU else None)
+        self._program = with_input(self._program, declared, device if as_memory(memory) is Memory.GPU else None)
         return Input(self, name)
 
     def scalar(self, name: str, dtype: DType) -> Expr:

@@ -18,7 +18,7 @@ from tiramisu_py.function.order_commands import OrderCommands
 from tiramisu_py.function.statements import Level
 from tiramisu_py.function.storage_commands import StorageCommands
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.schedule import caches, copies, parts, raw, recompute
 from tiramisu_py.schedule.order import root
 from tiramisu_py.schedule.selection import free_name, loop_name
@@ -105,7 +105,7 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
         iterators: Sequence[Iter],
         *,
         name: str | None = None,
-        memory: Memory = Memory.HOST,
+        memory: Memory | str = Memory.HOST,
         layout: Sequence[Expr | int] | None = None,
     ) -> Selection:
         """Copy what this computation reads of a source, at a level of its loops, and read the copy instead.
@@ -120,7 +120,7 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
         copy as expressions of the iterators, counted from the corner of what is copied: ``layout=[x // 8, y, x % 8]``.
         Returns the copy, which can be scheduled like a computation.
         """
-        return self._copy("cache", source, level, iterators, name, memory, layout)
+        return self._copy("cache", source, level, iterators, name, as_memory(memory), layout)
 
     def pack(
         self,

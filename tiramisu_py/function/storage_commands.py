@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.errors import CommandError
+from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.statements import Level, Statements
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.program.storage import Buffer, Memory, as_memory
 from tiramisu_py.schedule import placement, recompute
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import size
@@ -24,7 +24,7 @@ class StorageCommands(Statements):
 
     def store_in(
         self,
-        buffer: Buffer | Input | Statements | Memory | Sequence[Expr | int],
+        buffer: Buffer | Input | Statements | Memory | str | Sequence[Expr | int],
         indices: Sequence[Expr | int] | None = None,
         *,
         device: int = 0,
@@ -35,7 +35,7 @@ class StorageCommands(Statements):
         transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
         keeps its present buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
         ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
-        ``tm.HOST_MAPPED`` such memory that GPUs address too. An output in ``tm.GPU`` is an array of the caller on the
+        ``tm.HOST_MAPPED`` such memory that GPUs address too. Their names will do: ``p.store_in("shared")``. An output in ``tm.GPU`` is an array of the caller on the
         GPU `device`. Indices are affine, with floor division and modulo, in the iterators.
         That no value is overwritten before its last use is proven. Of an output, the
         caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
@@ -54,6 +54,8 @@ class StorageCommands(Statements):
     ) -> tuple[Buffer | str | Memory | None, Sequence[object] | None]:
         if isinstance(given, Buffer | Memory):
             return given, indices
+        if isinstance(given, str):
+            return self._named_memory(given), indices
         if isinstance(given, list | tuple):
             if indices is not None:
                 raise CommandError(f"{self}.store_in takes a buffer and indices, or indices alone")
@@ -64,6 +66,12 @@ class StorageCommands(Statements):
                 f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation"
             )
         return str(name), indices
+
+    def _named_memory(self, name: str) -> Memory:
+        try:
+            return as_memory(name)
+        except DeclarationError as error:
+            raise CommandError(f"{self}.store_in: {error}; or a tm.Buffer, an input or a computation") from None
 
     def store_at(self, consumer: Statements, level: Level) -> Self:
         """Keep one copy of the buffer for each iteration of a loop around (at `root`: one for the whole call).

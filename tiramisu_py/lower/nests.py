@@ -231,6 +231,9 @@ class Nest:
         if not then and not otherwise:
             return []
         both = sequence([*then, *otherwise])
+        if mixed := [buffer for buffer in self._scoped(both.waiting, 1) if buffer.name in both.allocated]:
+            then, otherwise = ([allocated_in(side, mixed)] if side else [] for side in (then, otherwise))
+            both = sequence([*then, *otherwise])
         condition = _expression(tree.condition, self.names[both.statement.name])
         no = sequence(otherwise).node if otherwise else None
         yes: Node = sequence(then).node if then else Block(())

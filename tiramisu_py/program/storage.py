@@ -35,6 +35,16 @@ class Memory(Enum):
         return self.name
 
 
+def as_memory(given: Memory | str) -> Memory:
+    """The memory that is meant: ``tm.SHARED``, or "shared". Raises `DeclarationError` for what names none."""
+    if isinstance(given, Memory):
+        return given
+    names = [memory.value for memory in Memory]
+    if given not in names:
+        raise DeclarationError(f"{given!r} is no memory: choose one of {', '.join(names)}")
+    return Memory(given)
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.
@@ -64,6 +74,7 @@ class Buffer:
                 raise DeclarationError(f"the extent {extent} of buffer {self.name} is negative")
         object.__setattr__(self, "extents", extents)
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
+        object.__setattr__(self, "memory", as_memory(self.memory))
 
 
 @dataclass(frozen=True, eq=False)

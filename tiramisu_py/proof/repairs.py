@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.dependence.flow import Flow
@@ -99,9 +99,8 @@ def transfer_repair(flow: Flow, read: Touch, source: Device) -> str:
     """The command that brings what a read needs from the memory of another device."""
     program = flow.touches.program
     name, target = program.algorithm.name, read.device
-    declared = program.algorithm.source(read.source)
     domain = flow.touches.values.domain(read.source)
-    dims = value_names(declared)
+    dims = dimension_names(program.algorithm, read.source)
     ranges = ", ".join(f"{dim}: {_range(domain, axis, program.context)}" for axis, dim in enumerate(dims))
     ends = ("cpu" if source is None else "gpu", "cpu" if target is None else "gpu")
     devices = [device for device in (source, target) if device is not None]

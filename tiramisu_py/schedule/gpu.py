@@ -18,6 +18,7 @@ from tiramisu_py.schedule.loops import Coordinates, Rewrite
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
 from tiramisu_py.schedule.selection import find, listed, loop_name, loops_named, nest, size, statements, unused
 from tiramisu_py.schedule.shared import settled
+from tiramisu_py.schedule.single import without_single_iterations
 
 #: Dimensions of a grid, and of a block.
 MOST_AXES = 3
@@ -89,7 +90,7 @@ def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: st
         for loop in statement.loops:
             check_nesting(program, loop)
     check_limits(program, [statement.name for statement in chosen])
-    return settled(program)
+    return without_single_iterations(settled(program))
 
 
 def _tagged(program: Program, statement: Statement, tagged: Tagging, command: str) -> Program:
@@ -215,7 +216,7 @@ def coarsen(program: Program, names: Sequence[str], loop: object, factor: object
                     f"loop {loop_name(loop)} of {statement.name} runs neither on threads nor on blocks: tag it with "
                     "tag_gpu first, or split it"
                 )
-    return settled(program)
+    return without_single_iterations(settled(program))
 
 
 def _thread_coarsened(program: Program, statement: Statement, old: LoopId, factor: int, inner: str) -> Program:

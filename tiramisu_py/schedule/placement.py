@@ -21,6 +21,14 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.initial import passed
 from tiramisu_py.schedule.selection import check_new_name, nest, statements
 
+#: Why the array that a caller passes is in none of these memories.
+CALLERS = {
+    Memory.PINNED: "which the caller allocates: it is page-locked where tm.pinned_empty has made it",
+    Memory.HOST_MAPPED: "which the caller allocates: keep another computation in tm.HOST_MAPPED, and copy it there",
+    Memory.SHARED: "which cannot be in shared memory",
+    Memory.REGISTER: "which cannot be a register",
+}
+
 
 @dataclass(frozen=True)
 class Box:
@@ -157,9 +165,8 @@ def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
     """A buffer in another memory; one of the caller's is in the host's or in a GPU's."""
     if not own.argument:
         return replace(own, memory=into)
-    where = {Memory.REGISTER: "a register", Memory.SHARED: "in shared memory"}.get(into, "of a memory of our choice")
     if into not in (Memory.HOST, Memory.GPU):
-        raise CommandError(f"{source} is in the caller's array {own.name}, which cannot be {where}")
+        raise CommandError(f"{source} is in the caller's array {own.name}, {CALLERS[into]}")
     return replace(own, memory=into, device=device if into is Memory.GPU else None)
 
 

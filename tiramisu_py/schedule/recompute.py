@@ -20,6 +20,7 @@ from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
 from tiramisu_py.schedule.selection import loop_name, loops_named, statements
 from tiramisu_py.schedule.shared import settled
+from tiramisu_py.schedule.single import without_single_iterations
 
 
 def compute_at(
@@ -42,8 +43,8 @@ def compute_at(
     buffer = program.buffers[storage.buffer]
     shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
     if buffer.argument or storage.chosen or shared:
-        return program
-    return settled(scoped(program, storage, scope, source))
+        return without_single_iterations(program)
+    return without_single_iterations(settled(scoped(program, storage, scope, source)))
 
 
 def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[LoopId, ...]:
@@ -141,26 +142,14 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
     variables = sets.variables(space)
     inner = sets.function(space, statement.name, variables[len(scope) :])
     coords = [*variables[: len(scope)], *sets.outputs(sets.compose(inner, statement.coords))]
-    kept = _repeating(sets.graph(sets.function(space, None, coords), instances), len(scope))
     return replace(
         statement,
         dims=tuple(dims),
         instances=instances,
         point=sets.compose(inner, statement.point),
-        coords=sets.function(space, None, [coords[k] for k in kept]),
-        loops=tuple((scope + statement.loops)[k] for k in kept),
+        coords=sets.function(space, None, coords),
+        loops=scope + statement.loops,
     )
-
-
-def _repeating(coordinates: isl.Map, count: int) -> list[int]:
-    """The positions of the loops that stay: the outermost `count`, and those that ever have a second iteration."""
-    kept = list(range(count))
-    for position in range(count, sets.out_size(coordinates)):
-        around = sets.project_range_prefix(coordinates, position).reverse()
-        here = around.apply_range(sets.component(coordinates, position))
-        if not here.is_single_valued() or sets.as_single_function(here) is None:
-            kept.append(position)
-    return kept
 
 
 def distinct(names: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domain import parse_domain
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.names import check_name
@@ -55,7 +56,7 @@ def with_transfer(
     source and, where it goes to a GPU, before the first that reads it; orders given later count more.
     """
     point = sets.identity(sets.universe(instances.get_space()).get_space())
-    dims = value_names(program.algorithm.source(source))
+    dims = dimension_names(program.algorithm, source)
     program, made = _declared(program, name, source, sets.named(instances, name), dims, point, transfer)
     return collapsed(program, made.name, made.loops, command) if bulk else program
 
@@ -181,14 +182,21 @@ def collapse_many(program: Program, names: Sequence[str], given: Sequence[object
         raise CommandError("collapse_many needs a loop")
     for name in names:
         statement = program.statements[name]
-        inner = statement.loops[-len(wanted) :]
-        if sorted(program.loops[loop].name for loop in inner) != sorted(wanted):
-            raise CommandError(
-                f"the loops of one operation are the innermost ones: {', '.join(wanted)} are not "
-                f"({nest(program, statement)})"
-            )
-        program = collapsed(program, name, inner, command)
+        program = collapsed(program, name, _innermost(program, statement, wanted), command)
     return program
+
+
+def _innermost(program: Program, statement: Statement, wanted: Sequence[str]) -> tuple[LoopId, ...]:
+    """The innermost loops of a transfer: those that are wanted, and those that are one operation already."""
+    for count in range(len(wanted), len(statement.loops) + 1):
+        inner = statement.loops[-count:]
+        others = [loop for loop in inner if program.loops[loop].name not in wanted]
+        named = len(others) == count - len(wanted)
+        if named and all(isinstance(program.loops[loop].tag, Bulk) for loop in others):
+            return inner
+    raise CommandError(
+        f"the loops of one operation are the innermost ones, and not {', '.join(wanted)} ({nest(program, statement)})"
+    )
 
 
 def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str) -> Program:
