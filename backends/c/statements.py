@@ -117,9 +117,13 @@ class Statements:
         return cgen.For(_Text(f"int64_t {name} = {text(node.lower)}"), _Text(condition), _Text(update), body)
 
     def _guard(self, node: If, scope: Scope) -> Lines:
-        then = self.block(node.then, scope.inner())
+        then = self.block(node.then, self.where(node.condition, scope))
         otherwise = None if node.otherwise is None else self.block(node.otherwise, scope.inner())
         return [cgen.If(_Text(self.scalars(scope).text(node.condition)), then, otherwise)]
+
+    def where(self, condition: Expr, scope: Scope) -> Scope:
+        """The scope of a block in which a condition holds."""
+        return scope.inner()
 
     # -- variables
 

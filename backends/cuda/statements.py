@@ -89,6 +89,10 @@ class KernelStatements(Statements):
         factor = "" if node.tag.factor is None else f" {node.tag.factor}"
         return [cgen.Pragma(f"unroll{factor}"), loop]
 
+    def where(self, condition: Expr, scope: Scope) -> Scope:
+        """The scope of a block in which a condition holds, and what that says of indices."""
+        return replace(scope.inner(), facts=scope.facts.where(condition))
+
     # -- variables
 
     def _let(self, node: Node, scope: Scope) -> Lines:

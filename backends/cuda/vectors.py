@@ -144,7 +144,7 @@ class LaneLoops:
 
         def in_lane(part: Expr) -> Expr | None:
             if isinstance(part, Ramp):
-                return Binary("+", part.base, lane, int64)
+                return lane if constant(part.base) == 0 else Binary("+", part.base, lane, int64)
             if isinstance(part, Iter) and scope.lanes.of(part) > 1:
                 return Lane(part, lane, part.dtype)
             if isinstance(part, Load) and scope.lanes.of_element(part.buffer, len(part.indices)) > 1:

@@ -47,6 +47,19 @@ def fused() -> tm.Function:
     return f
 
 
+def in_registers() -> tm.Function:
+    """One kernel without shared memory: each thread goes down a column, and keeps the 18 values of bx that it needs."""
+    f, _, bx, by = algorithm()
+    by.tile(r, c, 16, 128, r0, c0, r1, c1)
+    by.reorder(r0, c0, c1, r1)
+    by.tag_gpu(blocks=[r0, c0], threads=[c1])
+    by.unroll(r1)
+    bx.compute_at(by, c1)
+    bx.store_in(tm.REGISTER)
+    f.derive_transfers()
+    return f
+
+
 def by_rows(mode: tm.Mode) -> tm.Function:
     """A transfer a row, before and after the kernels of the row."""
     f, image, bx, by = algorithm()
@@ -81,7 +94,13 @@ def asynchronous() -> tm.Function:
     return by_rows(tm.ASYNC)
 
 
-VARIANTS = {"derived": derived, "fused": fused, "synchronous": synchronous, "asynchronous": asynchronous}
+VARIANTS = {
+    "derived": derived,
+    "fused": fused,
+    "in registers": in_registers,
+    "synchronous": synchronous,
+    "asynchronous": asynchronous,
+}
 
 
 def sample(size: int, seed: int) -> dict[str, np.ndarray]:

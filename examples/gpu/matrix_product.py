@@ -12,9 +12,9 @@ i, j, k, i0, j0, i1, j1, i2, j2, k0, k1 = tm.iters("i j k i0 j0 i1 j1 i2 j2 k0 k
 p, q = tm.iters("p q")
 
 
-def algorithm() -> tuple[tm.Function, tm.Input, tm.Input, tm.Reduction, tm.Computation]:
+def algorithm(assume: str = "") -> tuple[tm.Function, tm.Input, tm.Input, tm.Reduction, tm.Computation]:
     """The sum over k, and the matrix that keeps it."""
-    f = tm.Function("product", params=[M, N, K])
+    f = tm.Function("product", params=[M, N, K], assume=assume)
     A = f.input("A", tm.float32, [M, K])
     B = f.input("B", tm.float32, [K, N])
     total = f.reduction("total", {i: M, j: N}, {k: K}, tm.sum, A[i, k] * B[k, j])
@@ -37,24 +37,29 @@ def shared_tiles() -> tm.Function:
 
 
 def register_tiles(buffers: int = 1) -> tm.Function:
-    """Each thread 4 x 4 neighbours of a block's 64 x 64 elements, in registers."""
-    f, A, B, total, C = algorithm()
-    C.tile(i, j, 64, 64, i0, j0, i1, j1)
-    C.split(i1, 4, i1, i2)
-    C.split(j1, 4, j1, j2)
+    """Each thread 8 x 8 neighbours of a block's 128 x 128 elements, in registers.
+
+    Rows start at multiples of 16 bytes, so that a thread copies four neighbours at once. In shared memory, rows of A
+    that neighbouring threads read together are shifted against each other, and so are groups of 32 columns of B:
+    otherwise what they read would lie in the same banks.
+    """
+    f, A, B, total, C = algorithm(assume="N mod 4 = 0 and K mod 4 = 0")
+    C.tile(i, j, 128, 128, i0, j0, i1, j1)
+    C.split(i1, 8, i1, i2)
+    C.split(j1, 8, j1, j2)
     C.reorder(i0, j0, i1, j1, i2, j2)
-    C.tag_gpu(blocks=[i0, j0], threads=[i1, j1])
+    C.tag_gpu(blocks=[i0, j0], threads=[i1, j1], minimum_blocks=2)
     C.unroll(i2)
-    C.unroll(j2)
+    C.vectorize(j2, 4)
     total.compute_at(C, j1)
     total.store_in(tm.REGISTER)
-    total.unroll(i)
-    total.unroll(j)
     total.update.split(k, 16, k0, k1)
     total.update.reorder(k0, k1, i, j)
     total.update.unroll(k1)
-    total.update.cache_shared(A, k0, [p, q], pad=1, buffers=buffers, deferred=buffers > 1)
-    total.update.cache_shared(B, k0, [p, q], buffers=buffers, deferred=buffers > 1)
+    for source, layout in ((A, [p, q + 4 * (p // 8 % 2)]), (B, [p, q + 4 * (q // 32)])):
+        total.update.cache_shared(
+            source, k0, [p, q], vector=4, layout=layout, buffers=buffers, deferred=buffers > 1
+        )
     f.derive_transfers()
     return f
 
@@ -68,13 +73,14 @@ VARIANTS = {"shared tiles": shared_tiles, "register tiles": register_tiles, "dou
 
 
 def sample(size: int, seed: int) -> dict[str, np.ndarray]:
-    """Two random matrices, not square."""
+    """Two random matrices, not square, whose rows are of multiples of four elements."""
     numbers = np.random.default_rng(seed)
+    inner, columns = -(-size // 4) * 4, -(-size // 4) * 4 + 8
     return {
-        "A": numbers.random((size, size + 3), dtype=np.float32),
-        "B": numbers.random((size + 3, size + 5), dtype=np.float32),
+        "A": numbers.random((size, inner), dtype=np.float32),
+        "B": numbers.random((inner, columns), dtype=np.float32),
     }
 
 
 if __name__ == "__main__":
-    tell(VARIANTS, sample, (1, 100))
+    tell(VARIANTS, sample, (1, 150))

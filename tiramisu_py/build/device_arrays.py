@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.build.devices import Device, as_device
+from tiramisu_py.build.dlpack import CUDA, EXTENSION, capsule_of
 from tiramisu_py.build.runtime import Runtime, runtime_for
 from tiramisu_py.errors import ArgumentError
 
@@ -20,7 +21,8 @@ Array = npt.NDArray[Any]
 
 class DeviceArray:
     """An array in the memory of a GPU, row-major. Made by `gpu_empty` and `to_gpu`, and returned for outputs that live
-    there; ``.get()`` copies it to the host. CuPy, PyTorch and Numba use it in place (``__cuda_array_interface__``).
+    there; ``.get()`` copies it to the host. CuPy, PyTorch, JAX and Numba use it in place (``__cuda_array_interface__``,
+    DLPack).
     """
 
     def __init__(
@@ -83,6 +85,25 @@ class DeviceArray:
             "strides": None,
             "stream": None,
         }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The kind of memory, and the number of the GPU; that of the simulator is no GPU for other libraries."""
+        return EXTENSION if self._device.simulated else CUDA, self._device.number
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A capsule for ``torch.from_dlpack`` and the like. All work on the array is complete, whatever the stream."""
+        if copy:
+            raise BufferError("the array is handed over in place; copy what the other library makes of it")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array is on {self.device}; copy it to the host with .get()")
+        return capsule_of(self, self.address if self.size else 0, self.shape, self.dtype, self.__dlpack_device__())
 
     def __array__(self, *_given: object, **_named: object) -> Array:
         raise TypeError("the array is in the memory of a GPU; copy it to the host with .get()")

@@ -9,9 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-#: Kinds of memory in DLPack: CUDA's, and CUDA's managed memory.
-_CUDA, _CUDA_MANAGED = 2, 13
-_CAPSULE = b"dltensor"
+from tiramisu_py.build.dlpack import CAPSULE, CUDA, CUDA_MANAGED, Tensor
+
 #: The first versions of the CUDA array interface say nothing of streams: everything on this one is waited for.
 LEGACY_STREAM = 1
 _WITH_STREAM = 3
@@ -55,7 +54,7 @@ def _dlpack_device(given: object) -> int | None:
         kind, number = given.__dlpack_device__()
     except (RuntimeError, TypeError, ValueError, BufferError):
         return None
-    return int(number) if int(kind) in (_CUDA, _CUDA_MANAGED) else None
+    return int(number) if int(kind) in (CUDA, CUDA_MANAGED) else None
 
 
 def _from_interface(given: object, interface: dict[str, Any], device: int | None) -> ForeignArray:
@@ -72,22 +71,7 @@ def _from_interface(given: object, interface: dict[str, Any], device: int | None
     )  # fmt: skip
 
 
-# -- DLPack: https://dmlc.github.io/dlpack/latest/c_api.html
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_kind", ctypes.c_int32),
-        ("device_number", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
+# -- DLPack
 
 
 def _from_dlpack(given: Any) -> ForeignArray:
@@ -95,7 +79,7 @@ def _from_dlpack(given: Any) -> ForeignArray:
     capsule = given.__dlpack__()  # the library makes its default stream wait for what it is still doing
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    tensor = _Tensor.from_address(pointer(capsule, _CAPSULE))
+    tensor = Tensor.from_address(pointer(capsule, CAPSULE))
     dtype = _dtype(tensor.code, tensor.bits, tensor.lanes)
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(s * dtype.itemsize for s in tensor.strides[: tensor.ndim]) if tensor.strides else None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import logging
 import re
+import shutil
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
@@ -16,6 +18,9 @@ from tiramisu_py.build.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS,
 from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run
 from tiramisu_py.errors import ToolchainError
+
+#: The runtime for GPUs, which a library carries along.
+RUNTIME = "tm_gpu.c"
 
 _log = logging.getLogger(__name__)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -44,7 +49,7 @@ class Recipe:
     @property
     def libraries(self) -> tuple[str, ...]:
         """What the library is linked with."""
-        return ("-lm", *(RUNTIME_LIBRARIES if "tm_gpu.c" in self.sources else ()))
+        return ("-lm", *(RUNTIME_LIBRARIES if RUNTIME in self.sources else ()))
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -74,22 +79,50 @@ class Recipe:
         files = dict(sorted(self.files.items()))
         return digest([self.name, files, self.toolchain.identity, list(self.flags), package_digest()])
 
-    def compile_objects(self, folder: Path) -> list[str]:
-        """Writes the sources into `folder` and compiles each C file; answers the object files."""
-        for name, text in self.files.items():
-            (folder / name).write_text(text, encoding="utf-8")
+    def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
+        """Writes the sources into `folder` and compiles each C file; answers the object files.
+
+        With a `cache`, the runtime for GPUs is compiled once for all programs.
+        """
+        _write(self.files, folder)
         sources = [name for name in self.files if name.endswith(".c")]
         with ThreadPoolExecutor(max_workers=len(sources) or 1) as pool:
-            return list(pool.map(lambda name: self.toolchain.compile(name, self.flags, folder), sources))
+            return list(pool.map(lambda name: self._compiled(name, folder, cache), sources))
 
-    def build(self, folder: Path) -> list[Path]:
+    def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
+        if source != RUNTIME or cache is None:
+            return self.toolchain.compile(source, self.flags, folder)
+        made = cache.entry(self._runtime_key, self._build_runtime)
+        for file in (Path(source).with_suffix(".o"), Path(source).with_suffix(".d")):
+            shutil.copyfile(made / file, folder / file)
+        return Path(source).with_suffix(".o").name
+
+    @property
+    def _runtime_files(self) -> dict[str, str]:
+        return {name: text for name, text in sorted(self.sources.items()) if name.startswith("tm_")}
+
+    @property
+    def _runtime_key(self) -> str:
+        return digest(["runtime", self._runtime_files, self.toolchain.identity, list(self.flags), package_digest()])
+
+    def _build_runtime(self, folder: Path) -> list[Path]:
+        _write(self._runtime_files, folder)
+        self.toolchain.compile(RUNTIME, self.flags, folder)
+        return []
+
+    def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:
         """Makes the shared library in `folder`; answers the headers outside of it that were included."""
-        objects = self.compile_objects(folder)
+        objects = self.compile_objects(folder, cache)
         self.toolchain.link(objects, self.file_name, self.flags, folder, self.libraries)
         headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
         for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
             leftover.unlink()
         return headers
+
+
+def _write(files: Mapping[str, str], folder: Path) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def prepare(
@@ -134,7 +167,7 @@ def load(recipe: Recipe, cache: Cache | None = None) -> Library:
     _require_sanitizer(recipe)
     cache = cache or open_cache()
     for last in (False, True):  # a second time where another process removed the entry in between
-        path = cache.entry(recipe.key, recipe.build) / recipe.file_name
+        path = cache.entry(recipe.key, partial(recipe.build, cache=cache)) / recipe.file_name
         try:
             return Library(path, ctypes.CDLL(str(path)), cache)
         except OSError as error:

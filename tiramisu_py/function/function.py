@@ -363,7 +363,7 @@ class Function:
     def check(self) -> Report:
         """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
         if self._checked is None or self._checked[0] is not self._program:
-            self._checked = (self._program, check(self.completed))
+            self._checked = (self._program, check(self.completed, completion=with_barriers))
         return self._checked[1]
 
     def lowered(self, vector_bytes: int = 64) -> LoopFunction:

@@ -168,6 +168,8 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
         pad: int = 0,
         deferred: bool = False,
         buffers: int = 1,
+        vector: int = 1,
+        layout: Sequence[Expr] | None = None,
         name: str | None = None,
     ) -> Selection:
         """Copy what a block of threads reads of a source into its shared memory, and read the copy.
@@ -184,17 +186,23 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
         the last along x, instead. `pad` adds elements to the last dimension, so that columns lie in different banks.
         With `deferred` the copies are only started, and complete at the next barrier (``cp.async``). With
         ``buffers=2`` two buffers take turns: the copy for the next iteration of `level` is made during this one.
+        With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are aligned (see
+        the guide). `layout` gives the indices of an element of the copy by its indices within what is copied, as in
+        `cache`: another order, or rows that are shifted against bank conflicts.
         What is read must have constant extents. Returns the copy, which can be scheduled like a computation.
         """
         made, origin = self._name_of_copy(source, name, "shared")
         names = self.statement_names()
         shown = {
             "threads": threads, "pad": pad or None, "deferred": deferred or None,
-            "buffers": buffers if buffers != 1 else None, "name": name,
+            "buffers": buffers if buffers != 1 else None, "vector": vector if vector != 1 else None, "layout": layout,
+            "name": name,
         }  # fmt: skip
 
         def change(program: Program, text: str) -> Program:
-            wanted = caches.in_shared_memory(made, origin, iterators, threads, pad, deferred, buffers)
+            wanted = caches.in_shared_memory(
+                made, origin, iterators, threads, pad, deferred, buffers, vector, layout
+            )
             return caches.cache(program, names, level, wanted, text)
 
         self._apply("cache_shared", (source, level, list(iterators)), shown, change)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.arithmetic import conjunction
 from tiramisu_py.lower.convergence import meets
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
 from tiramisu_py.lower.linear import Key, difference, number
@@ -46,12 +45,8 @@ def _separate(node: Node) -> tuple[Node, Conditions]:
     """The statement, and the conditions that no test inside it has asked yet."""
     pending: dict[Key, Expr] = {}
 
-    together = meets(node)
-
     def inside(child: Node) -> Node:
         separated, asked = _separate(child)
-        if together and asked:  # a test further out could part the threads of a block
-            return _guarded(separated, asked)
         pending.update(asked)
         return separated
 
@@ -104,26 +99,6 @@ def full_tile(loop: For) -> FullTile | None:
     return FullTile(low, high, {test.key(): test for test in tests}) if tests else None
 
 
-def predicated(node: Node, indexed: frozenset[str] = frozenset()) -> Node:
-    """The statement with partial tiles unrolled under conditions, where their loops index registers.
-
-    Before: ``for u in 0 .. min(4, C - 4*c): r[u] = ...``, to be unrolled. After: ``for u in 0 .. 4: if (u < C - 4*c)
-    r[u] = ...``, so that constants alone index r.
-    """
-    if isinstance(node, Allocate) and node.register:
-        indexed |= {node.buffer}
-    node = with_children(node, lambda child: predicated(child, indexed))
-    tile = full_tile(node) if isinstance(node, For) and isinstance(node.tag, Unroll) else None
-    if tile is None or not isinstance(node, For) or meets(node) or not _indexes(node, indexed):
-        return node
-    here = Iter(node.variable, int64)
-    above = [Binary(">=", here, low, bool_) for low in operands_of("max", node.lower) if low is not tile.lower]
-    below = [Binary("<", here, high, bool_) for high in operands_of("min", node.upper) if high is not tile.upper]
-    inside = conjunction([*above, *below])
-    assert inside is not None
-    return replace(node, lower=tile.lower, upper=tile.upper, body=If(inside, node.body))
-
-
 #: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.
 MOST_REPEATED = 256
 
@@ -152,7 +127,7 @@ def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
     unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
     if extent is None or meets(node):
         return node, most
-    if node.tag is None and _indexes(node, indexed) and extent * most <= MOST_REPEATED:
+    if node.tag is None and indexes(node, indexed) and extent * most <= MOST_REPEATED:
         return replace(node, tag=Unroll()), extent * most
     return node, extent * most if unrolled else most
 
@@ -164,7 +139,7 @@ def _largest_extent(loop: For) -> int | None:
     return min(extents, default=None)
 
 
-def _indexes(loop: For, buffers: frozenset[str]) -> bool:
+def indexes(loop: For, buffers: frozenset[str]) -> bool:
     """Whether a loop's variable is in an index of one of some buffers."""
     stores = (store for store in walk(loop.body) if isinstance(store, Store))
     places = [(store.buffer, store.indices) for store in stores]

@@ -13,6 +13,8 @@ from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import array_name
 from tiramisu_py.lower.indices import of_operands
 from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.lower.remainders import as_remainders
+from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer
 
@@ -106,6 +108,10 @@ def _comparison(form: isl.Aff, equal: bool) -> Precondition:
     left = [(c, e) for c, e in parts if c > 0]
     right = [(-c, e) for c, e in parts if c < 0]
     operator = "==" if equal else ">="
+    for sign in (1, -1) if equal else ():
+        rest = as_remainders(simplified(arithmetic.total(sign * taken.constant, [(sign * c, e) for c, e in parts])))
+        if isinstance(rest, Binary) and rest.op == "%":  # N % 4 == 0
+            return Binary("==", rest, arithmetic.number(0), bool_), f"{rest} == 0"
     constants = (0, -taken.constant)
     if not left:  # N <= 8
         left, right, constants, operator = right, [], (0, taken.constant), "==" if equal else "<="

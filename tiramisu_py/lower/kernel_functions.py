@@ -97,7 +97,7 @@ class Maker:
             instances = statement.instances.intersect_params(program.context)
             piece = Piece(statement.name, statement, instances, statement.body)
             return [Operation(piece, (), Barrier(statement.name))]
-        listed = [body_of(program, piece) for piece in pieces_of(program, statement)]
+        listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
         tree = next((tree for tree in combined if tree.statement is statement), None)
         if tree is not None:
             return [tree.into_partial(body) for body in listed]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.lower.convergence import check_uniform
-from tiramisu_py.lower.full_tiles import full_tiles, over_registers, predicated
+from tiramisu_py.lower.full_blocks import full_blocks, tidy
+from tiramisu_py.lower.full_tiles import full_tiles, over_registers
 from tiramisu_py.lower.ir import Allocate, Block, KernelFunction, LoopFunction, Node
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
+from tiramisu_py.lower.remainders import with_remainders
 from tiramisu_py.lower.simplify import simplify, without_stores
 from tiramisu_py.lower.steps import counted
 from tiramisu_py.lower.transform import Names, block, constant, names, read_buffers
-from tiramisu_py.lower.unroll import unroll
+from tiramisu_py.lower.unroll import kept, unroll
 from tiramisu_py.lower.vectorize import vectorize
 from tiramisu_py.program.storage import Memory
 
@@ -38,7 +40,7 @@ def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
     taken = Names({*names(kernel.body), *declared})
     facts = facts.in_blocks(kernel.threads)
-    body = Passes(taken, read_buffers(kernel.body), facts, GPU_VECTOR, on_gpu=True).run(kernel.body)
+    body = Passes(taken, read_buffers(kernel.body), facts, GPU_VECTOR, kernel.threads).run(kernel.body)
     check_uniform(body, kernel.name)
     return replace(kernel, body=body)
 
@@ -47,6 +49,8 @@ def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
 class Passes:
     """The passes over one function: its names, the buffers that it reads, what it may rely on, and the register size.
 
+    Of a kernel, `threads` is the shape of its blocks.
+
     The nests are worked on one by one, so that the cost grows with their number and not with its square.
     """
 
@@ -54,7 +58,7 @@ class Passes:
     read: frozenset[str]
     facts: Facts
     register: int
-    on_gpu: bool = False
+    threads: tuple[int, int, int] | None = None
 
     def run(self, node: Node) -> Node:
         """The statement after all passes."""
@@ -67,13 +71,21 @@ class Passes:
         return self._nest(node)
 
     def _nest(self, node: Node) -> Node:
-        body = over_registers(node) if self.on_gpu else node
-        body = full_tiles(simplify(counted(body)))
-        body = predicated(body) if self.on_gpu else body
+        if self.threads is not None:
+            return self._of_kernel(node, self.threads)
+        body = full_tiles(simplify(counted(node)))
         body = simplify(unroll(body, self.taken))
         body = simplify(vectorize(body, self.taken, self.register))
         body = simplify(registers(body, self.taken))
         return simplify(decide(body, self.facts))
+
+    def _of_kernel(self, node: Node, threads: tuple[int, int, int]) -> Node:
+        """Loops of a kernel stay loops, which its compiler unrolls: the text remains short, and says the same."""
+        body = full_blocks(simplify(counted(over_registers(node))), threads)
+        body = simplify(decide(body, self.facts))
+        body = simplify(vectorize(kept(body), self.taken, self.register))
+        body = simplify(registers(body, self.taken))
+        return tidy(with_remainders(simplify(decide(body, self.facts))))
 
 
 def _is_small(node: Allocate) -> bool:

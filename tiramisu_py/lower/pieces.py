@@ -55,13 +55,16 @@ def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
     return dict(zip(names, sets.outputs(statement.point), strict=False))
 
 
-def pieces_of(program: Program, statement: Statement) -> list[Piece]:
-    """The pieces of a statement, disjoint and convex; one where nothing is to be split, none where nothing is done."""
+def pieces_of(program: Program, statement: Statement, split: bool = True) -> list[Piece]:
+    """The pieces of a statement, disjoint and convex; one where nothing is to be split, none where nothing is done.
+
+    Unless `split`, bodies keep their choices: a thread of a GPU, which executes one instance, has no loop to cut.
+    """
     instances = statement.instances.intersect_params(program.context)
     if instances.is_empty():
         return []
     parts: list[Part] = [(instances, statement.body)]
-    if next(_selects(statement.body), None) is not None:
+    if split and next(_selects(statement.body), None) is not None:
         parts = _Splitter(Affine(statement.frame, point_forms(program, statement))).split(instances, statement.body)
     if len(parts) > 1 or instances.n_basic_set() > 1:
         parts = _convex(parts)

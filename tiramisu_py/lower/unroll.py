@@ -11,7 +11,7 @@ from dataclasses import replace
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Assign, Comment, For, Let, Node, Store
+from tiramisu_py.lower.ir import Assign, Comment, Deferred, For, Let, Node, Store
 from tiramisu_py.lower.linear import difference, linear, nonnegative, number, operands
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import EMPTY, Names, block, substitute, walk, with_children
@@ -37,20 +37,39 @@ def unroll(node: Node, taken: Names) -> Node:
     return loop if factor is None else _by_factor(loop, factor, taken)
 
 
+def kept(node: Node, times: int = 1) -> Node:
+    """The statement with loops to be unrolled left to the compiler, where it can: a constant extent, or a factor.
+
+    `times` is how often the statement is repeated. Raises `UnsupportedError` as `unroll` does.
+    """
+    if not isinstance(node, For) or not isinstance(node.tag, Unroll):
+        return with_children(node, lambda child: kept(child, times))
+    trip = difference(node.upper, node.lower)
+    count = trip if node.tag.factor is None else node.tag.factor
+    if count is None:
+        return replace(node, tag=None, body=kept(node.body, times))
+    _check_copies(node, count * times)
+    return replace(node, body=kept(node.body, count * times))
+
+
 def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
     """`count` copies of a loop's body, the variable being `start`, `start + step` and so on."""
-    statements = sum(isinstance(inner, Store | Assign) for inner in walk(loop.body))
-    if count * max(statements, 1) > MOST_COPIES:
-        raise UnsupportedError(
-            f"unrolling loop {loop.variable} repeats {statements} statements {count} times, more than {MOST_COPIES}"
-            f" in all; split {loop.variable} and unroll the inner loop, or give unroll a factor"
-        )
+    _check_copies(loop, count)
     copies: list[Node] = []
     for k in range(count):
         value = simplified(Binary("+", start, number(k * step), int64))
         body = loop.body if k == 0 else without_comments(loop.body)
         copies.append(simplify(substitute(body, {loop.variable: value})))
     return block(copies)
+
+
+def _check_copies(loop: For, count: int) -> None:
+    statements = sum(isinstance(inner, Store | Assign | Deferred) for inner in walk(loop.body))
+    if count * max(statements, 1) > MOST_COPIES:
+        raise UnsupportedError(
+            f"unrolling loop {loop.variable} repeats {statements} statements {count} times, more than {MOST_COPIES}"
+            f" in all; split {loop.variable} and unroll the inner loop, or give unroll a factor"
+        )
 
 
 def without_comments(node: Node) -> Node:

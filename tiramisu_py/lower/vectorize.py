@@ -20,6 +20,7 @@ from tiramisu_py.lower.ir import (
     Assign,
     Block,
     Comment,
+    Deferred,
     For,
     If,
     Lane,
@@ -162,6 +163,9 @@ class Strips:
                 return node if lanes.vectorisable(node.value) else self.by_lanes(node, lanes)
             case Store():
                 return self._store(node, lanes)
+            case Deferred():
+                whole = self._store(node.store, lanes)
+                return Deferred(whole) if isinstance(whole, Store) else self.by_lanes(node, lanes)
             case Allocate():
                 return self._allocate(node, lanes)
             case If() if lanes.of(node.condition) > 1:

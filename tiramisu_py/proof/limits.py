@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.program.kernels import MOST_ALONG, MOST_THREADS, KernelNest, axis_name
+from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.faults import Fault, fault
-
-#: Bytes of shared memory that a block can have at most (compute capability 9.0; more than 48 KiB are asked for).
-MOST_SHARED_OPTED = 227 * 1024
 
 
 def faults(nest: KernelNest) -> Iterator[Fault]:
@@ -45,11 +42,11 @@ def _shared(nest: KernelNest) -> Iterator[Fault]:
             yield fault("bounds", "extents", nest.statements[0], message, repair)
             return
     total = sum(map(shared_bytes, buffers))
-    if total > MOST_SHARED_OPTED:
+    if total > MOST_SHARED:
         parts = ", ".join(f"{buffer.name} {shared_bytes(buffer):,}" for buffer in buffers)
         message = (
             f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
-            f"a block has {MOST_SHARED_OPTED:,} at most"
+            f"a block has {MOST_SHARED:,} at most"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
 

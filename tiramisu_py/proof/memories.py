@@ -106,6 +106,10 @@ def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tup
         return f"{who}, which is in shared memory, but not within the block loops {loops} of its kernel", (
             f"compute it at {program.loops[nest.blocks[-1]].name}, or inside"
         )
+    if buffer.scope[: len(expected)] != expected:
+        where = f"in the shared memory of another kernel, with the block loops {_names(program, buffer.scope)}"
+        advice = f"compute_at a block loop of this kernel ({loops}), or keep it in memory=tm.GPU"
+        return f"{who}, which is {where}", advice
     inside = _names(program, buffer.scope[len(expected) :])
     return f"{who}, which is in shared memory, but exists once for each iteration of ({inside}) inside a block", (
         "let the elements be used again in each iteration, or keep it in memory=tm.REGISTER"

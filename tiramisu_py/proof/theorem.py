@@ -55,14 +55,19 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
 )
 
 
-def check(program: Program, operations: int = OPERATIONS) -> Report:
+Completion = Callable[[Program], Program]
+
+
+def check(program: Program, operations: int = OPERATIONS, completion: Completion | None = None) -> Report:
     """Prove that a program computes the values that its algorithm names, or say why not.
 
     Errors of the algorithm come first, and alone: no schedule is blamed for them. A condition that isl cannot decide
     within its budget of `operations` is a violation of kind "unknown", unless the program asserts it by name.
+    `completion` is what the program has gone through since its last command: its earlier states go through it too, where
+    they are looked at to find the command to blame.
     """
     start = time.perf_counter()
-    done = _Check(program)
+    done = _Check(program, completion)
     with _budget(program.algorithm.isl_context, operations):
         violations = done.violations()
         kept = PRESERVED if violations else done.bits()
@@ -85,8 +90,9 @@ def _budget(context: isl.Context, operations: int) -> Iterator[None]:
 class _Check:
     """One check of one program; the states of its history are looked at only to find the command to blame."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, completion: Completion | None = None) -> None:
         self.program = program
+        self.completion = completion
         self.values = Values(program.algorithm)
         self.flows: dict[int, Flow] = {}
         self.memory: Memory = {}
@@ -138,8 +144,11 @@ class _Check:
         if id(state) not in self.flows:
             same = state.algorithm is self.program.algorithm
             values = self.values if same else Values(state.algorithm)
-            self.flows[id(state)] = Flow(Touches(state, values, self.memory if same else None))
+            self.flows[id(state)] = Flow(Touches(self._completed(state), values, self.memory if same else None))
         return self.flows[id(state)]
+
+    def _completed(self, state: Program) -> Program:
+        return state if self.completion is None or state is self.program else self.completion(state)
 
     def _blamed(self, finding: Finding) -> Violation:
         """The violation with the command after the last state of the program that does not have it."""

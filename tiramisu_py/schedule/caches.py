@@ -12,12 +12,12 @@ from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Const, Iter, as_expr
 from tiramisu_py.errors import CommandError, UnsupportedError
 from tiramisu_py.program.kernels import KernelNest
-from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId
+from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId, Vector
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.copies import check_copy
+from tiramisu_py.schedule.copies import check_copy, laid_out
 from tiramisu_py.schedule.gpu import check_limits, kernel_around
 from tiramisu_py.schedule.needed import needed_values
 from tiramisu_py.schedule.nesting import check_nesting
@@ -29,6 +29,8 @@ from tiramisu_py.schedule.waits import all_threads, thread_number
 
 #: Bytes that one asynchronous copy into shared memory can take.
 DEFERRED_BYTES = (4, 8, 16)
+#: How many neighbours a thread can copy at once.
+WIDTHS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Cache:
     pad: int = 0
     deferred: bool = False
     buffers: int = 1
+    vector: int = 1
+    layout: tuple[object, ...] | None = None
 
     @property
     def filled(self) -> str:
@@ -51,17 +55,38 @@ class Cache:
 
 
 def in_shared_memory(
-    name: str, source: str, iterators: object, threads: object, pad: object, deferred: object, buffers: object
+    name: str,
+    source: str,
+    iterators: object,
+    threads: object,
+    pad: object,
+    deferred: object,
+    buffers: object,
+    vector: object = 1,
+    layout: object = None,
 ) -> Cache:
     """A cache in shared memory, its arguments checked."""
     if buffers not in (1, 2) or isinstance(buffers, bool):
         raise CommandError(f"buffers={buffers!r}: a copy has 1 buffer, or 2 that take turns")
     named = tuple(loop_name(given) for given in listed(iterators, "iterators"))
     chosen = None if threads is None else tuple(loop_name(given) for given in listed(threads, "threads"))
+    if vector not in WIDTHS or isinstance(vector, bool):
+        raise CommandError(f"vector={vector!r}: a thread copies {', '.join(map(str, WIDTHS))} neighbours at once")
     unknown = [given for given in chosen or () if given not in named]
     if unknown:
         raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(named)}")
-    return Cache(name, source, named, Memory.SHARED, chosen, size(pad, "pad", 0), bool(deferred), int(str(buffers)))
+    return Cache(
+        name,
+        source,
+        named,
+        Memory.SHARED,
+        chosen,
+        size(pad, "pad", 0),
+        bool(deferred),
+        int(str(buffers)),
+        int(str(vector)),
+        None if layout is None else tuple(listed(layout, "layout")),
+    )
 
 
 def in_registers(name: str, source: str, iterators: object) -> Cache:
@@ -224,8 +249,12 @@ def _spread(
 
     Of a thread loop around the copy each thread has its share: the instances are those in which it copies.
     """
+    *outer, last = at
+    width = wanted.vector
+    strips = [*outer, sets.floor_div(last, width) if width > 1 else last]
+    sizes = [*extents[:-1], -(-extents[-1] // width)]
     try:
-        found = spread(place.kernel.shape, wanted.iterators, wanted.threads, at, extents)
+        found = spread(place.kernel.shape, wanted.iterators, wanted.threads, strips, sizes)
         own = list(found.turns)
         around = {_axis(place, loop): d for d, loop in enumerate(place.scope) if _axis(place, loop) is not None}
         for axis in reversed(range(len(found.numbers))):
@@ -239,6 +268,8 @@ def _spread(
                 own.append((Loop(0, loop, GpuThread(axis), command), number))
     except UnsupportedError as error:
         raise CommandError(str(error)) from None
+    if width > 1:
+        own.append((Loop(0, f"{wanted.iterators[-1]}_lane", Vector(width), command), sets.modulo(last, width)))
     return own, instances
 
 
@@ -252,6 +283,8 @@ def _stored(program: Program, place: Place, wanted: Cache, extents: tuple[int, .
     declared = program.algorithm.source(wanted.source)
     per_block = len(place.kernel.host) + len(place.kernel.blocks)
     count = per_block if wanted.memory is Memory.SHARED else len(place.scope)
+    if wanted.layout is not None:
+        extents, index = _laid_out(program, wanted, extents, index)
     sizes = [*extents[:-1], extents[-1] + wanted.pad]
     filling = index
     if wanted.buffers == 2:
@@ -263,6 +296,16 @@ def _stored(program: Program, place: Place, wanted: Cache, extents: tuple[int, .
     program = program.with_buffer(buffer)
     program = program.with_storage(Storage(wanted.filled, wanted.source, wanted.name, filling, inner=inner))
     return program.with_storage(Storage(wanted.name, wanted.source, wanted.name, index, inner=inner))
+
+
+def _laid_out(
+    program: Program, wanted: Cache, extents: tuple[int, ...], index: isl.MultiAff
+) -> tuple[tuple[int, ...], isl.MultiAff]:
+    """The extents and the index of a copy with a layout of its own."""
+    assert wanted.layout is not None
+    box = tuple(map(as_expr, extents))
+    room, layout = laid_out(program, wanted.name, wanted.iterators, wanted.layout, box)
+    return tuple(int(extent.value) for extent in room if isinstance(extent, Const)), sets.compose(index, layout)
 
 
 def _taking_turns(index: isl.MultiAff, level: int) -> isl.MultiAff:

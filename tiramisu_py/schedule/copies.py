@@ -114,22 +114,23 @@ def _with_storage(
 ) -> Program:
     extents, index = local_index(program, needed, len(scope), copy.source)
     if copy.layout is not None:
-        extents, layout = _laid_out(program, copy, extents)
+        extents, layout = laid_out(program, copy.name, copy.iterators, copy.layout, extents)
         index = sets.compose(index, layout)
     buffer = Buffer(copy.name, extents, declared.dtype, copy.memory, scope)
     return program.with_buffer(buffer).with_storage(Storage(copy.name, copy.source, copy.name, index))
 
 
-def _laid_out(program: Program, copy: Copy, box: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], isl.MultiAff]:
-    """The layout as a function of the indices within the box, and the extents of its image."""
-    assert copy.layout is not None
-    space = program.algorithm.frame(None, copy.iterators)
+def laid_out(
+    program: Program, name: str, iterators: Sequence[str], wanted: Sequence[object], box: Sequence[Expr]
+) -> tuple[tuple[Expr, ...], isl.MultiAff]:
+    """The layout of a copy as a function of the indices within its box, and the extents of its image."""
+    space = program.algorithm.frame(None, iterators)
     reader = Affine(space)
     try:
-        forms = [reader.single(as_expr(given)) for given in copy.layout]
+        forms = [reader.single(as_expr(given)) for given in wanted]
     except NotAffine as error:
         raise CommandError(
-            f"the layout of {copy.name} is not affine in {', '.join(copy.iterators)}: {error.part} is not"
+            f"the layout of {name} is not affine in {', '.join(iterators)}: {error.part} is not"
         ) from None
     inside = sets.universe(space)
     for variable, extent in zip(sets.variables(space), box, strict=True):

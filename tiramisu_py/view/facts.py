@@ -33,7 +33,7 @@ from tiramisu_py.lower.ir import (
 )
 from tiramisu_py.lower.transform import children, expressions
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.view.occupancy import WARP, Occupancy, occupancy
+from tiramisu_py.view.occupancy import WARP, Occupancy, multiprocessor, occupancy
 
 SECTOR, BANKS, WORD = 32, 32, 4
 
@@ -45,9 +45,9 @@ SAMPLE, WARPS = 4096, 4
 class AccessFacts:
     """One access of a kernel: of a warp, its `sectors` of 32 bytes in global memory, or its bank conflicts in shared.
 
-    `sectors` and `least` (what the elements would need side by side) are 0 for shared memory; `conflicts` is the
-    number of turns (1: none), 0 for global memory. `alignment` is that of the warp's first address, in bytes, at most
-    128. Where indices are values (`known` is false) nothing is said.
+    `least` is what the elements would need side by side. `sectors` is 0 for shared memory; `conflicts` is the number of
+    turns there (the least: none), 0 for global memory. `alignment` is that of the warp's first address, in bytes, at
+    most 128. Where indices are values (`known` is false) nothing is said.
     """
 
     buffer: str
@@ -63,7 +63,7 @@ class AccessFacts:
     @property
     def cost(self) -> tuple[bool, float]:
         """What to order accesses by: unknown ones first, then by sectors beyond the least, or by turns."""
-        return (not self.known, self.sectors / self.least if self.least else self.conflicts)
+        return (not self.known, (self.sectors + self.conflicts) / max(self.least, 1))
 
     def or_worse(self, other: AccessFacts) -> AccessFacts:
         """The worse of what two warps have of one access."""
@@ -75,8 +75,9 @@ class AccessFacts:
         if not self.known:
             return f"{does} {self.text}: it depends on values"
         if self.memory is Memory.SHARED:
-            turns = "no bank conflict" if self.conflicts == 1 else f"bank conflicts, {self.conflicts} turns a warp"
-            return f"{does} {self.text}: {turns}"
+            best = "" if self.least == 1 else f", {self.least} at best"
+            turns = f"bank conflicts, {self.conflicts} turns a warp{best}"
+            return f"{does} {self.text}: {'no bank conflict' if self.conflicts == self.least else turns}"
         best = "" if self.sectors == self.least else f", {self.least} side by side"
         return f"{does} {self.text}: {self.sectors} sectors a warp{best}, aligned to {self.alignment} bytes"
 
@@ -101,8 +102,8 @@ class KernelFacts:
         Without `registers`, those that the compiler reported for the architecture count, and 32 where it did not.
         """
         x, y, z = self.threads
-        known = dict(self.registers)
-        count = registers if registers is not None else next(iter(known.values()), 32)
+        reported = self.registers.get(multiprocessor(gpu).architecture, 32)
+        count = reported if registers is None else registers
         return occupancy(gpu, x * y * z, count, self.shared_bytes)
 
     def lines(self) -> list[str]:
@@ -245,7 +246,8 @@ def _examined(access: Load, is_store: bool, variables: Variables, arrays: Arrays
     count = max([e.lanes for index in access.indices for e in walk(index) if isinstance(e, Ramp)], default=1)
     touched = np.unique((first[:, None] + np.arange(size * count)[None, :]).ravel())
     if memory is Memory.SHARED:
-        return AccessFacts(access.buffer, text, is_store, memory, True, conflicts=_turns(touched))
+        turns = -(-len(touched) // (BANKS * WORD))
+        return AccessFacts(access.buffer, text, is_store, memory, True, least=turns, conflicts=_turns(touched))
     alignment = int(np.gcd(int(first.min()), 128)) if first.min() else 128
     sectors = len(np.unique(touched // SECTOR))
     return AccessFacts(
