@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.expressions import Call, Expr
-from tiramisu_py.algorithm.types import DType
-from tiramisu_py.backends.c.precedence import Code, cast
-from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr
+from tiramisu_py.algorithm.types import DType, float32, strong
+from tiramisu_py.backends.c.precedence import Code, call, cast
+from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.cuda.scope import KernelScope
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import GpuIndex
@@ -19,6 +19,14 @@ def builtin(unit: str, axis: int) -> str:
     return f"{_BUILTINS[unit]}.{AXES[axis]}"
 
 
+#: Of divisions by these, the kernels' header has a version without branches.
+SMALL_NUMBERS = frozenset(range(3, 256, 2))
+
+
+def _is_small_number(divisor: Expr) -> bool:
+    return isinstance(divisor, Const) and strong(divisor.dtype) == float32 and divisor.value in SMALL_NUMBERS
+
+
 class KernelScalars(Scalars):
     """Prints expressions of one lane, in a scope of a kernel."""
 
@@ -30,6 +38,8 @@ class KernelScalars(Scalars):
             raise UnsupportedError(
                 f"a kernel cannot call {e.extern.name}, a function of the host: compute it outside of the kernel"
             )
+        if isinstance(e, Binary) and e.op == "/" and _is_small_number(e.right):
+            return call("tm_divide", self(operand(e.left, float32)), self(operand(e.right, float32)))
         return super().__call__(e)
 
     def half_of(self, value: Code, source: DType) -> Code:

@@ -67,7 +67,7 @@ def given(kernel: KernelFunction) -> tuple[str, ...]:
 
 def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str, str]) -> KernelScope:
     """What is in sight where a kernel's body begins."""
-    scope = KernelScope(names, facts=facts_of(function))
+    scope = KernelScope(names, facts=facts_of(function).nonnegative_variables(kernel.nonnegative))
     for array in kernel.arrays:
         scope.declare_array(array.name, Array(names[array.name], array.dtype, array.extents))
     scope.declared = set(given(kernel))

@@ -36,11 +36,12 @@ SIMULATOR_FLAGS = (
 )  # fmt: skip
 SIMULATOR_LIBRARIES = ("-ldl", "-lpthread")
 
-#: What every simulated kernel is compiled with: as the device computes with --fmad=false.
+#: What every simulated kernel is compiled with: as the device computes with --fmad=false. A frame larger than what
+#: is left of a fiber's stack meets the page that guards it, since every page is touched in turn.
 _KERNEL_FLAGS = (
     "-std=c++17", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti",
-    "-fno-stack-protector", "-Wno-unknown-pragmas",
+    "-fno-stack-protector", "-fstack-clash-protection", "-Wno-unknown-pragmas",
 )  # fmt: skip
 _FAST_FLAGS = ("-O3",)
 _CHECKED_FLAGS = ("-O1", "-fsanitize=thread", "-DTM_CHECKED")

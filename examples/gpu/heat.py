@@ -8,7 +8,7 @@ from story import tell
 import tiramisu_py as tm
 
 T, N, M, L = tm.params("T N M L")
-t, i, j, k, i0, j0, k0, i1, j1, k1 = tm.iters("t i j k i0 j0 k0 i1 j1 k1")
+t, i, j, k, i0, j0, k0, i1, j1, k1, i2 = tm.iters("t i j k i0 j0 k0 i1 j1 k1 i2")
 
 
 def plate() -> tm.Function:
@@ -28,14 +28,16 @@ def plate() -> tm.Function:
     )
     f.outputs(heat[T, i, j])
     heat.store_in(tm.Buffer("two", [2, N, M], tm.float32), [t % 2, i, j])
-    heat.gpu_tile(i, j, 4, 32, i0, j0, i1, j1)
-    f["heat_out"].gpu_tile(i, j, 4, 32, i0, j0, i1, j1)
+    for stage in (heat, f["heat_out"]):  # each thread goes down 8 rows
+        stage.tile(i, j, 8, 128, i0, j0, i1, j1)
+        stage.tag_gpu(blocks=[i0, j0], threads=[j1])
+        stage.unroll(i1)
     f.derive_transfers()
     return f
 
 
 def block() -> tm.Function:
-    """Three dimensions, and blocks of threads in three dimensions."""
+    """Three dimensions, and blocks in three dimensions."""
     f = tm.Function("block", params=[T, N, M, L], assume="T >= 1 and N >= 3 and M >= 3 and L >= 3")
     start = f.input("start", tm.float32, [N, M, L])
     edge = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1) | (k == 0) | (k == L - 1)
@@ -53,8 +55,10 @@ def block() -> tm.Function:
     )
     f.outputs(heat[T, i, j, k])
     heat.store_in(tm.Buffer("two", [2, N, M, L], tm.float32), [t % 2, i, j, k])
-    for stage in (heat, f["heat_out"]):
-        stage.gpu_tile(i, j, k, 2, 4, 32, i0, j0, k0, i1, j1, k1)
+    for stage in (heat, f["heat_out"]):  # each thread goes through 8 planes
+        stage.gpu_tile(i, j, k, 8, 4, 32, i0, j0, k0, i1, j1, k1)
+        stage.coarsen(i1, 8, i2)
+        stage.unroll(i2)
     f.derive_transfers()
     return f
 

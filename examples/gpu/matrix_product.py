@@ -57,9 +57,7 @@ def register_tiles(buffers: int = 1) -> tm.Function:
     total.update.reorder(k0, k1, i, j)
     total.update.unroll(k1)
     for source, layout in ((A, [p, q + 4 * (p // 8 % 2)]), (B, [p, q + 4 * (q // 32)])):
-        total.update.cache_shared(
-            source, k0, [p, q], vector=4, layout=layout, buffers=buffers, deferred=buffers > 1
-        )
+        total.update.cache_shared(source, k0, [p, q], vector=4, layout=layout, buffers=buffers, deferred=buffers > 1)
     f.derive_transfers()
     return f
 

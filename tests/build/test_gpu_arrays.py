@@ -347,7 +347,9 @@ def test_the_memory_of_a_gpu_is_cuda_s_and_that_of_the_simulator_is_not():
     assert array.__dlpack_device__() == (EXTENSION, 1)
     real = DeviceArray((3,), np.dtype(np.float32), as_device("gpu:1"), 0x1000, None)
     assert real.__dlpack_device__() == (CUDA, 1)
-    assert foreign_array(SimpleNamespace(__dlpack__=real.__dlpack__, __dlpack_device__=real.__dlpack_device__)).device == 1
+    assert (
+        foreign_array(SimpleNamespace(__dlpack__=real.__dlpack__, __dlpack_device__=real.__dlpack_device__)).device == 1
+    )
 
 
 def test_what_dlpack_asks_for_and_we_do_not_do_is_refused():

@@ -144,7 +144,7 @@ def test_memories_are_given_by_their_names_too():
     s.p.tag_gpu(threads=[i])
     assert s.f.program.buffers["p"].memory is tm.SHARED
     assert tm.Buffer("b", [2], tm.float32, memory="pinned").memory is tm.PINNED
-    with pytest.raises(tm.CommandError, match="p.store_in: 'fast' is no memory: choose one of host, pinned"):
+    with pytest.raises(tm.CommandError, match=r"p\.store_in: 'fast' is no memory: choose one of host, pinned"):
         s.p.store_in("fast")
     with pytest.raises(tm.DeclarationError, match="'fast' is no memory"):
         tm.Buffer("b", [2], tm.float32, memory="fast")
@@ -234,3 +234,24 @@ def test_the_command_that_forbids_barriers_is_blamed_and_not_the_one_that_needs_
     (violation,) = s.f.check().violations
     assert violation.kind == "race" and "with no barrier between" in violation.message
     assert violation.command == "q.tag_gpu(blocks=[i0], threads=[i1], barriers=False)"
+
+
+# -- combinations
+
+
+@pytest.mark.parametrize("options", [{}, {"grid": 1}, {"deferred": True, "buffers": 2}], ids=str)
+def test_coarsened_blocks_go_through_shared_tiles_even_where_there_may_be_none(options):
+    """There may be no term at all: the loop over the block's tiles then bounds what has barriers and what has none."""
+    s = pl.matmul()
+    k0, k1 = tm.iters("k0 k1")
+    s.C.tile(i, j, 4, 4, i0, j0, i1, j1)
+    s.C.tag_gpu(blocks=[i0, j0], threads=[i1, j1], grid=options.pop("grid", None))
+    s.C.update.after(s.C.init, j1)
+    s.C.update.split(k, 4, k0, k1)
+    for factor in (s.A, s.B):
+        s.C.update.cache_shared(factor, k0, [y, x], **options)
+    s.C.coarsen(j0, 2, u)
+    s.f.derive_transfers()
+    numbers = np.random.default_rng(0)
+    agrees(s.f, *({"A": numbers.random((7, n), dtype=np.float32), "B": numbers.random((n, 13), dtype=np.float32)}
+                  for n in (0, 1, 4, 9)))  # fmt: skip

@@ -70,7 +70,9 @@ def test_what_is_not_innermost_is_no_operation():
     f, up, _ = inner()
     for wrong in ((i,), (i, j), (i, k), (tm.iters("z")[0],), (k, k)):
         names = ", ".join(map(str, wrong))
-        with pytest.raises(tm.CommandError, match=rf"are the innermost ones, and not {names} \(up has the loops i, j, k\)"):
+        with pytest.raises(
+            tm.CommandError, match=rf"are the innermost ones, and not {names} \(up has the loops i, j, k\)"
+        ):
             up.collapse_many(*wrong)
     with pytest.raises(tm.CommandError, match="collapse_many needs a loop"):
         up.collapse_many()
@@ -133,7 +135,7 @@ def test_a_repair_of_a_missing_transfer_can_be_copied_as_it_stands():
     for _ in range(2):
         found = next(v for v in s.f.check().violations if v.kind == "communication")
         command = found.repair.partition(", or ")[2]
-        exec(command, {"pair": s.f, "tm": tm, "i": i, "N": N, "a": s.a, "q": s.q})  # noqa: S102
+        exec(command, {"pair": s.f, "tm": tm, "i": i, "N": N, "a": s.a, "q": s.q})
     assert s.f.check().ok
 
 

@@ -654,7 +654,15 @@ CASES: list[tuple[str, Callable[[], Any], str, dict[str, int], Point, Point, str
         ("q", ()),
         "p is in shared memory, which only its kernel reaches",
     ),
-    ("shared memory of another kernel", other_kernel, "reach", {}, None, ("q", ()), "in the shared memory of another kernel"),
+    (
+        "shared memory of another kernel",
+        other_kernel,
+        "reach",
+        {},
+        None,
+        ("q", ()),
+        "in the shared memory of another kernel",
+    ),
     ("GPU memory from the host", gpu_from_host, "reach", {}, None, ("q", ()), "p is in GPU memory alone"),
     (
         "host memory inside a kernel",

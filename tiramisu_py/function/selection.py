@@ -186,8 +186,8 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
         the last along x, instead. `pad` adds elements to the last dimension, so that columns lie in different banks.
         With `deferred` the copies are only started, and complete at the next barrier (``cp.async``). With
         ``buffers=2`` two buffers take turns: the copy for the next iteration of `level` is made during this one.
-        With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are aligned (see
-        the guide). `layout` gives the indices of an element of the copy by its indices within what is copied, as in
+        With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are aligned: the
+        function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices of an element of the copy by its indices within what is copied, as in
         `cache`: another order, or rows that are shifted against bank conflicts.
         What is read must have constant extents. Returns the copy, which can be scheduled like a computation.
         """
@@ -200,9 +200,7 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
         }  # fmt: skip
 
         def change(program: Program, text: str) -> Program:
-            wanted = caches.in_shared_memory(
-                made, origin, iterators, threads, pad, deferred, buffers, vector, layout
-            )
+            wanted = caches.in_shared_memory(made, origin, iterators, threads, pad, deferred, buffers, vector, layout)
             return caches.cache(program, names, level, wanted, text)
 
         self._apply("cache_shared", (source, level, list(iterators)), shown, change)

@@ -35,9 +35,9 @@ class StorageCommands(Statements):
         transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
         keeps its present buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
         ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
-        ``tm.HOST_MAPPED`` such memory that GPUs address too. Their names will do: ``p.store_in("shared")``. An output in ``tm.GPU`` is an array of the caller on the
-        GPU `device`. Indices are affine, with floor division and modulo, in the iterators.
-        That no value is overwritten before its last use is proven. Of an output, the
+        ``tm.HOST_MAPPED`` such memory that GPUs address too. Their names will do: ``p.store_in("shared")``. An output
+        in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are affine, with floor division and modulo,
+        in the iterators. That no value is overwritten before its last use is proven. Of an output, the
         caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
         """
         into, at = self._target(buffer, indices)

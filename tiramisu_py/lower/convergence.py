@@ -15,6 +15,15 @@ def meets(node: Node) -> bool:
     return any(isinstance(inner, Barrier | TreeReduce) for inner in every(node))
 
 
+def is_uniform(node: Node, varying: frozenset[str]) -> bool:
+    """Whether all threads of a block come to its barriers and tree reductions, as far as conditions show it."""
+    try:
+        check_uniform(node, "", varying)
+    except UnsupportedError:
+        return False
+    return True
+
+
 def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()) -> None:
     """Refuse barriers and tree reductions under conditions that threads of a block may see differently.
 

@@ -1,158 +1,81 @@
 """Full blocks of a kernel apart from partial ones: where no thread of the block needs its guards, or where some do.
 
-Before: ``for u in 0 .. min(4, M - 64*i0 - 4*i1): ...``, unrolled. First: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M)
-...``, so that constants alone index registers. Then: ``if (64*i0 + 64 <= M) for u in 0 .. 4: ... else`` the same with
-its guards. The test is the same for all threads of a block; barriers stay outside of it.
+Before: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M) ...``, unrolled. After: ``if (64*i0 + 64 <= M) for u in 0 .. 4:
+... else`` the same with its guards. The test is the same for all threads of a block; barriers stay outside of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.algorithm.traversal import substitute as substitute_in
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select
+from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
-from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower import arithmetic
+from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.lower.arithmetic import conjunction, conjuncts
 from tiramisu_py.lower.convergence import meets
 from tiramisu_py.lower.full_tiles import indexes
-from tiramisu_py.lower.ir import Allocate, Block, Comment, For, If, Let, Node, Store
-from tiramisu_py.lower.limits import ConstantSpan, Limits, condition_of, constant_span
-from tiramisu_py.lower.linear import Key, Linear, linear, number
-from tiramisu_py.lower.simplify import simplified, simplify
-from tiramisu_py.lower.transform import (
-    block,
-    constant,
-    defined,
-    is_empty,
-    loads,
-    read_buffers,
-    substitute,
-    variables,
-    walk,
-    with_children,
-)
+from tiramisu_py.lower.guards import first_stores, guarded
+from tiramisu_py.lower.ir import Allocate, For, If, Let, Node, Store
+from tiramisu_py.lower.limits import Limits, condition_of
+from tiramisu_py.lower.linear import Key, Linear, linear
+from tiramisu_py.lower.simplify import simplify
+from tiramisu_py.lower.staging import staged
+from tiramisu_py.lower.transform import Names, children, defined, walk, with_children
 from tiramisu_py.program.loops import Unroll, Vector
 
-#: Loops of at most so many iterations are unrolled where guards would keep a compiler from it.
-MOST_TURNS = 8
 
-
-def full_blocks(node: Node, shape: tuple[int, int, int]) -> Node:
+def full_blocks(node: Node, shape: tuple[int, int, int], taken: Names) -> Node:
     """A nest of a kernel, with blocks of `shape` threads, with its full blocks apart from partial ones."""
     limits = Limits(shape)
     registers = frozenset(inner.buffer for inner in walk(node) if isinstance(inner, Allocate) and inner.register)
     node = simplify(first_stores(guarded(node, limits), limits))
-    return simplify(Apart(registers).separated(node, limits))
-
-
-# -- guards in place of bounds
-
-
-def guarded(node: Node, limits: Limits) -> Node:
-    """The statement with short loops and vectors of constant extent, and guards inside instead of other bounds."""
-    inside = limits.inside(node)
-    node = with_children(node, lambda child: guarded(child, inside))
-    if isinstance(node, If):
-        return replace(node, condition=_readable(node.condition, limits))
-    if not isinstance(node, For) or node.step != 1 or meets(node):
-        return node
-    span = constant_span(node)
-    if span is None or not _is_short(node, span) or (node.tag is None and not span.tests):
-        return node
-    return _whole(node, span, limits)
-
-
-def _whole(loop: For, span: ConstantSpan, limits: Limits) -> For:
-    """The loop with its full extent, counted from 0, and what its bounds say as a guard inside."""
-    here = Iter(loop.variable, int64)
-    value = {loop.variable: here if constant(span.low) is not None else arithmetic.added(span.low, here)}
-    low, high = (span.low, span.high) if constant(span.low) is not None else (number(0), number(span.extent))
-    whole = replace(loop, lower=low, upper=high, tag=loop.tag or Unroll(), body=simplify(substitute(loop.body, value)))
-    inside = limits.inside(whole)
-    test = conjunction(_readable(simplified(substitute_in(test, value)), inside) for test in span.tests)
-    return whole if test is None else replace(whole, body=If(test, whole.body))
-
-
-def _readable(condition: Expr, limits: Limits) -> Expr:
-    """A conjunction of comparisons in the words of `condition_of`."""
-    forms = [(part, limits.form(part)) for part in conjuncts(condition)]
-    whole = conjunction(part if form is None else condition_of(form) for part, form in forms)
-    assert whole is not None
-    return whole
-
-
-def _is_short(loop: For, span: ConstantSpan) -> bool:
-    match loop.tag:
-        case Vector():
-            return span.extent % loop.tag.width == 0
-        case Unroll():
-            return loop.tag.factor is None
-    return loop.tag is None and span.extent <= MOST_TURNS
-
-
-def first_stores(node: Node, limits: Limits) -> Node:
-    """The statement without guards of the constants that are stored in registers first: more threads do no harm."""
-    inside = limits.inside(node)
-    node = with_children(node, lambda child: first_stores(child, inside))
-    if not isinstance(node, Allocate) or not node.register or not isinstance(node.body, Block):
-        return node
-    for position, statement in enumerate(node.body.body):
-        if not isinstance(statement, Comment):
-            if not _only_constants(statement, node, inside):
-                return node
-            changed = (*node.body.body[:position], _unguarded(statement), *node.body.body[position + 1 :])
-            return replace(node, body=block(changed))
-    return node
-
-
-def _only_constants(node: Node, owner: Allocate, limits: Limits) -> bool:
-    """Whether all that is done is to store what loads nothing in elements that there are."""
-    limits = limits.inside(node)
-    match node:
-        case Store():
-            known = zip(node.indices, owner.extents, strict=False)
-            there = all(_between(index, constant(extent), limits) for index, extent in known)
-            return node.buffer == owner.buffer and there and not any(loads(node))
-        case For() | If() | Block():
-            inner = node.body if isinstance(node, Block) else (node.body,) if isinstance(node, For) else (node.then,)
-            plain = not isinstance(node, If) or node.otherwise is None
-            return plain and all(_only_constants(child, owner, limits) for child in inner)
-    return isinstance(node, Comment)
-
-
-def _between(index: Expr, extent: int | None, limits: Limits) -> bool:
-    if extent is None:
-        return False
-    inside = (linear(index), Linear({}, extent - 1).plus(linear(index), -1))
-    least = [limits.worst(form) for form in inside]
-    return all(form is not None and form.is_constant and form.constant >= 0 for form in least)
-
-
-def _unguarded(node: Node) -> Node:
-    return _unguarded(node.then) if isinstance(node, If) else with_children(node, _unguarded)
-
-
-# -- the two versions
+    return simplify(Apart(registers, taken).separated(node, limits))
 
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """A comparison at its worst: the test, whether it stands in a loop to be unrolled, and what it depends on."""
+    """A comparison at its worst: the form that says so, and whether it stands in a loop to be unrolled.
 
-    key: Key
-    test: Expr
+    Where the form is at least 0, the comparison is `value` for all threads of a block.
+    """
+
+    form: Linear
     repeated: bool
-    free: frozenset[str]
+    value: bool = True
+
+    @property
+    def key(self) -> Key:
+        """Guards of one key hold in the same blocks."""
+        return condition_of(self.form).key()
+
+    @property
+    def free(self) -> set[str]:
+        """The variables that the test depends on."""
+        atoms = (atom for atom, _ in self.form.terms.values())
+        return {part.name for atom in atoms for part in parts(atom) if isinstance(part, Iter)}
 
 
-@dataclass(frozen=True)
+def _test(guards: Iterable[Guard]) -> Expr:
+    """The conjunction of the tests of some guards, of those that differ by a constant the strictest."""
+    strictest: dict[frozenset[tuple[Key, int]], Linear] = {}
+    for guard in guards:
+        terms = frozenset((key, factor) for key, (_, factor) in guard.form.terms.items())
+        known = strictest.get(terms)
+        if known is None or guard.form.constant < known.constant:
+            strictest[terms] = guard.form
+    test = conjunction(condition_of(form, whole=True) for form in strictest.values())
+    assert test is not None
+    return test
+
+
+@dataclass(frozen=True, eq=False)
 class Apart:
     """Takes full blocks apart; `registers` are the buffers that constants alone may index."""
 
     registers: frozenset[str]
+    taken: Names
 
     def separated(self, node: Node, limits: Limits) -> Node:
         """The statement with a test around each part without barriers that gains by it."""
@@ -162,9 +85,8 @@ class Apart:
                 return node
             own = {name for inner in walk(node) if (name := defined(inner)) is not None}
             if not any(guard.free & own for guard in guards.values()):
-                test = conjunction(guard.test for guard in guards.values())
-                assert test is not None
-                return If(test, _without(node, frozenset(guards), limits), self._general(node))
+                full = staged(simplify(_without(node, frozenset(guards), limits)), self.taken)
+                return If(_test(guards.values()), full, self._general(node))
         inside = limits.inside(node)
         return with_children(node, lambda child: self.separated(child, inside))
 
@@ -182,48 +104,76 @@ def _is_transparent(node: Node, limits: Limits) -> bool:
         return True
     if not isinstance(node, If) or node.otherwise is not None:
         return False
-    return not any(guard for part in conjuncts(node.condition) if (guard := _guard(part, limits, False)))
+    return not any(_guard(part, limits, False) for part in conjuncts(node.condition))
 
 
 def _guards(node: Node, limits: Limits, repeated: bool) -> Iterator[Guard]:
     """The comparisons in a statement that depend on the thread, or on loops of constant extent."""
     if isinstance(node, If):
-        for part in conjuncts(node.condition):
-            guard = _guard(part, limits, repeated)
-            if guard is not None:
-                yield guard
+        yield from _found(_guard(part, limits, repeated) for part in conjuncts(node.condition))
+    elif isinstance(node, Store):
+        for choice in parts(node.value):
+            if isinstance(choice, Select):
+                yield from _found(guard for _, guard in _decisions(choice.condition, limits, repeated))
     inside = limits.inside(node)
     again = repeated or (isinstance(node, For) and isinstance(node.tag, Unroll | Vector))
-    for child in _children(node):
+    for child in children(node):
         yield from _guards(child, inside, again)
 
 
-def _children(node: Node) -> tuple[Node, ...]:
-    found: list[Node] = []
-    with_children(node, lambda child: (found.append(child), child)[1])
-    return tuple(found)
+def _found(guards: Iterable[Guard | None]) -> Iterator[Guard]:
+    return (guard for guard in guards if guard is not None)
 
 
-def _guard(condition: Expr, limits: Limits, repeated: bool) -> Guard | None:
+def _guard(condition: Expr, limits: Limits, repeated: bool, value: bool = True) -> Guard | None:
     form = limits.form(condition)
     if form is None or not limits.varies(form):
         return None
     worst = limits.worst(form)
-    if worst is None or worst.is_constant:
-        return None
-    test = condition_of(worst, whole=True)
-    return Guard(test.key(), test, repeated, frozenset(_names(worst)))
+    return None if worst is None or worst.is_constant else Guard(worst, repeated, value)
 
 
-def _names(form: Linear) -> Iterator[str]:
-    for atom, _ in form.terms.values():
-        yield from (part.name for part in parts(atom) if isinstance(part, Iter))
+def _decisions(condition: Expr, limits: Limits, repeated: bool) -> list[tuple[Expr, Guard | None]]:
+    """The comparisons that a choice makes, and guards that say what they are inside of what it tells apart.
+
+    That is where none of several alternatives holds, or all of several conditions, and where nothing is equal.
+    """
+    either = _alternatives(condition)
+    if len(either) == 1 and not _is_equation(condition):
+        return [(part, _guard(part, limits, repeated)) for part in conjuncts(condition)]
+    return [(part, _guard(_opposite(part), limits, repeated, False)) for part in either]
+
+
+def _alternatives(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Binary) and condition.op == "|" and condition.dtype.is_bool:
+        return _alternatives(condition.left) + _alternatives(condition.right)
+    return [condition]
+
+
+def _is_equation(e: Expr) -> bool:
+    return isinstance(e, Binary) and e.op == "=="
+
+
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _opposite(e: Expr) -> Expr:
+    """A comparison that holds only where one does not: of an equation, the side on which there are sizes."""
+    if not isinstance(e, Binary) or e.op not in (*_OPPOSITE, "=="):
+        return e
+    if e.op != "==":
+        return Binary(_OPPOSITE[e.op], e.left, e.right, bool_)
+    gap = linear(e.left).plus(linear(e.right), -1)
+    below = any(isinstance(atom, Param) and factor < 0 for atom, factor in gap.terms.values())
+    return Binary("<" if below else ">", e.left, e.right, bool_)
 
 
 def _without(node: Node, keys: frozenset[Key], limits: Limits) -> Node:
     """The statement without the guards that hold where the tests with these keys hold."""
     inside = limits.inside(node)
     node = with_children(node, lambda child: _without(child, keys, inside))
+    if isinstance(node, Store):
+        return replace(node, value=_decided(node.value, keys, limits))
     if not isinstance(node, If):
         return node
     guards = [(part, _guard(part, limits, False)) for part in conjuncts(node.condition)]
@@ -231,31 +181,18 @@ def _without(node: Node, keys: frozenset[Key], limits: Limits) -> Node:
     return node.then if left is None else replace(node, condition=left)
 
 
-# -- what reads better
+def _decided(value: Expr, keys: frozenset[Key], limits: Limits) -> Expr:
+    """A value without the comparisons of its choices that are decided."""
 
+    def change(e: Expr) -> Expr | None:
+        if not isinstance(e, Select):
+            return None
+        decided = {
+            part.key(): Const(guard.value, bool_)
+            for part, guard in _decisions(e.condition, limits, False)
+            if guard is not None and guard.key in keys
+        }
+        condition = rewrite(e.condition, lambda part: decided.get(part.key()))
+        return e.rebuilt((condition, rewrite(e.yes, change), rewrite(e.no, change)))
 
-def tidy(node: Node) -> Node:
-    """The statement with neighbours under the same condition under one."""
-    node = with_children(node, tidy)
-    if not isinstance(node, Block):
-        return node
-    merged: list[Node] = []
-    for child in node.body:
-        last = merged[-1] if merged else None
-        if isinstance(child, If) and isinstance(last, If) and _same(last, child):
-            merged[-1] = replace(last, then=tidy(block([last.then, child.then])))
-        else:
-            merged.append(child)
-    return block(merged)
-
-
-def _same(first: If, second: If) -> bool:
-    """Whether two conditions are one, that the first branch does not change."""
-    plain = first.otherwise is None and second.otherwise is None
-    if not plain or first.condition.key() != second.condition.key() or is_empty(first.then):
-        return False
-    return not read_buffers(If(first.condition, Block(()))) and not (_assigned(first.then) & variables(first.condition))
-
-
-def _assigned(node: Node) -> set[str]:
-    return {inner.variable for inner in walk(node) if hasattr(inner, "variable") and not isinstance(inner, For | Let)}
+    return rewrite(value, change)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
-from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.lower.convergence import meets
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
 from tiramisu_py.lower.linear import Key, difference, number

@@ -404,7 +404,8 @@ class KernelFunction:
     """What each thread of a kernel executes.
 
     `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
-    come the arrays. `threads` is the shape of a block (x, y, z).
+    come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are parameters that are at least 0,
+    beside sizes.
     """
 
     name: str
@@ -416,6 +417,7 @@ class KernelFunction:
     minimum_blocks: int | None = None
     device: int = 0
     documentation: tuple[str, ...] = ()
+    nonnegative: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
+from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Expr, ExternFunction, Iter, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.typing_pass import typed
@@ -177,7 +178,13 @@ class Maker:
             minimum_blocks=nest.launch.minimum_blocks,
             device=nest.launch.device,
             documentation=self._documentation(),
+            nonnegative=tuple(self.variables[loop] for loop in nest.host if self._is_nonnegative(loop)),
         )
+
+    def _is_nonnegative(self, loop: LoopId) -> bool:
+        """Whether a loop of the host has no negative coordinates."""
+        coordinate = sets.variables(self.host.get_space())[self.nest.host.index(loop)]
+        return bool(self.host.is_subset(coordinate.to_pw_aff().nonneg_set()))
 
     def _documentation(self) -> tuple[str, ...]:
         nest, program = self.nest, self.nest.program

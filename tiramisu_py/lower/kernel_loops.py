@@ -17,9 +17,12 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.allocation import Fragment
+from tiramisu_py.lower.anchors import Anchor
 from tiramisu_py.lower.arrays import Array
 from tiramisu_py.lower.ast import LoopNode
 from tiramisu_py.lower.bodies import Body
+from tiramisu_py.lower.convergence import is_uniform
+from tiramisu_py.lower.gathering import gathering_anchors
 from tiramisu_py.lower.ir import Allocate
 from tiramisu_py.lower.launches import Grid
 from tiramisu_py.lower.names import unique
@@ -210,7 +213,14 @@ class KernelLoops(Nest):
         if found is not None and self._parted(found):
             self.at_top = True
             found = self._lowered()
+        if found is not None and not is_uniform(found.node, frozenset(self.thread_names.values())):
+            self.anchors = {anchor.name: anchor for anchor in self._gathering()}
+            found = self._lowered()
         return found
+
+    def _gathering(self) -> list[Anchor]:
+        pieces = [body.piece for body in self.bodies.values()]
+        return gathering_anchors(self.program, pieces, self.outer, self.params[self.outer :])
 
     def _parted(self, found: Fragment) -> bool:
         """Whether a register that belongs to an iteration is not allocated exactly once."""

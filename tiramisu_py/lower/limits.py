@@ -1,7 +1,8 @@
 """Between what values variables of a kernel lie, and conditions on them at their worst.
 
-Of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 threads and u from 0 to 3, the worst is ``64*i0 + 64 <= M``:
-where that holds, the condition holds for all threads and all u. It is the same for all threads of a block.
+Of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 threads and u from 0 to 3, the worst is
+``64*i0 + 64 <= M``: where that holds, the condition holds for all threads and all u. It is the same for all threads of
+a block.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Limits:
         return (low, high) if constants and low is not None and high is not None else None
 
     def worst(self, form: Linear) -> Linear | None:
-        """What is at least 0 where a form is, whatever the values of what has a span; None where that cannot be said."""
+        """What is at least 0 only where a form is, whatever it is that has a span; None where that cannot be said."""
         found = self._extreme(form, False)
         return None if found is None else reduced(found)
 
@@ -174,7 +175,9 @@ def condition_of(form: Linear, whole: bool = False) -> Expr:
     if not below.terms:
         return Binary(">=", above.expression(), number(-c), bool_)
     if not above.terms or c >= 0:
-        return Binary("<=" if c == 0 else "<", below.expression(), above.plus(Linear({}, c + (c != 0))).expression(), bool_)
+        return Binary(
+            "<=" if c == 0 else "<", below.expression(), above.plus(Linear({}, c + (c != 0))).expression(), bool_
+        )
     if whole:
         return Binary("<=", below.plus(Linear({}, -c)).expression(), above.expression(), bool_)
     return Binary("<", below.plus(Linear({}, -c - 1)).expression(), above.expression(), bool_)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tiramisu_py.lower.convergence import check_uniform
-from tiramisu_py.lower.full_blocks import full_blocks, tidy
+from tiramisu_py.lower.full_blocks import full_blocks
 from tiramisu_py.lower.full_tiles import full_tiles, over_registers
 from tiramisu_py.lower.ir import Allocate, Block, KernelFunction, LoopFunction, Node
+from tiramisu_py.lower.merging import merged
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
 from tiramisu_py.lower.remainders import with_remainders
@@ -39,7 +40,7 @@ def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
     """A kernel after the same passes; its vectors are those that one instruction loads or stores."""
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
     taken = Names({*names(kernel.body), *declared})
-    facts = facts.in_blocks(kernel.threads)
+    facts = facts.in_blocks(kernel.threads).nonnegative_variables(kernel.nonnegative)
     body = Passes(taken, read_buffers(kernel.body), facts, GPU_VECTOR, kernel.threads).run(kernel.body)
     check_uniform(body, kernel.name)
     return replace(kernel, body=body)
@@ -81,11 +82,11 @@ class Passes:
 
     def _of_kernel(self, node: Node, threads: tuple[int, int, int]) -> Node:
         """Loops of a kernel stay loops, which its compiler unrolls: the text remains short, and says the same."""
-        body = full_blocks(simplify(counted(over_registers(node))), threads)
+        body = full_blocks(simplify(counted(over_registers(node))), threads, self.taken)
         body = simplify(decide(body, self.facts))
         body = simplify(vectorize(kept(body), self.taken, self.register))
         body = simplify(registers(body, self.taken))
-        return tidy(with_remainders(simplify(decide(body, self.facts))))
+        return merged(with_remainders(simplify(decide(body, self.facts))))
 
 
 def _is_small(node: Allocate) -> bool:

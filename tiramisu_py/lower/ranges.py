@@ -6,7 +6,7 @@ since c0 <= (C - 1) / 256.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
@@ -45,6 +45,10 @@ class Facts:
         """The facts in a kernel whose blocks have that many threads along each axis."""
         threads = (linear(GpuIndex("thread", axis)) for axis in range(3))
         return self._and([Linear({}, size - 1).plus(thread, -1) for thread, size in zip(threads, shape, strict=True)])
+
+    def nonnegative_variables(self, names: Iterable[str]) -> Facts:
+        """The facts where some variables are at least 0."""
+        return self._and([linear(Iter(name, int64)) for name in names])
 
     def where(self, condition: Expr) -> Facts:
         """The facts where a condition holds."""

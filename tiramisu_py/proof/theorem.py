@@ -55,6 +55,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
 )
 
 
+#: What is done to a program before it is proven.
 Completion = Callable[[Program], Program]
 
 
@@ -63,8 +64,8 @@ def check(program: Program, operations: int = OPERATIONS, completion: Completion
 
     Errors of the algorithm come first, and alone: no schedule is blamed for them. A condition that isl cannot decide
     within its budget of `operations` is a violation of kind "unknown", unless the program asserts it by name.
-    `completion` is what the program has gone through since its last command: its earlier states go through it too, where
-    they are looked at to find the command to blame.
+    `completion` is what the program has gone through since its last command: its earlier states go through it too,
+    where they are looked at to find the command to blame.
     """
     start = time.perf_counter()
     done = _Check(program, completion)

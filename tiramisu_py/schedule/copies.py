@@ -124,7 +124,7 @@ def laid_out(
     program: Program, name: str, iterators: Sequence[str], wanted: Sequence[object], box: Sequence[Expr]
 ) -> tuple[tuple[Expr, ...], isl.MultiAff]:
     """The layout of a copy as a function of the indices within its box, and the extents of its image."""
-    space = program.algorithm.frame(None, iterators)
+    space = program.algorithm.frame(None, tuple(iterators))
     reader = Affine(space)
     try:
         forms = [reader.single(as_expr(given)) for given in wanted]

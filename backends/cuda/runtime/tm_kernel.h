@@ -232,6 +232,20 @@ TM_SIGNED(tm_int64, tm_uint64, int64)
 
 TM_FLOAT(float, float32, f)
 TM_FLOAT(double, float64, )
+
+/* x / n for odd n from 3 to 255, rounded correctly like the division, but without its branch, which keeps loads from
+   overlapping: the quotient is corrected by what is left over, unless that is 0 or no number. */
+#if defined(TM_SIMULATOR)
+TM_HEADER float tm_divide(float x, float n) { return x / n; }
+#else
+TM_HEADER float tm_divide(float x, float n) {
+  const float inverse = 1.0f / n;
+  const float quotient = __fmul_rn(x, inverse);
+  const float rest = __fmaf_rn(-n, quotient, x);
+  return fabsf(rest) > 0.0f ? __fmaf_rn(rest, inverse, quotient) : quotient;
+}
+#endif
+
 TM_HEADER float tm_min_float16(float a, float b) { return a <= b || a != a ? a : b; }
 TM_HEADER float tm_max_float16(float a, float b) { return a >= b || a != a ? a : b; }
 
@@ -480,7 +494,11 @@ template <int bytes>
 TM_HEADER void tm_async_copy(void *to, const void *from) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "an asynchronous copy has 4, 8 or 16 bytes");
   const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" : : "r"(shared), "l"(from), "n"(bytes) : "memory");
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(shared), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" : : "r"(shared), "l"(from), "n"(bytes) : "memory");
+  }
 }
 #define TM_ASYNC_COMMIT() asm volatile("cp.async.commit_group;" : : : "memory")
 #define TM_ASYNC_WAIT() asm volatile("cp.async.wait_all;" : : : "memory")
