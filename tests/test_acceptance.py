@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
-SCRIPTS = ("blur_cpu.py", "refusal.py", "matmul.py", "export_c.py", "spmv.py")
+SCRIPTS = ("blur_cpu.py", "blur_gpu.py", "cooperative.py", "refusal.py", "matmul.py", "export_c.py", "spmv.py")
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")

@@ -58,7 +58,9 @@ def device_sources(function: LoopFunction) -> dict[str, str]:
 def kernel_names(function: LoopFunction) -> Mapping[str, str]:
     """What each kernel is called in CUDA: its own name after that of the function, unless it begins with that."""
     prefix = f"{function.name}_"
-    wanted = {k.name: k.name if k.name.startswith(prefix) else prefix + k.name for k in function.kernels}
+    whole = [k.name for k in function.kernels if k.name.startswith(prefix)]
+    short = {name for name in whole if name.removeprefix(prefix) not in {k.name for k in function.kernels}}
+    wanted = {k.name: k.name if k.name in short else prefix + k.name for k in function.kernels}
     taken = [f"{function.name}{part}" for part in ("_end", "_program", "_use_device", "_first_device", "_images")]
     found = c_names(wanted.values(), function.name, [*taken, *RESERVED])
     return {name: found[c_name] for name, c_name in wanted.items()}

@@ -10,11 +10,11 @@ TM_KERNEL void TM_LAUNCH_BOUNDS(256) blur_by(const int64_t R, const int64_t C, c
   const int64_t j1 = threadIdx.x;
   if (16*i0 + i1 < R && 16*j0 + j1 < C) {
     // by[i, j] = (image[i, j] + ... + image[i + 2, j + 2]) / 9
-    by[(16*i0 + i1)*C + 16*j0 + j1] = (image[(16*i0 + i1)*(C + 2) + 16*j0 + j1]
+    by[(16*i0 + i1)*C + 16*j0 + j1] = tm_divide(image[(16*i0 + i1)*(C + 2) + 16*j0 + j1]
         + image[(16*i0 + i1 + 0)*(C + 2) + 16*j0 + j1 + 1] + image[(16*i0 + i1 + 0)*(C + 2) + 16*j0 + j1 + 2]
         + image[(16*i0 + i1 + 1)*(C + 2) + (16*j0 + j1 + 0)] + image[(16*i0 + i1 + 1)*(C + 2) + 16*j0 + j1 + 1]
         + image[(16*i0 + i1 + 1)*(C + 2) + 16*j0 + j1 + 2] + image[(16*i0 + i1 + 2)*(C + 2) + (16*j0 + j1 + 0)]
         + image[(16*i0 + i1 + 2)*(C + 2) + 16*j0 + j1 + 1]
-        + image[(16*i0 + i1 + 2)*(C + 2) + 16*j0 + j1 + 2]) / 9.0f;
+        + image[(16*i0 + i1 + 2)*(C + 2) + 16*j0 + j1 + 2], 9.0f);
   }
 }

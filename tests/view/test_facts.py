@@ -11,6 +11,8 @@ import tiramisu_py as tm
 from tests.schedule import pipelines as pl
 from tests.schedule.gpu_pipelines import gather, on_gpu, transpose
 from tests.schedule.pipelines import i, i0, i1, j, j0, j1
+from tiramisu_py.build.cache import open_cache
+from tiramisu_py.build.nvcc import find_nvcc
 from tiramisu_py.view.facts import AccessFacts, KernelFacts, _turns
 
 a, b, im, it, w, j2 = tm.iters("a b im it w j2")
@@ -176,3 +178,18 @@ def test_a_program_that_is_refused_has_no_facts():
     on_gpu(s.p, i)
     with pytest.raises(tm.LegalityError):
         s.f.facts()
+
+
+def test_the_compiler_reports_the_registers_and_agrees_on_shared_memory():
+    """Shared memory as nvcc counts it is what the facts say without nvcc."""
+    found = find_nvcc(open_cache())
+    if isinstance(found, str):
+        pytest.skip(found)
+    f = transposed(tm.float32, 1)
+    kernel = f.compile(device="gpu", architectures=["sm_75", "sm_90"])
+    (facts,) = f.facts(kernel)
+    (reported,) = kernel.resources.values()
+    assert facts.registers == {75: reported["sm_75"].registers, 90: reported["sm_90"].registers}
+    assert reported["sm_90"].shared_bytes == facts.shared_bytes == 4 * 32 * 33
+    assert f"{facts.registers[90]} registers a thread on sm_90" in str(facts)
+    assert facts.occupancy("H200") == facts.occupancy(90, registers=facts.registers[90])

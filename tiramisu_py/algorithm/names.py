@@ -29,7 +29,7 @@ C_NAMES = (
     "uint64_t", "size_t", "main", "errno", "abs", "fabs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2",
     "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
     "rint", "trunc", "erf", "atan2", "hypot", "fmod", "copysign", "pow", "fmin", "fmax", "isnan", "isinf", "isfinite",
-    "malloc", "calloc", "free", "aligned_alloc", "memcpy", "memset", "snprintf",
+    "malloc", "calloc", "free", "aligned_alloc", "memcpy", "memset", "snprintf", "va",
 )  # fmt: skip
 
 

@@ -230,13 +230,20 @@ class Function:
             raise type(error)(f"{command}: {error}") from None
         self._program = changed.after(self._program, Command(command, caller()))
 
+    def _check_own(self, handle: object, kinds: Any) -> None:
+        if not isinstance(handle, kinds):
+            raise CommandError(f"{handle!r} is not a computation of {self.name}")
+        if handle._function is not self:
+            raise CommandError(
+                f"{handle!r} is not a computation of {self.name}, but of another function, {handle._function.name}"
+            )
+
     def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
         """Put computations in order, each after the one before, in shared loops up to `at` (whole nests at root)."""
         if len(handles) < 2:
             raise CommandError(f"{self.name}.order needs at least two computations")
         for handle in handles:
-            if not isinstance(handle, Selection | Operation) or handle._function is not self:
-                raise CommandError(f"{handle!r} is not a computation of {self.name}")
+            self._check_own(handle, Selection | Operation)
         names = [handle.statement_names() for handle in handles]
 
         def change(program: Program, text: str) -> Program:
@@ -321,8 +328,7 @@ class Function:
         """
         made = free_name(self._program, "barrier") if name is None else name
         for handle in (first, second):
-            if not isinstance(handle, Selection) or handle._function is not self:
-                raise CommandError(f"{handle!r} is not a computation of {self.name}")
+            self._check_own(handle, Selection)
         before, after = first.statement_names(), second.statement_names()
         self.apply(as_written(self.name, "barrier", (first, second), {"at": at, "name": name}),
                    lambda p, text: waits.barrier(p, made, before, after, at, text))  # fmt: skip
@@ -331,7 +337,9 @@ class Function:
     def remove(self, handle: Operation | Selection) -> None:
         """Take away a transfer, a wait, a barrier, or a copy that nothing reads."""
         if not isinstance(handle, Selection | Operation) or handle._function is not self:
-            raise CommandError(f"{handle!r} is nothing that {self.name} could remove")
+            raise CommandError(
+                f"{handle!r} is nothing that {self.name} could remove: give a transfer, wait, barrier or copy of it"
+            )
         names = handle.statement_names()
 
         def change(program: Program, _: str) -> Program:
@@ -429,7 +437,7 @@ class Function:
             device=device, seed=seed, timing=timing, architectures=architectures,
         )  # fmt: skip
 
-    def evaluate(self, *positional: Any, **named: Any) -> Any:
+    def evaluate(self, /, *positional: Any, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
 
         Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, but for

@@ -46,7 +46,8 @@ class GpuCommands(Statements):
         name how partial results are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are
         placed where dependences need them, unless ``barriers=False``. What has no loop at all (the start of a sum of
         everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation.
-        Given again, it replaces what it said before.
+        Given again, it replaces what it said before. A block has at most 1,024 threads (64 of them along z) and 48 KiB
+        of shared memory; where it would have more, the command or the proof says how many.
         Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         names = self.statement_names()
@@ -89,7 +90,7 @@ class GpuCommands(Statements):
         if len(arguments) not in (8, 12):
             raise CommandError(
                 f"{self}.gpu_tile takes 2 or 3 loops, as many sizes, as many block and as many thread loops: "
-                "gpu_tile(i, j, 16, 16, i0, j0, i1, j1)"
+                "gpu_tile(i, j, 16, 16, i0, j0, i1, j1); a single loop is split, and then tagged by tag_gpu"
             )
         tiled, sizes, new = arguments[:count], arguments[count : 2 * count], arguments[2 * count :]
         tagging = self._tagging(
@@ -117,7 +118,8 @@ class GpuCommands(Statements):
                                                         S[c1 + 16*k]      (coarsen(c1, 4, k))
 
         The iterations of a thread are a stride apart, so that neighbouring threads go on touching neighbouring
-        elements; those of a block are neighbours. The loop keeps its name and its tag.
+        elements; those of a block are neighbours. The loop keeps its name and its tag. Coarsen before `cache_shared`:
+        of a copy that is inside the loop already, each of the `factor` iterations would fill a part only.
         """
         names = self.statement_names()
         self._apply("coarsen", (loop, factor, inner), {}, lambda p, _: gpu.coarsen(p, names, loop, factor, inner))

@@ -154,7 +154,8 @@ class LoopCommands(Statements):
                 S[j]                      for (; j < N; j++) S[j]
 
         Strips are cut from the loop's lower bound; the iterator keeps its name. Over the loop of a reduction,
-        ``combine=tm.PRIVATE`` keeps a partial result in each lane.
+        ``combine=tm.PRIVATE`` keeps a partial result in each lane. Inside a kernel up to 16 bytes are one load or store
+        (float2, float4) where they are known to be aligned, and are loaded and stored one by one elsewhere.
         """
         names = self.statement_names()
         self._apply("vectorize", (loop, width), {"combine": combine},

@@ -22,7 +22,7 @@ from tiramisu_py.lower.transform import block, constant, loads, substitute, with
 from tiramisu_py.program.loops import Unroll, Vector
 
 #: Loops of at most so many iterations are unrolled where guards would keep a compiler from it.
-MOST_TURNS = 8
+MOST_TURNS = 16
 
 
 def guarded(node: Node, limits: Limits) -> Node:
@@ -33,7 +33,7 @@ def guarded(node: Node, limits: Limits) -> Node:
         return replace(node, condition=_readable(node.condition, limits))
     if not isinstance(node, For) or node.step != 1 or meets(node):
         return node
-    span = constant_span(node)
+    span = constant_span(node, limits)
     if span is None or not _is_short(node, span) or (node.tag is None and not span.tests):
         return node
     return _whole(node, span, limits)

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.lower.arithmetic import plus
 from tiramisu_py.lower.ir import For, GpuIndex, Let, Node
 from tiramisu_py.lower.linear import Linear, difference, is_index, linear, number
 from tiramisu_py.lower.linear import operands as operands_of
@@ -58,6 +59,11 @@ class Limits:
         found = self._extreme(form, False)
         return None if found is None else reduced(found)
 
+    def most(self, form: Linear) -> int | None:
+        """The constant that a form is at most, whatever it is that has a span."""
+        found = self._extreme(form, True)
+        return found.constant if found is not None and found.is_constant else None
+
     def varies(self, form: Linear) -> bool:
         """Whether a form depends on something that has a span."""
         return any(self._span(atom) is not None for atom, _ in form.terms.values())
@@ -98,7 +104,8 @@ class Limits:
         """What is at least 0 exactly where a comparison holds; a quotient of sizes is multiplied out."""
         form = _gap(condition)
         while form is not None:
-            key = next((k for k, (a, f) in form.terms.items() if self._is_open(a) and abs(f) == 1), None)
+            sizes = any(isinstance(atom, Param) for atom, _ in form.terms.values())
+            key = next((k for k, (a, f) in form.terms.items() if self._is_open(a, sizes) and abs(f) == 1), None)
             if key is None:
                 return self._divided(form) if form.exact else None
             form = _multiplied_out(form, key)
@@ -117,8 +124,10 @@ class Limits:
         part = Binary("//", atom, number(common), int64)
         return reduced(Linear(rest.terms)).plus(linear(part), -1).plus(Linear({}, -1))
 
-    def _is_open(self, atom: Expr) -> bool:
-        return isinstance(atom, Binary) and atom.op == "//" and bool(constant(atom.right)) and self._span(atom) is None
+    def _is_open(self, atom: Expr, sizes: bool) -> bool:
+        """Whether a quotient is to be multiplied out: one of sizes, or any where there are no sizes."""
+        is_quotient = isinstance(atom, Binary) and atom.op == "//" and bool(constant(atom.right))
+        return is_quotient and (not sizes or self._span(atom) is None)
 
 
 def _of_loop(loop: For) -> Span | None:
@@ -193,15 +202,16 @@ class ConstantSpan:
     tests: tuple[Expr, ...]
 
 
-def constant_span(loop: For) -> ConstantSpan | None:
+def constant_span(loop: For, limits: Limits) -> ConstantSpan | None:
     """The smallest constant extent that a loop's bounds say it has at most; None where they say none."""
     lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
-    pairs = [(low, high, difference(high, low)) for low in lowers for high in uppers]
-    fixed = [(extent, low, high) for low, high, extent in pairs if extent is not None and extent > 0]
-    if not fixed:
+    fixed = [(low, high, limits.most(linear(high).plus(linear(low), -1))) for low in lowers for high in uppers]
+    known = [(extent, low, high) for low, high, extent in fixed if extent is not None and extent > 0]
+    if not known:
         return None
-    extent, low, high = min(fixed, key=lambda pair: pair[0])
+    extent, low, high = min(known, key=lambda pair: pair[0])
+    exact = difference(high, low) is not None
     here = Iter(loop.variable, int64)
     above = [Binary(">=", here, other, bool_) for other in lowers if other is not low]
-    below = [Binary("<", here, other, bool_) for other in uppers if other is not high]
-    return ConstantSpan(low, high, extent, (*above, *below))
+    below = [Binary("<", here, other, bool_) for other in uppers if other is not high or not exact]
+    return ConstantSpan(low, high if exact else plus(low, extent), extent, (*above, *below))

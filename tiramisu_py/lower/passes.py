@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tiramisu_py.lower.common import named
 from tiramisu_py.lower.convergence import check_uniform
 from tiramisu_py.lower.full_blocks import full_blocks
 from tiramisu_py.lower.full_tiles import full_tiles, over_registers
@@ -86,7 +87,7 @@ class Passes:
         body = simplify(decide(body, self.facts))
         body = simplify(vectorize(kept(body), self.taken, self.register))
         body = simplify(registers(body, self.taken))
-        return merged(with_remainders(simplify(decide(body, self.facts))))
+        return named(merged(with_remainders(simplify(decide(body, self.facts)))), self.taken)
 
 
 def _is_small(node: Allocate) -> bool:

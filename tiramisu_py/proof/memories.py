@@ -75,9 +75,9 @@ def _from_host(who: str, buffer: Buffer) -> tuple[str, str] | None:
             "copy it to global memory inside the kernel, or compute it there"
         )
     if buffer.memory is Memory.GPU:
-        return f"{who} on the host, but {buffer.name} is in GPU memory alone", (
-            f"keep {buffer.name} in memory=tm.HOST, and transfer it: create_xfer(..., tm.GPU2CPU)"
-        )
+        passed = f"run that on the GPU (tag_gpu), or pass {buffer.name} on the host (memory=tm.HOST)"
+        kept = f"keep {buffer.name} in memory=tm.HOST, and transfer it: create_xfer(..., tm.GPU2CPU)"
+        return f"{who} on the host, but {buffer.name} is in GPU memory alone", passed if buffer.argument else kept
     return None
 
 

@@ -24,8 +24,8 @@ from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role
-from tiramisu_py.proof.findings import Finding, words
+from tiramisu_py.program.statement import Device, Role
+from tiramisu_py.proof.findings import Finding, handle, words
 from tiramisu_py.proof.repairs import order_repair
 from tiramisu_py.proof.values import first_spot, one, reads_alike
 
@@ -150,6 +150,10 @@ def _miscounted(chains: Chains) -> Iterator[Finding]:
         return
 
 
+def _where(device: Device) -> str:
+    return "the host" if device is None else f"GPU {device}"
+
+
 def _still_miscounted(flow: Flow, c: Computation) -> bool:
     return any(True for _ in _again(flow, c).miscounts())
 
@@ -163,7 +167,24 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
     value = (c.name, point[: len(c.iterators)])
     witness = Witness(params, None, value, (touch.buffer.name, key[len(touch.buffer.scope) : place]))
     over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
-    return Violation("reduction", f"{words(value)} {wrong.what}{over}, {witness}", witness)
+    repair = _on_one_device(chains, touch)
+    return Violation("reduction", f"{words(value)} {wrong.what}{over}, {witness}", witness, repair=repair)
+
+
+def _on_one_device(chains: Chains, touch: Touch) -> str:
+    """The repair of a chain that is started on one device and goes on on another; "" where none does."""
+    own, others = (
+        [w for w in (*chains.starts, *chains.updates) if w.buffer == touch.buffer and (w.home == touch.home) is here]
+        for here in (True, False)
+    )
+    if {w.role for w in own} >= {Role.INIT, Role.UPDATE} or not others:
+        return ""
+    first, second = own[0].actor.statement, others[0].actor.statement
+    assert first is not None and second is not None
+    return (
+        f"partial results are not transferred: run {handle(first)} (now on {_where(own[0].device)}) and "
+        f"{handle(second)} (now on {_where(others[0].device)}) on one device"
+    )
 
 
 def _term(c: Computation, point: tuple[int, ...]) -> str:
@@ -217,7 +238,8 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
     term = _term(chains.computation, point)
     message = f"{term} is added to {words(spot.named)} before that is started, {witness}"
     starts = [start for start in chains.starts if start.home == update.home]
-    return Violation("reduction", message, witness, repair=order_repair(flow, accumulator, starts))
+    repair = order_repair(flow, accumulator, starts) or _on_one_device(chains, update)
+    return Violation("reduction", message, witness, repair=repair)
 
 
 # -- the updates before the readers

@@ -171,7 +171,8 @@ def _conflict(flow: Flow, one: Spot, other: Spot) -> str:
 
 def tagged(nest: KernelNest, touch: Touch) -> str:
     statement, _ = statements(touch, touch)
-    blocks = ", ".join(nest.program.loops[loop].name for loop in reversed(nest.blocks))
+    outer = sorted(nest.blocks, key=lambda loop: _axis(nest.program, loop), reverse=True)
+    blocks = ", ".join(nest.program.loops[loop].name for loop in outer)
     own = [loop for loop in nest.thread_loops(statement) if loop is not None]
     threads = ", ".join(nest.program.loops[loop].name for loop in reversed(own))
     return f"{handle(statement)}.tag_gpu(blocks=[{blocks}], threads=[{threads}]"

@@ -196,7 +196,7 @@ def _box(program: Program, place: Place, needed: isl.Map, wanted: Cache) -> tupl
         raise CommandError(
             f"the part of {wanted.source} that one iteration of {inner} reads has the extents "
             f"{', '.join(map(str, extents))}, and a copy in {kind} has constant ones: split the loops inside by a "
-            "constant"
+            f"constant; where {wanted.source} is read in several places, the part is the box around all of them"
         )
     return tuple(int(extent.value) for extent in extents if isinstance(extent, Const)), index
 

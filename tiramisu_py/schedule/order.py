@@ -117,7 +117,9 @@ def _agree(program: Program, kept: LoopId, joining: LoopId) -> None:
     a, b = program.loops[kept], program.loops[joining]
     if b.tag is not None and b.tag != a.tag:
         have = f"loop {a.name} is tagged by {a.tagged_by}" if a.tag else f"loop {a.name} is not tagged"
-        raise CommandError(f"{have}, but loop {b.name} by {b.tagged_by}; one loop has one tag")
+        raise CommandError(
+            f"{have}, but loop {b.name} by {b.tagged_by}; one loop has one tag: share the loop first, and tag it then"
+        )
 
 
 def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:

@@ -138,7 +138,10 @@ def barrier(
     afters = [s for s in statements(program, second) if s.loops[: len(loops)] == loops]
     if not afters:
         words = "; ".join(nest(program, program.statements[name]) for name in (*first, *second))
-        raise CommandError(f"the two do not share loop {loop_name(level)}: {words}")
+        raise CommandError(
+            f"the two do not share loop {loop_name(level)}: {words}; loops of one name are different ones until "
+            "the two are ordered or fused there"
+        )
     before, after = befores[-1], afters[0]
     follows = program.positions[before.name] < program.positions[after.name]
     return with_barrier(program, name, loops, before.name, after.name if follows else None, command)
@@ -216,7 +219,9 @@ def removed(program: Program, name: str) -> Program:
     """The program without a transfer, a wait, a barrier, or a copy that nothing reads."""
     (gone,) = statements(program, [name])
     if gone.stores and gone.role is not Role.COPY:
-        raise CommandError(f"{name} computes values of {gone.source}: only transfers, waits, barriers and copies go")
+        raise CommandError(
+            f"{name} computes values of {gone.source}: only transfers, waits, barriers and copies can be removed"
+        )
     for other in program.statements.values():
         if other.waits is not None and other.waits.of in (name, *gone.part_of):
             raise CommandError(f"{other.name} waits for {name}: remove {other.name} first")
