@@ -217,6 +217,26 @@ def test_shared_memory_is_limited_whichever_command_comes_last():
     assert "65,536 bytes of shared memory" in violation.message and "49,152 at most" in violation.message
 
 
+def test_the_partial_results_of_a_tree_count_as_shared_memory():
+    """A tile of 48 KiB fits, and with a tree in the same kernel it does not."""
+
+    def scheduled(combine: object) -> tm.Function:
+        f = tm.Function("dots", params=[N])
+        a = f.input("a", tm.float32, [N, 12288])
+        s = f.reduction("s", {i: N}, {k: 12288}, tm.sum, a[i, k])
+        f.outputs(s)
+        s.init.split(i, 32, *tm.iters("b t")).tag_gpu(blocks=[tm.iters("b")[0]], threads=[tm.iters("t")[0]])
+        s.update.split(k, 256, *tm.iters("k0 k1")).tag_gpu(blocks=[i], threads=[tm.iters("k1")[0]], combine=combine)
+        s.update.cache_shared(a, i, [y, x])
+        f.derive_transfers()
+        return f
+
+    (violation,) = scheduled(tm.TREE).check().violations
+    assert violation.kind == "bounds" and "49,184 bytes of shared memory" in violation.message
+    assert "a_shared 49,152, the tree of s_update 32" in violation.message
+    assert scheduled(tm.ATOMIC).check().ok
+
+
 # -- blame
 
 

@@ -180,6 +180,29 @@ def test_a_program_that_is_refused_has_no_facts():
         s.f.facts()
 
 
+def summed(threads: int) -> tm.Function:
+    f = tm.Function("summed", params=[N])
+    x = f.input("x", tm.float64, [N])
+    total = f.reduction("total", {}, {i: N}, tm.sum, x[i])
+    f.outputs(total)
+    total.update.split(i, threads, i0, i1)
+    total.tag_gpu(blocks=[i0], threads=[i1], combine=tm.TREE)
+    f.derive_transfers()
+    return f
+
+
+@pytest.mark.parametrize(("threads", "bytes_"), [(32, 0), (256, 8 * 8), (48, 48 * 8)])
+def test_the_partial_results_of_a_tree_are_in_shared_memory(threads, bytes_):
+    f = summed(threads)
+    (facts,) = [each for each in f.facts() if each.threads[0] == threads]
+    assert facts.shared_bytes == bytes_
+    found = find_nvcc(open_cache())
+    if isinstance(found, str):
+        pytest.skip(found)
+    reported = f.compile(device="gpu", architectures=["sm_90"]).resources
+    assert {each["sm_90"].shared_bytes for each in reported.values()} == {0, bytes_}
+
+
 def test_the_compiler_reports_the_registers_and_agrees_on_shared_memory():
     """Shared memory as nvcc counts it is what the facts say without nvcc."""
     found = find_nvcc(open_cache())

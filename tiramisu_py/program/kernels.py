@@ -25,6 +25,9 @@ MOST_THREADS = 1024
 MOST_ALONG = (1024, 1024, 64)
 MOST_SHARED = 48 * 1024
 
+#: Threads that execute together.
+WARP = 32
+
 
 @dataclass(frozen=True, eq=False)
 class KernelNest:
@@ -176,6 +179,17 @@ def kernels(program: Program) -> tuple[KernelNest, ...]:
         if loop is not None:
             found.setdefault(loop, []).append(statement)
     return tuple(KernelNest(program, loop, tuple(inside)) for loop, inside in found.items())
+
+
+def tree_parts(shape: tuple[int, int, int]) -> int:
+    """The partial results that a tree over the threads of a block keeps in shared memory: one for each warp.
+
+    Of threads that are no whole warps, each has one; a single warp exchanges them in registers.
+    """
+    threads = shape[0] * shape[1] * shape[2]
+    if threads in (1, WARP):
+        return 0
+    return threads // WARP if threads % WARP == 0 else threads
 
 
 def axis_name(axis: int) -> str:

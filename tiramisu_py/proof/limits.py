@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name
+from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name, tree_parts
+from tiramisu_py.program.loops import Combine, GpuThread
+from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.faults import Fault, fault
 
@@ -41,14 +43,27 @@ def _shared(nest: KernelNest) -> Iterator[Fault]:
             repair = "split the loops around what is copied by constants"
             yield fault("bounds", "extents", nest.statements[0], message, repair)
             return
-    total = sum(map(shared_bytes, buffers))
+    sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
+    total = sum(sizes.values())
     if total > MOST_SHARED:
-        parts = ", ".join(f"{buffer.name} {shared_bytes(buffer):,}" for buffer in buffers)
+        parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = (
             f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
             f"a block has {MOST_SHARED:,} at most"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
+
+
+def _of_trees(nest: KernelNest) -> dict[str, int]:
+    """The bytes of the partial results of trees, by what they are called."""
+    found: dict[str, int] = {}
+    for statement in nest.statements:
+        tags = (nest.program.loops[loop].tag for loop in statement.loops)
+        combined = any(isinstance(tag, GpuThread) and tag.combine is Combine.TREE for tag in tags)
+        size = tree_parts(nest.shape) * nest.program.algorithm.source(statement.source).dtype.bytes if combined else 0
+        if size and statement.role is Role.UPDATE:
+            found[f"the tree of {statement.name}"] = size
+    return found
 
 
 def shared_buffers(nest: KernelNest) -> list[Buffer]:

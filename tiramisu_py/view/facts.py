@@ -3,6 +3,7 @@
 A warp is 32 threads with consecutive numbers. What it loads from or stores to global memory together moves in sectors
 of 32 bytes; in shared memory, words of 4 bytes in one of 32 banks take turns. The indices are evaluated for the first
 warps of two blocks, at sizes that are multiples of 32 and in the first iteration of sequential loops; the worst counts.
+Where full tiles have a version of their own, it is that one which is looked at.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tiramisu_py.lower.ir import (
     Deferred,
     For,
     GpuIndex,
+    If,
     KernelFunction,
     Let,
     Load,
@@ -32,8 +34,9 @@ from tiramisu_py.lower.ir import (
     TreeReduce,
 )
 from tiramisu_py.lower.transform import children, expressions
+from tiramisu_py.program.kernels import WARP, tree_parts
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.view.occupancy import WARP, Occupancy, multiprocessor, occupancy
+from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
 
 SECTOR, BANKS, WORD = 32, 32, 4
 
@@ -140,15 +143,15 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
         for found in _examined_all(kernel, sample, arrays):
             key = (found.text, found.is_store)
             worst[key] = found.or_worse(worst.get(key, found))
-    shared = _shared_bytes(kernel.body)
+    shared = _shared_bytes(kernel.body, tree_parts(kernel.threads))
     return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
 
 
-def _shared_bytes(node: Node) -> int:
-    own = 0
+def _shared_bytes(node: Node, parts: int) -> int:
+    own = parts * node.value.dtype.numpy.itemsize if isinstance(node, TreeReduce) else 0
     if isinstance(node, Allocate) and node.memory is Memory.SHARED:
         own = node.dtype.numpy.itemsize * int(np.prod([int(_Lanes({})(e)) for e in node.extents]))
-    return own + sum(map(_shared_bytes, children(node)))
+    return own + sum(_shared_bytes(child, parts) for child in children(node))
 
 
 def _examined_all(kernel: KernelFunction, sample: Variables, arrays: Arrays) -> Iterator[AccessFacts]:
@@ -207,7 +210,8 @@ def _visited(node: Node, variables: Variables, arrays: Arrays) -> Iterator[tuple
     if isinstance(node, Allocate):
         memory = Memory.REGISTER if node.register else node.memory
         known = {**arrays, node.buffer: (tuple(node.extents), node.dtype.numpy.itemsize, memory)}
-    for child in children(node):
+    inside = (node.then,) if isinstance(node, If) else children(node)
+    for child in inside:
         yield from _visited(child, inner, known)
 
 

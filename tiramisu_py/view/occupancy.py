@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiramisu_py.errors import ArgumentError
-
-WARP = 32
+from tiramisu_py.program.kernels import WARP
 
 
 @dataclass(frozen=True)
