@@ -155,7 +155,8 @@ class KernelStatements(Statements):
     def _deferred(self, store: Store, scope: Scope) -> Lines:
         copied = self.lanes.copied(store, scope)
         if copied is None:
-            return self._store(store, scope)
+            by_lanes = self.lanes.copied_by_lanes(store, scope)
+            return self._store(store, scope) if by_lanes is None else by_lanes
         target, source, size = copied
         return [cgen.Statement(f"TM_ASYNC_COPY(&{target}, &{source}, {size})")]
 

@@ -86,6 +86,19 @@ class LaneLoops:
         source = self._place(load.buffer, load.indices, lanes, scope)
         return None if target is None or source is None else (target, source, size)
 
+    def copied_by_lanes(self, store: Store, scope: Scope) -> Lines | None:
+        """A plain copy of several elements into shared memory that is asynchronous one by one, where that can be."""
+        array = scope.arrays[store.buffer]
+        load = store.value
+        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
+            return None
+        lanes = max(map(scope.lanes.of, store.indices), default=1)
+        if lanes == 1 or array.dtype.bytes not in COPIED or scope.lanes.of(load) != lanes:
+            return None
+        target = Load(store.buffer, store.indices, array.dtype)
+        places = f"&{self._each(target, scope)}, &{self._each(load, scope)}"
+        return _loop(lanes, f"TM_ASYNC_COPY({places}, {array.dtype.bytes})")
+
     # -- whole vectors
 
     def _place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:

@@ -79,6 +79,25 @@ def test_what_is_not_innermost_is_no_operation():
     assert f.communication(**SIZES).transfers[0].messages == 105
 
 
+def sent(domain: object, access: object, *loops: tm.Iter) -> int:
+    """How many copies a transfer of these values of a square array is, where N is 6."""
+    f = tm.Function("sent", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int32, [4 * N, 4 * N])
+    f.outputs(f.computation("o", {i: N}, a[i, i]))
+    f.create_xfer(domain, access(a), tm.CPU2GPU, name="up").collapse_many(*loops)
+    return f.communication(N=6).transfers[0].messages
+
+
+def test_what_is_no_box_is_as_many_copies_as_it_takes():
+    assert sent({i: N, j: N}, lambda a: a[i, j], i, j) == 1
+    assert sent({i: N, j: i + 1}, lambda a: a[i, j], i, j) == 6  # a triangle, by rows
+    assert sent({j: N, i: N}, lambda a: a[i, j], i) == 6  # columns
+    assert sent({i: N}, lambda a: a[i, i], i) == 6  # a diagonal
+    assert sent({i: N}, lambda a: a[4 * i, 0], i) == 6  # every fourth row
+    assert sent({i: N, j: N}, lambda a: a[4 * i, j], i, j) == 6
+    assert sent({i: N, j: N}, lambda a: a[i, 4 * j], i, j) == 36
+
+
 @pytest.mark.parametrize("mode", [tm.SYNC, tm.ASYNC])
 def test_values_go_from_one_gpu_to_another(mode):
     """All three directions, in both modes; what is asynchronous is waited for by the stream that needs it."""
@@ -150,3 +169,20 @@ def test_arrays_in_page_locked_memory_are_passed_like_any_other():
     result = kernel(a, q=q)
     assert np.shares_memory(result, q)
     np.testing.assert_array_equal(q, s.f.evaluate(a=a))
+
+
+def test_what_is_read_in_strides_is_sent_as_the_box_around_it():
+    """Elements in between are on the host already: one copy of all is right, and thousands of single ones are not."""
+    f = tm.Function("halved", params=[N, M], assume="N >= 1 and M >= 1")
+    a = f.input("a", tm.int32, [2 * N, 2 * M])
+    o = f.computation("o", {i: N, j: M}, a[2 * i, 2 * j] + a[2 * i, 2 * j + 1])
+    q = f.computation("q", {i: N, j: M}, a[2 * i, 2 * j] + 1)
+    f.outputs(o, q)
+    on_gpu(o, i, j, size=32)
+    on_gpu(q, i, j, size=32)
+    f.derive_transfers()
+    assert [m.messages for m in f.communication(N=10, M=20).transfers] == [1, 1, 1]
+    kernel = f.compile(device="simulator", sanitize=True)
+    given = np.arange(6 * 14, dtype=np.int32).reshape(6, 14)
+    for found, right in zip(kernel(given), f.evaluate(a=given), strict=True):
+        np.testing.assert_array_equal(found, right)

@@ -263,3 +263,48 @@ def test_values_that_a_statement_repeats_have_names_and_loads_stay_under_their_c
     body = text[text.index("{", text.index("TM_KERNEL")) :]
     assert body.count("floorf(") == 2
     assert not any("image[" in line for line in re.findall(r"const \w+ part_\d+ = .*;", body))
+
+
+def unaligned_product(vector: int) -> tm.Function:
+    """The matrix product with copies of several neighbours, and rows of any length."""
+    matrices = story("matrix_product")
+    f, A, B, total, C = matrices.algorithm()
+    i, j, k, k0, k1, p, q = (getattr(matrices, name) for name in ("i", "j", "k", "k0", "k1", "p", "q"))
+    C.gpu_tile(i, j, 8, 16, matrices.i0, matrices.j0, matrices.i1, matrices.j1)
+    total.compute_at(C, matrices.j1)
+    total.store_in(tm.REGISTER)
+    total.update.split(k, 16, k0, k1)
+    total.update.cache_shared(A, k0, [p, q], vector=vector, buffers=2, deferred=True, pad=4)
+    total.update.cache_shared(B, k0, [p, q], vector=vector, layout=[q, p])
+    f.derive_transfers()
+    return f
+
+
+def test_copies_of_neighbours_that_may_not_be_aligned_are_right_and_one_by_one() -> None:
+    f = unaligned_product(4)
+    assert set(re.findall(r"TM_ASYNC_COPY\([^;]*, (\d+)\);", kernels(f))) == {"4"}
+    given = {"A": drawn(21, 35), "B": drawn(35, 37)}
+    kernel = f.compile(device="simulator", sanitize=True)
+    np.testing.assert_array_equal(kernel(**given), product(**given))
+
+
+def test_a_copy_of_three_neighbours_at_once_is_refused() -> None:
+    with pytest.raises(tm.CommandError, match=r"vector=3: a thread copies 1, 2, 4, 8 neighbours at once"):
+        unaligned_product(3)
+
+
+def test_a_short_loop_around_a_long_one_is_not_unrolled() -> None:
+    N, K = tm.params("N K")
+    i, k, b, t, u = tm.iters("i k b t u")
+    f = tm.Function("sums", params=[N, K])
+    x = f.input("x", tm.float32, [N, K])
+    total = f.reduction("total", {i: N}, {k: K}, tm.sum, x[i, k])
+    y = f.computation("y", {i: N}, total[i])
+    f.outputs(y)
+    y.split(i, 1024, b, t)
+    y.split(t, 256, u, t)
+    y.tag_gpu(blocks=[b], threads=[t])
+    total.compute_at(y, t)
+    total.store_in(tm.REGISTER)
+    f.derive_transfers()
+    assert "#pragma unroll" not in kernels(f)

@@ -44,6 +44,6 @@ def check_name(name: Any, what: str, linked: bool = False) -> str:
         raise DeclarationError(f"{name!r} cannot be the name of {what}: it must be an identifier of C")
     if name in KEYWORDS or name in ISL_WORDS or (linked and name in C_NAMES):
         raise DeclarationError(f"{name!r} cannot be the name of {what}: C or isl has it already")
-    if name.startswith(("tm_", "__")):
-        raise DeclarationError(f"{name!r} cannot be the name of {what}: names in tm_ and __ are reserved")
+    if name == "tm" or name.startswith(("tm_", "__")):
+        raise DeclarationError(f"{name!r} cannot be the name of {what}: tm and names in tm_ and __ are reserved")
     return name

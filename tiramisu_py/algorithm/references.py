@@ -17,6 +17,13 @@ from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """What the values of one function have in common, and those of two functions of one name have not."""
+
+    name: str
+
+
 @dataclass(frozen=True)
 class SelfReference:
     """What a recurrence is called with: its own values, ``heat[t - 1, i]``."""

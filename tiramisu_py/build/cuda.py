@@ -172,7 +172,9 @@ def chosen_architectures(
 
 
 def _asked(compiler: CudaCompiler, asked: Sequence[object]) -> tuple[Architecture, ...]:
-    if isinstance(asked, str) or not isinstance(asked, Sequence) or not asked:
+    if isinstance(asked, Sequence) and not asked:
+        raise ToolchainError(f"architectures={asked!r}: name at least one, or leave it out")
+    if isinstance(asked, str) or not isinstance(asked, Sequence):
         raise ToolchainError(f'architectures={asked!r}: give a tuple of them, such as architectures=("sm_80", "sm_90")')
     return tuple(dict.fromkeys(_architecture(compiler, one) for one in asked))
 

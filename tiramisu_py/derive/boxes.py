@@ -35,16 +35,33 @@ def loops_outside(program: Program, transfer: Statement, shared: int) -> int:
 
     What is copied at a time is then a box of elements.
     """
+    for count in range(shared, len(transfer.loops)):
+        if _is_box(program, transfer, transfer.instances, count):
+            return count
+    return len(transfer.loops)
+
+
+def copies_of(program: Program, transfer: Statement) -> list[isl.Set]:
+    """The boxes that the host copies for a transfer: of each, the iterations of the loops outside in which it does.
+
+    Those are the loops outside of the bulk, and as many more as it takes for what is copied at a time to be boxes.
+    """
+    instances = transfer.instances.intersect_params(program.context).coalesce()
+    for count in range(program.host_depth(transfer), len(transfer.loops) + 1):
+        for parts in ([instances], sets.basic_sets(instances)):
+            if all(_is_box(program, transfer, part, count) for part in parts):
+                return [part.apply(sets.graph(sets.renamed(transfer.prefix(count), None))) for part in parts]
+    return []
+
+
+def _is_box(program: Program, transfer: Statement, instances: isl.Set, count: int) -> bool:
+    """Whether instances of a transfer touch a box of elements in each iteration of its outermost loops."""
     storage = program.storages[transfer.target]
     owner = transfer.prefix(len(program.frame(storage)))
     element = sets.outputs(sets.compose(sets.joined(owner, program.value_of(transfer)), storage.index))
-    loops = sets.outputs(transfer.coords)
-    for count in range(shared, len(loops)):
-        forms = [*loops[:count], *element]
-        copied = transfer.instances.apply(sets.graph(sets.function(transfer.frame, None, forms))).coalesce()
-        if box_around(copied, count).is_subset(copied):
-            return count
-    return len(loops)
+    forms = [*sets.outputs(transfer.coords)[:count], *element]
+    copied = instances.apply(sets.graph(sets.function(transfer.frame, None, forms))).coalesce()
+    return bool(box_around(copied, count).is_subset(copied))
 
 
 def box_around(values: isl.Set, scope: int) -> isl.Set:
@@ -54,9 +71,22 @@ def box_around(values: isl.Set, scope: int) -> isl.Set:
     found = sets.preimage(values.apply(_axes(space, variables[:scope])), _chosen(space, variables[:scope]))
     for variable in variables[scope:]:
         chosen = [*variables[:scope], variable]
-        side = sets.as_set(values.apply(_axes(space, chosen)).coalesce().simple_hull())
+        side = _without_holes(sets.as_set(values.apply(_axes(space, chosen)).coalesce().simple_hull()), scope)
         found = found.intersect(sets.preimage(side, _chosen(space, chosen)))
     return found.coalesce()
+
+
+def _without_holes(side: isl.Set, scope: int) -> isl.Set:
+    """The last coordinates from the least to the largest, for given ones before: of every other one, all."""
+    if not sets.has_divisions(side):
+        return side
+    space, variables = side.get_space(), sets.variables(side.get_space())
+    outside = sets.graph(sets.function(space, None, variables[:scope]), side)
+    relation = outside.reverse().apply_range(sets.graph(sets.function(space, None, variables[scope:])))
+    lows, highs = sets.component_bounds(relation)
+    domain = relation.domain()
+    full = sets.box(lows, highs, domain.get_space()).intersect_domain(domain)
+    return sets.named(sets.flat_pairs(full, ""), sets.tuple_name(space) or None)
 
 
 def _chosen(space: isl.Space, chosen: list[isl.Aff]) -> isl.MultiAff:

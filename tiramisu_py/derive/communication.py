@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.derive.boxes import copies_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Statement
@@ -82,8 +83,7 @@ def _moved(program: Program, statement: Statement, params: Mapping[str, int]) ->
     assert statement.transfer is not None
     instances = sets.fixed(statement.instances, params)
     elements = points(instances)
-    outside = sets.graph(sets.renamed(statement.prefix(program.host_depth(statement)), None), statement.instances)
-    messages = points(sets.fixed(sets.as_set(outside.range()), params))
+    messages = sum(points(sets.fixed(iterations, params)) for iterations in copies_of(program, statement))
     size = program.buffers[program.storages[statement.target].buffer].dtype.bytes
     direction = f"{_words(statement.transfer.source)} -> {_words(statement.transfer.target)}"
     return Moved(statement.name, direction, elements, elements * size, messages)

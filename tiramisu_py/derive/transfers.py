@@ -27,6 +27,7 @@ from tiramisu_py.program.statement import Device, Role, Statement, Transfer
 from tiramisu_py.schedule.recompute import distinct
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.transfers import collapsed, with_transfer
+from tiramisu_py.schedule.waits import removed
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +45,25 @@ def derived_transfers(program: Program, command: str) -> Program:
 
     What cannot be transferred in a legal way is left out: the proof says what is missing.
     """
+    program = _without_derived(program)
     before = set(program.statements)
     for need in list(needs(program, Touches(program))):
         for batch in _batches(program, need):
             program = _transferred(program, batch, command)
     program = with_waits(program, command)
-    return relaxed(program, [s.name for s in program.storing if s.transfer is not None and s.name not in before])
+    made = [s for s in program.statements.values() if s.name not in before]
+    program = program.with_statement(*(replace(s, derived=True) for s in made))
+    return relaxed(program, [s.name for s in made if s.transfer is not None])
+
+
+def _without_derived(program: Program) -> Program:
+    """The program without what was derived earlier, unless a wait of the user is for it: needs may have changed."""
+    derived = [s for s in program.statements.values() if s.derived]
+    awaited = {s.waits.of for s in program.statements.values() if s.waits is not None and not s.derived}
+    for statement in sorted(derived, key=lambda s: s.stores):
+        if statement.name not in awaited:
+            program = removed(program, statement.name)
+    return program
 
 
 # -- what is moved together

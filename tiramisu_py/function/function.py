@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.domain import parse_context
 from tiramisu_py.algorithm.evaluate import evaluate
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Operand, Param
 from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.references import Owner
 from tiramisu_py.algorithm.slices import declare_slice
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import emit
@@ -62,7 +63,7 @@ class Function:
 
     def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
         self.name = check_name(name, "a function", linked=True)
-        self.owner = object()
+        self.owner = Owner(self.name)
         names = tuple(_param_name(given) for given in params)
         if len(set(names)) < len(names):
             raise DeclarationError(f"{name} names a parameter twice: {', '.join(names)}")
@@ -305,7 +306,8 @@ class Function:
                                                            copy to the host what q reads of p
                                                            for r, c: q[..] = g(p)
 
-        Those that are there already are kept, and so are values that are on the device already.
+        Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
+        other commands, it derives its transfers and waits anew.
         """
         self.apply(f"{self.name}.derive_transfers()", derived_transfers)
 

@@ -95,7 +95,9 @@ class Transfer(Operation, Awaitable):
                 for c in 0..C:                copy a[r, 0..C]
                     copy a[r, c]                                          (collapse_many(c))
 
-        What is copied at once is a box of values, of one to three dimensions. Source: TIRAMISU, ``collapse_many``.
+        What is copied at once is a box of values, of one to three dimensions, of whatever strides in the array; what is
+        none (a triangle, every fourth element) is copied in as many boxes as it takes, rows or single elements.
+        Source: TIRAMISU, ``collapse_many``.
         """
         names = self.statement_names()
         self._apply("collapse_many", loops, {}, lambda p, text: transfers.collapse_many(p, names, loops, text))

@@ -14,15 +14,17 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arithmetic import conjunction, conjuncts
 from tiramisu_py.lower.convergence import meets
-from tiramisu_py.lower.ir import Allocate, Block, Comment, For, If, Node, Store
+from tiramisu_py.lower.ir import Allocate, Block, Comment, Deferred, For, If, Node, Store
 from tiramisu_py.lower.limits import ConstantSpan, Limits, condition_of, constant_span
-from tiramisu_py.lower.linear import Linear, linear, number
+from tiramisu_py.lower.linear import Linear, difference, linear, number
 from tiramisu_py.lower.simplify import simplified, simplify
-from tiramisu_py.lower.transform import block, constant, loads, substitute, with_children
+from tiramisu_py.lower.transform import block, children, constant, loads, substitute, with_children
 from tiramisu_py.program.loops import Unroll, Vector
 
 #: Loops of at most so many iterations are unrolled where guards would keep a compiler from it.
 MOST_TURNS = 16
+#: Unless that would make more stores than these.
+MOST_STORES = 64
 
 
 def guarded(node: Node, limits: Limits) -> Node:
@@ -64,7 +66,18 @@ def _is_short(loop: For, span: ConstantSpan) -> bool:
             return span.extent % loop.tag.width == 0
         case Unroll():
             return loop.tag.factor is None
-    return loop.tag is None and span.extent <= MOST_TURNS
+    return loop.tag is None and span.extent <= MOST_TURNS and span.extent * _stores(loop.body) <= MOST_STORES
+
+
+def _stores(node: Node) -> int:
+    """How many stores a statement makes once its loops are unrolled; too many where a loop stays one."""
+    if isinstance(node, Store | Deferred):
+        return 1
+    inside = sum(map(_stores, children(node)))
+    if not isinstance(node, For):
+        return inside
+    trip = difference(node.upper, node.lower) if isinstance(node.tag, Unroll | Vector) else None
+    return MOST_STORES + 1 if trip is None else trip * inside
 
 
 def first_stores(node: Node, limits: Limits) -> Node:

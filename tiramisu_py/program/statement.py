@@ -86,8 +86,9 @@ class Statement:
     says from which storage the values of a source are loaded, where that is not the storage of the source's name.
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
     A COPY between devices has a `transfer`; one with `deferred` (cp.async, into shared memory) has happened only at the
-    next barrier of its block. A WAIT has `waits`. WAIT and BARRIER statements have no source, no target and no body
-    that means anything; their point is nothing.
+    next barrier of its block. A WAIT has `waits`. What was `derived` (transfers and waits) is derived anew when asked
+    for again. WAIT and BARRIER statements have no source, no target and no body that means anything; their point is
+    nothing.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Statement:
     transfer: Transfer | None = None
     deferred: bool = False
     waits: Waiting | None = None
+    derived: bool = False
 
     @property
     def stores(self) -> bool:

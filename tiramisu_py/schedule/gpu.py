@@ -84,13 +84,26 @@ def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: st
         raise CommandError(f"no statement has the loops {', '.join(wanted)}: {words}")
     for statement in chosen:
         program = _tagged(program, statement, tagged, command)
+    without = [s.name for s in own if s not in chosen and _lacks_threads(program, s, tagged)]
+    for name in without:
+        program = _tagged(program, program.statements[name], tagged, command)
     for statement in alone:
         program = _alone(program, statement, tagged, command)
-    for statement in chosen:
-        for loop in statement.loops:
+    names = [*(statement.name for statement in chosen), *without]
+    for name in names:
+        for loop in program.statements[name].loops:
             check_nesting(program, loop)
-    check_limits(program, [statement.name for statement in chosen])
+    check_limits(program, names)
     return without_single_iterations(settled(program))
+
+
+def _lacks_threads(program: Program, statement: Statement, tagged: Tagging) -> bool:
+    """Whether a statement is in no kernel yet, and has all the block loops but not all the thread loops.
+
+    Such is the start of a reduction whose terms are dealt out to threads: thread 0 of the axis runs it.
+    """
+    found = [find(program, statement, name) for name in tagged.blocks]
+    return bool(found) and None not in found and not any(program.loops[loop].tag for loop in statement.loops)
 
 
 def _tagged(program: Program, statement: Statement, tagged: Tagging, command: str) -> Program:
@@ -110,8 +123,8 @@ def _tagged(program: Program, statement: Statement, tagged: Tagging, command: st
         assert loop is not None
         program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, tagged.combine), command)
     for axis, loop in enumerate(reversed(threads)):
-        assert loop is not None
-        program = _with_tag(program, loop, GpuThread(axis, tagged.combine), command)
+        if loop is not None:
+            program = _with_tag(program, loop, GpuThread(axis, tagged.combine), command)
     return program
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Tag, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -22,6 +22,9 @@ class Root:
 
 
 root = Root()
+
+#: The tags that say how partial results of a reduction are combined.
+Combining = Parallel | Vector | GpuBlock | GpuThread
 
 
 def place_after(
@@ -103,7 +106,7 @@ def merged(program: Program, kept: Statement, joining: Statement, count: int) ->
     renaming: dict[LoopId, LoopId] = {}
     for x, y in zip(kept.loops[:count], joining.loops[:count], strict=True):
         if x != y:
-            _agree(program, x, y)
+            program = program.with_loop(_agreed(program, x, y))
             renaming[y] = x
     if not renaming:
         return program
@@ -113,13 +116,26 @@ def merged(program: Program, kept: Statement, joining: Statement, count: int) ->
     return program
 
 
-def _agree(program: Program, kept: LoopId, joining: LoopId) -> None:
+def _agreed(program: Program, kept: LoopId, joining: LoopId) -> Loop:
+    """The loop that two become: tagged as both are, with the `combine` that one of them names."""
     a, b = program.loops[kept], program.loops[joining]
+    if b.tag is not None and None in (_combine(a), _combine(b)) and _uncombined(a) == _uncombined(b):
+        said = b if _combine(b) else a
+        return replace(a, tag=said.tag, tagged_by=said.tagged_by)
     if b.tag is not None and b.tag != a.tag:
         have = f"loop {a.name} is tagged by {a.tagged_by}" if a.tag else f"loop {a.name} is not tagged"
         raise CommandError(
             f"{have}, but loop {b.name} by {b.tagged_by}; one loop has one tag: share the loop first, and tag it then"
         )
+    return a
+
+
+def _combine(loop: Loop) -> Combine | None:
+    return loop.tag.combine if isinstance(loop.tag, Combining) else None
+
+
+def _uncombined(loop: Loop) -> Tag | None:
+    return replace(loop.tag, combine=None) if isinstance(loop.tag, Combining) else loop.tag
 
 
 def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:

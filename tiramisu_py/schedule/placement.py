@@ -270,4 +270,15 @@ def store_at(program: Program, source: str, names: Sequence[str], scope: tuple[L
         raise CommandError(f"{source} is in the caller's array {buffer.name}: it exists once a call")
     if len(list(program.storages_in(buffer.name))) > 1:
         raise CommandError(f"buffer {buffer.name} is shared by several computations: store_at needs one of its own")
+    if storage.chosen and not buffer.scope and not sets.is_identity(storage.index):
+        return _layout_kept(program, storage, scope)
     return scoped(program, replace(storage, chosen=True), scope, source)
+
+
+def _layout_kept(program: Program, storage: Storage, scope: tuple[LoopId, ...]) -> Program:
+    """A layout that the user gave with `store_in`, once for each iteration of the loops `scope`."""
+    rank = sets.in_size(storage.index)
+    space = sets.sized_frame(program.algorithm.param_space, None, len(scope) + rank)
+    value = sets.function(space, None, sets.variables(space)[len(scope) :])
+    program = program.with_buffer(replace(program.buffers[storage.buffer], scope=scope))
+    return program.with_storage(replace(storage, index=sets.compose(value, storage.index)))

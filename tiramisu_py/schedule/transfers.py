@@ -8,13 +8,14 @@ from enum import Enum
 
 import islpy as isl
 
-from tiramisu_py import sets
+from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domain import parse_domain
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.references import Owner
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program
@@ -63,7 +64,10 @@ def with_transfer(
 
 def source_of(access: object, owner: object) -> str:
     """The name of what a transfer takes values of."""
-    if not isinstance(access, Access) or access.owner is not owner:
+    if isinstance(access, Access) and access.owner is not owner:
+        other = f" {access.owner.name}" if isinstance(access.owner, Owner) else ""
+        raise CommandError(f"{access!r} belongs to another function{other}: a transfer takes values of its own function")
+    if not isinstance(access, Access):
         raise CommandError(f"{access!r} names no value to transfer: give one such as image[r, c] of this function")
     if not access.indices:
         raise CommandError(f"{access.source} is a scalar: kernels are passed it, and need no transfer")
@@ -159,7 +163,11 @@ def _declared(
 def _check_values(program: Program, name: str, source: str, values: isl.Set) -> None:
     outside = sets.named(values, None).intersect_params(program.context).subtract(existing(program, source))
     if not outside.is_empty():
-        raise CommandError(f"{name} takes values of {source} that do not exist: {outside.lexmin()}")
+        params = smallest.smallest_params(outside)
+        value = f"{source}[{', '.join(map(str, smallest.first(sets.fixed(outside, params))))}]"
+        sizes = ", ".join(f"{param} = {number}" for param, number in params.items())
+        where = f", at {sizes}" if sizes else ""
+        raise CommandError(f"{name} takes values of {source} that do not exist: there is no {value}{where}")
 
 
 def _in_place(program: Program, transfer: Statement) -> Program:

@@ -133,6 +133,11 @@ def basic_sets(of: isl.Set) -> list[isl.Set]:
     return found
 
 
+def has_divisions(of: isl.Set) -> bool:
+    """Whether a set speaks of integer parts: of every other point, or of the tile that a point is in."""
+    return any(piece.dim(isl.dim_type.div) > 0 for piece in of.get_basic_sets())
+
+
 def extended(of: isl.Set, space: isl.Space) -> isl.Set:
     """All elements of the frame `space` whose first coordinates are in a set of fewer dimensions."""
     added = space.dim(_SET) - of.dim(_SET)

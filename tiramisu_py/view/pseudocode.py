@@ -81,7 +81,8 @@ def _lines(node: Node, depth: int) -> list[str]:
         case Declare() | Assign():
             return [f"{pad}{node.variable} = {node.value}"]
         case Store():
-            return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}"]
+            how = "  (atomic)" if node.atomic else ""
+            return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}{how}"]
         case Allocate():
             extents = ", ".join(map(str, node.extents))
             head = f"{pad}allocate {node.buffer}[{extents}] in {_place(node)}"
