@@ -93,6 +93,11 @@ def _from_dict(algorithm: Algorithm, name: str, given: Mapping[Any, Any], outer:
 def _iterators(algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequence[str]) -> tuple[str, ...]:
     found = list(outer)
     for key in keys:
+        if isinstance(key, Access):
+            raise DeclarationError(
+                f"{key} in the domain of {name} is a value, not an iterator: values say where to read, never where to "
+                f"write (no scatter); write a reduction over the iterators of {key} with where={key} == an iterator"
+            )
         if not isinstance(key, Iter):
             raise DeclarationError(f"{key!r} in the domain of {name} is not an iterator; make one with tm.iters")
         check_iterator(algorithm, name, key.name)

@@ -13,10 +13,11 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, Select
+from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.algorithm.reads import Reading, readings
 from tiramisu_py.algorithm.traversal import accesses, substitute, walk
-from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.errors import DeclarationError, Violation, Witness
 
 
 class Values:
@@ -139,11 +140,40 @@ def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Ma
         message += f": the index {reading.unbounded[0]} is a value of which nothing is known"
         return Violation("bounds", message, witness, repair=repair)
     needed = missing_condition(bad, values.algorithm.context)
-    smaller = f"make the domain of {c.name} smaller"
+    smaller = f"make the domain of {c.name} smaller{_or_larger(values, source, c)}"
     if not needed:
         return Violation("bounds", message, witness, repair=smaller)
     message += f"; it is right only where {needed}"
     return Violation("bounds", message, witness, repair=f"assume {needed}, or {smaller}")
+
+
+def _or_larger(values: Values, source: str, c: Computation) -> str:
+    """The advice to declare an input so large that all that a computation reads is inside; "" where that is none."""
+    declared = values.algorithm.inputs.get(source)
+    read = values.domain(source)
+    for reading in values.of(c):
+        read = read.union(reading.relation.range()) if reading.access.source == source else read
+    if declared is None or not read.is_subset(_from_zero(read.get_space())):
+        return ""
+    shape, reader = [], Affine(read.get_space(), {})
+    for axis, (variable, extent) in enumerate(zip(sets.variables(read.get_space()), declared.shape, strict=True)):
+        fits = sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent)))
+        try:
+            needed = extent if read.is_subset(fits) else extent_of(read, axis, values.algorithm.context)
+        except DeclarationError:
+            return ""
+        if any(isinstance(node, Select) for node in walk(needed)):
+            return ""
+        shape.append(str(needed))
+    return f", or declare {source} with [{', '.join(shape)}]"
+
+
+def _from_zero(space: isl.Space) -> isl.Set:
+    """The indices of which none is negative."""
+    found, zero = sets.universe(space), sets.constant(space, 0)
+    for variable in sets.variables(space):
+        found = found.intersect(sets.as_set(variable.ge_set(zero)))
+    return found
 
 
 def _declare(values: Values, part: Expr) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -104,6 +104,9 @@ class DeviceArray:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array is on {self.device}; copy it to the host with .get()")
         return capsule_of(self, self.address if self.size else 0, self.shape, self.dtype, self.__dlpack_device__())
+
+    def __getitem__(self, _index: object) -> NoReturn:
+        raise TypeError("the array is in the memory of a GPU, and has no elements on the host: index .get() instead")
 
     def __array__(self, *_given: object, **_named: object) -> Array:
         raise TypeError("the array is in the memory of a GPU; copy it to the host with .get()")

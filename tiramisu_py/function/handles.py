@@ -48,6 +48,13 @@ class Input(Indexed):
         declared = self._function.program.algorithm.inputs[self.name]
         return access(self.name, declared.dtype, len(declared.shape), indices, self._function.owner)
 
+    def store_in(self, *_: object, **__: object) -> NoReturn:
+        """An input is where the caller has it; raises `CommandError`."""
+        raise CommandError(
+            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU when it is declared, or "
+            "copy it with cache_shared, cache or pack of what reads it"
+        )
+
     def __repr__(self) -> str:
         return self.name
 

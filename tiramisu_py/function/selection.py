@@ -180,16 +180,18 @@ class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Await
                 for r1, c1 on threads:              for y, x on threads: image_shared[y, x] = image[..]
                     by[..] = f(image)               for r1, c1 on threads: by[..] = f(image_shared)
 
-        `level` is the innermost block loop, or a sequential loop inside, in each iteration of which the copy is made
-        anew. `iterators` name its loops, one for each dimension of the source. The threads of the block share the
+        `level` is the innermost block loop, or a loop inside: in each iteration of the sequential loops down to it the
+        copy is made anew. (A thread loop as the level changes nothing: the copy is for all threads of the block.)
+        `iterators` name its loops, one for each dimension of the source. The threads of the block share the
         work, neighbours taking neighbours along the last dimension; `threads` names iterators that run on threads,
         the last along x, instead. `pad` adds elements to the last dimension, so that columns lie in different banks.
         With `deferred` the copies are only started, and complete at the next barrier (``cp.async``). With
         ``buffers=2`` two buffers take turns: the copy for the next iteration of `level` is made during this one.
         With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are aligned: the
-        function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices of an element of the copy by its indices within what is copied, as in
-        `cache`: another order, or rows that are shifted against bank conflicts.
-        What is read must have constant extents. Returns the copy, which can be scheduled like a computation.
+        function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices of an element
+        of the copy by its indices within what is copied, as in `cache`: another order, or rows that are shifted against
+        bank conflicts. What is read must have constant extents. Returns the copy, which can be scheduled like a
+        computation.
         """
         made, origin = self._name_of_copy(source, name, "shared")
         names = self.statement_names()

@@ -74,6 +74,14 @@ def handle(statement: Statement) -> str:
     return statement.name
 
 
+def reading(program: Program, spot: Spot) -> str:
+    """Who reads, in words: a copy or a transfer, by its name, or else the value that is computed."""
+    statement = spot.touch.actor.statement
+    if statement is not None and statement.role is Role.COPY:
+        return f"the {'transfer' if statement.transfer is not None else 'copy'} {statement.name}"
+    return words(spot.computed(program))
+
+
 def queue_words(program: Program, statement: Statement) -> str:
     """Where a statement runs: the host, or an operation sequence."""
     queue = program.queue_of(statement)

@@ -55,7 +55,7 @@ def _fault(
     if statement.transfer is not None:
         return _transferred(program, statement, buffer)
     if nest is None:
-        return _from_host(who, buffer)
+        return _from_host(program, statement, who, buffer)
     if buffer.memory is Memory.SHARED:
         return _shared(program, nest, who, buffer)
     if buffer.memory is Memory.REGISTER:
@@ -69,16 +69,24 @@ def _fault(
     return None
 
 
-def _from_host(who: str, buffer: Buffer) -> tuple[str, str] | None:
+def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer) -> tuple[str, str] | None:
     if buffer.memory is Memory.SHARED:
         return f"{who} on the host, but {buffer.name} is in shared memory, which only its kernel reaches", (
             "copy it to global memory inside the kernel, or compute it there"
         )
     if buffer.memory is Memory.GPU:
-        passed = f"run that on the GPU (tag_gpu), or pass {buffer.name} on the host (memory=tm.HOST)"
-        kept = f"keep {buffer.name} in memory=tm.HOST, and transfer it: create_xfer(..., tm.GPU2CPU)"
-        return f"{who} on the host, but {buffer.name} is in GPU memory alone", passed if buffer.argument else kept
+        message = f"{who} on the host, but {buffer.name} is in GPU memory alone"
+        return message, f"run {handle(statement)} on the GPU with tag_gpu, or {_on_both(program, buffer)}"
     return None
+
+
+def _on_both(program: Program, buffer: Buffer) -> str:
+    """How a buffer of GPUs alone has an instance on the host as well."""
+    derived = f"{program.algorithm.name}.derive_transfers()"
+    if buffer.name in program.algorithm.inputs:
+        return f"declare {buffer.name} without memory=tm.GPU: {derived} then copies it to where it is read"
+    source = next(storage.source for storage in program.storages_in(buffer.name))
+    return f"keep it on both: {source}.store_in(tm.HOST) and {derived}"
 
 
 def _transferred(program: Program, statement: Statement, buffer: Buffer) -> tuple[str, str] | None:

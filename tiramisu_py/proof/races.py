@@ -19,7 +19,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.findings import Finding, Spot, handle, same_work, words
+from tiramisu_py.proof.findings import Finding, Spot, handle, reading, same_work, words
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
         where = f"in different iterations of the {tag} loop {loop.name}"
         message = f"{what} both {does} {words(write.element)} {where}, {witness}"
     else:
-        reads = f"{words(other.computed(program))} reads {words(other.named)}"
+        reads = f"{reading(program, other)} reads {words(other.named)}"
         same = "it is stored" if other.named == write.named else f"{words(write.named)} is stored"
         where = f"in another iteration of the {tag} loop {loop.name}"
         message = f"{reads} from {words(write.element)}, where {same} {where}, {witness}"

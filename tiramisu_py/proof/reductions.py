@@ -26,7 +26,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Device, Role
 from tiramisu_py.proof.findings import Finding, handle, words
-from tiramisu_py.proof.repairs import order_repair
+from tiramisu_py.proof.repairs import onto_gpu, order_repair
 from tiramisu_py.proof.values import first_spot, one, reads_alike
 
 
@@ -181,10 +181,12 @@ def _on_one_device(chains: Chains, touch: Touch) -> str:
         return ""
     first, second = own[0].actor.statement, others[0].actor.statement
     assert first is not None and second is not None
-    return (
+    advice = (
         f"partial results are not transferred: run {handle(first)} (now on {_where(own[0].device)}) and "
         f"{handle(second)} (now on {_where(others[0].device)}) on one device"
     )
+    command = onto_gpu(chains.flow, first, second) or onto_gpu(chains.flow, second, first)
+    return f"{advice}: {command}" if command else advice
 
 
 def _term(c: Computation, point: tuple[int, ...]) -> str:

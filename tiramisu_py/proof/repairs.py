@@ -13,8 +13,11 @@ from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.program.loops import AXES, GpuThread
 from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Device, Statement
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Memory, Storage
 from tiramisu_py.proof.findings import handle
 from tiramisu_py.proof.folding import larger_modulo
 
@@ -87,6 +90,9 @@ def _first(flow: Flow, a: Statement, b: Statement) -> bool:
 def storage_repair(flow: Flow, read: Touch) -> str:
     """What keeps a value from being overwritten."""
     program = flow.touches.program
+    tile = own_tile(program, read.storage)
+    if tile:
+        return tile
     others = [s.source for s in program.storages_in(read.storage.buffer) if s.name != read.storage.name]
     if others:
         return f"keep {read.source} in a buffer of its own, or order the last read of it before {', '.join(others)}"
@@ -95,10 +101,34 @@ def storage_repair(flow: Flow, read: Touch) -> str:
     return f"{larger}: {command}" if command else f"{larger}: store_in with another layout, or a buffer of full size"
 
 
+def own_buffer(write: Touch) -> str:
+    """What keeps a statement from overwriting what it reads elsewhere."""
+    return f"store {write.source} in a buffer of its own, not over {write.buffer.name}"
+
+
+def own_tile(program: Program, storage: Storage) -> str:
+    """Where a tile in shared memory is to be computed that each thread would fill as its own; "" for any other."""
+    buffer = program.buffers[storage.buffer]
+    threads = [loop for loop in storage.inner if isinstance(program.loops[loop].tag, GpuThread)]
+    computed = any(s.target == storage.name and s.role is not Role.COPY for s in program.storing)
+    if buffer.memory is not Memory.SHARED or not threads or not computed:
+        return ""
+    return (
+        f"shared memory is one for all threads of a block: compute {storage.source} at the block loop "
+        f"{program.loops[buffer.scope[-1]].name}, not at the thread loop {program.loops[threads[-1]].name}"
+    )
+
+
 def transfer_repair(flow: Flow, read: Touch, source: Device) -> str:
-    """The command that brings what a read needs from the memory of another device."""
+    """The commands that bring what a read needs from the memory of another device."""
+    name = flow.touches.program.algorithm.name
+    return f"{name}.derive_transfers(), or {create_xfer(flow, read, source, read.device)}"
+
+
+def create_xfer(flow: Flow, read: Touch, source: Device, target: Device) -> str:
+    """The command that copies all values of what is read from one device to another."""
     program = flow.touches.program
-    name, target = program.algorithm.name, read.device
+    name = program.algorithm.name
     domain = flow.touches.values.domain(read.source)
     dims = dimension_names(program.algorithm, read.source)
     ranges = ", ".join(f"{dim}: {_range(domain, axis, program.context)}" for axis, dim in enumerate(dims))
@@ -107,8 +137,21 @@ def transfer_repair(flow: Flow, read: Touch, source: Device) -> str:
     options = f", device={devices[0]}" if devices[0] else ""
     options += f", to_device={devices[1]}" if len(devices) > 1 else ""
     direction = f"tm.{ends[0].upper()}2{ends[1].upper()}"
-    transfer = f"{name}.create_xfer({{{ranges}}}, {read.source}[{', '.join(dims)}], {direction}{options})"
-    return f"{name}.derive_transfers(), or {transfer}"
+    return f"{name}.create_xfer({{{ranges}}}, {read.source}[{', '.join(dims)}], {direction}{options})"
+
+
+def onto_gpu(flow: Flow, host: Statement, kernel: Statement) -> str:
+    """The command that runs a statement of the host on the GPU that another one is on; "" where neither is there."""
+    program = flow.touches.program
+    nest = next((nest for nest in flow.kernels if kernel in nest.statements), None)
+    tags = [program.loops[loop].tag for loop in host.loops]
+    if nest is None or program.queue_of(host) is not None or any(tags):
+        return ""
+    names, blocks = program.loop_names(host), [program.loops[loop].name for loop in nest.blocks]
+    chosen = blocks if set(blocks) <= set(names) else list(names[: len(AXES)])
+    options = [f"blocks=[{', '.join(chosen)}]"] if chosen else []
+    options += [f"device={nest.launch.device}"] if nest.launch.device else []
+    return f"{handle(host)}.tag_gpu({', '.join(options)})"
 
 
 def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:

@@ -22,9 +22,10 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.proof.findings import Finding, Spot, handle, words
+from tiramisu_py.proof.findings import Finding, Spot, handle, reading, words
 from tiramisu_py.proof.kernels import well_formed
 from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
+from tiramisu_py.proof.repairs import own_buffer, own_tile
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -128,11 +129,14 @@ def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
     message = f"{_conflict(flow, one, other)}, by {where}, {witness}"
     if one_reduction(a, b):
         loops = ", ".join(nest.program.loops[loop].name for loop in nest.blocks)
-        repair = f"combine partial results of different blocks: {tagged(nest, a)}, combine=tm.ATOMIC), or keep the "
-        return Violation("race", message, witness, repair=f"{repair}reduced loop out of blocks ({loops})")
+        combined = f"combine partial results of different blocks: {_combined(nest, a)}"
+        repair = f"{combined}; or keep the reduced loop out of blocks ({loops})"
+        return Violation("race", message, witness, repair=repair)
     first, second = statements(a, b)
     apart = "give the dependence a loop inside of a block, or a loop of the host around the kernel"
-    if first is not second:
+    if _in_place(a, b):
+        apart = own_buffer(a)
+    elif first is not second:
         apart = f"end the kernel between {handle(first)} and {handle(second)}: tag each of them as a kernel of its own"
     return Violation("race", message, witness, repair=apart)
 
@@ -144,9 +148,17 @@ def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map)
         threads = f"{thread_words(nest, one)}, whose deferred copy may not have happened"
     message = f"{_conflict(flow, one, other)}, by {_block(nest, one)}, {threads}, with no barrier between, {witness}"
     if one_reduction(a, b):
-        repair = f"combine partial results of different threads: {tagged(nest, a)}, combine=tm.ATOMIC)"
+        repair = f"combine partial results of different threads: {_combined(nest, a)}"
         return Violation("race", message, witness, repair=repair)
-    return Violation("race", message, witness, repair=_barrier(nest, *_in_order(flow, one, other)))
+    tile = own_tile(nest.program, a.storage) or own_tile(nest.program, b.storage)
+    apart = own_buffer(a) if _in_place(a, b) else _barrier(nest, *_in_order(flow, one, other))
+    return Violation("race", message, witness, repair=tile or apart)
+
+
+def _in_place(a: Touch, b: Touch) -> bool:
+    """Whether a statement overwrites elements that it reads another source from."""
+    first, second = statements(a, b)
+    return first is second and a.source != b.source
 
 
 def _in_order(flow: Flow, one: Spot, other: Spot) -> tuple[Touch, Touch]:
@@ -160,13 +172,18 @@ def _in_order(flow: Flow, one: Spot, other: Spot) -> tuple[Touch, Touch]:
 
 def _conflict(flow: Flow, one: Spot, other: Spot) -> str:
     if not other.touch.is_write:
-        reader = words(other.computed(flow.touches.program))
+        reader = reading(flow.touches.program, other)
         stored = "it is stored" if other.named == one.named else f"{words(one.named)} is stored"
         return f"{reader} reads {words(other.named)} from {words(one.element)}, where {stored}"
     does = "update" if one_reduction(one.touch, other.touch) else "store to"
     if one.named == other.named:
         return f"two executions for {words(one.named)} both {does} {words(one.element)}"
     return f"{words(one.named)} and {words(other.named)} both {does} {words(one.element)}"
+
+
+def _combined(nest: KernelNest, touch: Touch) -> str:
+    """The command that combines partial results, in either way."""
+    return f"{tagged(nest, touch)}, combine=tm.ATOMIC), or tm.TREE where all threads of a block add to one element"
 
 
 def tagged(nest: KernelNest, touch: Touch) -> str:

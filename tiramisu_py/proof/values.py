@@ -12,9 +12,10 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, words
-from tiramisu_py.proof.repairs import order_repair, storage_repair, transfer_repair
+from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, reading, words
+from tiramisu_py.proof.repairs import create_xfer, order_repair, storage_repair, transfer_repair
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -47,7 +48,7 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     only = replace(read, domain=one(read, spot))
     program = flow.touches.program
     reader, value, element = spot.computed(program), spot.named, spot.element
-    asks = f"{_asking(read, reader)} {words(value)}"
+    asks = f"{_asking(program, spot)} {words(value)}"
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
     here = [w for w in writers if w.home == only.home and not flow.one_chain(only, w).is_empty()]
@@ -71,11 +72,11 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
 
 
-def _asking(read: Touch, reader: Named) -> str:
-    statement = read.actor.statement
+def _asking(program: Program, spot: Spot) -> str:
+    statement = spot.touch.actor.statement
     if statement is None:
         return "the caller finds"
-    return f"the transfer {statement.name} copies" if statement.transfer is not None else f"{words(reader)} reads"
+    return f"{reading(program, spot)} {'copies' if statement.transfer is not None else 'reads'}"
 
 
 def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], witness: Witness) -> Violation:
@@ -85,7 +86,10 @@ def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], wit
     where = " and ".join(memory_words(device) for device in there)
     asked = memory_words(only.device)
     message = f"{asks} in {asked}, but it is only in {where}: no transfer brings it, {witness}"
-    repair = transfer_repair(flow, only, (computed or there)[0])
+    source, statement = (computed or there)[0], only.actor.statement
+    repair = transfer_repair(flow, only, source)
+    if statement is not None and statement.transfer is not None and None not in (source, statement.transfer.source):
+        repair = f"{create_xfer(flow, only, source, statement.transfer.target)} in place of {statement.name}"
     return Violation("communication", message, witness, repair=repair)
 
 

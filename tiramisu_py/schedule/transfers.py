@@ -66,7 +66,7 @@ def source_of(access: object, owner: object) -> str:
     """The name of what a transfer takes values of."""
     if isinstance(access, Access) and access.owner is not owner:
         other = f" {access.owner.name}" if isinstance(access.owner, Owner) else ""
-        raise CommandError(f"{access!r} belongs to another function{other}: a transfer takes values of its own function")
+        raise CommandError(f"{access!r} belongs to another function{other}: name a value of this one")
     if not isinstance(access, Access):
         raise CommandError(f"{access!r} names no value to transfer: give one such as image[r, c] of this function")
     if not access.indices:
