@@ -15,13 +15,14 @@ R, C = tm.params("R C")
 r, c, r0, c0, r1, c1, y, x = tm.iters("r c r0 c0 r1 c1 y x")
 
 
-def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation]:
-    """Two stages, across and down."""
+def algorithm(memory: tm.Memory = tm.HOST) -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation]:
+    """Two stages, across and down; the caller's pictures are in the memory of the host, or of the GPU."""
     f = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
-    image = f.input("image", tm.float32, [R + 2, C + 2])
+    image = f.input("image", tm.float32, [R + 2, C + 2], memory=memory)
     bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
     by = f.computation("by", {r: R, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) / 3)
     f.outputs(by)
+    by.store_in(memory)
     return f, image, bx, by
 
 
@@ -47,9 +48,9 @@ def fused() -> tm.Function:
     return f
 
 
-def in_registers() -> tm.Function:
+def in_registers(memory: tm.Memory = tm.HOST) -> tm.Function:
     """One kernel without shared memory: each thread goes down a column, and keeps the 18 values of bx that it needs."""
-    f, _, bx, by = algorithm()
+    f, _, bx, by = algorithm(memory)
     by.tile(r, c, 16, 128, r0, c0, r1, c1)
     by.reorder(r0, c0, c1, r1)
     by.tag_gpu(blocks=[r0, c0], threads=[c1])

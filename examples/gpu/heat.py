@@ -11,10 +11,10 @@ T, N, M, L = tm.params("T N M L")
 t, i, j, k, i0, j0, k0, i1, j1, k1, i2 = tm.iters("t i j k i0 j0 k0 i1 j1 k1 i2")
 
 
-def plate() -> tm.Function:
+def plate(memory: tm.Memory = tm.HOST) -> tm.Function:
     """Two dimensions: each inner point moves towards its four neighbours."""
     f = tm.Function("plate", params=[T, N, M], assume="T >= 1 and N >= 3 and M >= 3")
-    start = f.input("start", tm.float32, [N, M])
+    start = f.input("start", tm.float32, [N, M], memory=memory)
     edge = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
     heat = f.computation(
         "heat",
@@ -27,6 +27,7 @@ def plate() -> tm.Function:
         ),
     )
     f.outputs(heat[T, i, j])
+    f["heat_out"].store_in(memory)
     heat.store_in(tm.Buffer("two", [2, N, M], tm.float32), [t % 2, i, j])
     for stage in (heat, f["heat_out"]):  # each thread goes down 8 rows
         stage.tile(i, j, 8, 128, i0, j0, i1, j1)

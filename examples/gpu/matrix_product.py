@@ -12,14 +12,17 @@ i, j, k, i0, j0, i1, j1, i2, j2, k0, k1 = tm.iters("i j k i0 j0 i1 j1 i2 j2 k0 k
 p, q = tm.iters("p q")
 
 
-def algorithm(assume: str = "") -> tuple[tm.Function, tm.Input, tm.Input, tm.Reduction, tm.Computation]:
-    """The sum over k, and the matrix that keeps it."""
+def algorithm(
+    assume: str = "", memory: tm.Memory = tm.HOST
+) -> tuple[tm.Function, tm.Input, tm.Input, tm.Reduction, tm.Computation]:
+    """The sum over k, and the matrix that keeps it; the caller's matrices are on the host, or on the GPU."""
     f = tm.Function("product", params=[M, N, K], assume=assume)
-    A = f.input("A", tm.float32, [M, K])
-    B = f.input("B", tm.float32, [K, N])
+    A = f.input("A", tm.float32, [M, K], memory=memory)
+    B = f.input("B", tm.float32, [K, N], memory=memory)
     total = f.reduction("total", {i: M, j: N}, {k: K}, tm.sum, A[i, k] * B[k, j])
     C = f.computation("C", {i: M, j: N}, total[i, j])
     f.outputs(C)
+    C.store_in(memory)
     return f, A, B, total, C
 
 
@@ -36,14 +39,14 @@ def shared_tiles() -> tm.Function:
     return f
 
 
-def register_tiles(buffers: int = 1) -> tm.Function:
+def register_tiles(buffers: int = 1, memory: tm.Memory = tm.HOST) -> tm.Function:
     """Each thread 8 x 8 neighbours of a block's 128 x 128 elements, in registers.
 
     Rows start at multiples of 16 bytes, so that a thread copies four neighbours at once. In shared memory, rows of A
     that neighbouring threads read together are shifted against each other, and so are groups of 32 columns of B:
     otherwise what they read would lie in the same banks.
     """
-    f, A, B, total, C = algorithm(assume="N mod 4 = 0 and K mod 4 = 0")
+    f, A, B, total, C = algorithm("N mod 4 = 0 and K mod 4 = 0", memory)
     C.tile(i, j, 128, 128, i0, j0, i1, j1)
     C.split(i1, 8, i1, i2)
     C.split(j1, 8, j1, j2)
@@ -62,9 +65,9 @@ def register_tiles(buffers: int = 1) -> tm.Function:
     return f
 
 
-def double_buffered() -> tm.Function:
+def double_buffered(memory: tm.Memory = tm.HOST) -> tm.Function:
     """While a block multiplies two tiles, the next two are on their way into a second pair."""
-    return register_tiles(buffers=2)
+    return register_tiles(2, memory)
 
 
 VARIANTS = {"shared tiles": shared_tiles, "register tiles": register_tiles, "double buffered": double_buffered}

@@ -11,12 +11,13 @@ M, N = tm.params("M N")
 i, j, i0, j0, i1, j1, im, it, a, b = tm.iters("i j i0 j0 i1 j1 im it a b")
 
 
-def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation]:
-    """``B[i, j] = A[j, i]``."""
+def algorithm(memory: tm.Memory = tm.HOST) -> tuple[tm.Function, tm.Input, tm.Computation]:
+    """``B[i, j] = A[j, i]``, of matrices in the memory of the host, or of the GPU."""
     f = tm.Function("transpose", params=[M, N])
-    A = f.input("A", tm.float32, [N, M])
+    A = f.input("A", tm.float32, [N, M], memory=memory)
     B = f.computation("B", {i: M, j: N}, A[j, i])
     f.outputs(B)
+    B.store_in(memory)
     return f, A, B
 
 
@@ -28,9 +29,9 @@ def plain() -> tm.Function:
     return f
 
 
-def tiled() -> tm.Function:
+def tiled(memory: tm.Memory = tm.HOST) -> tm.Function:
     """A tile of 32 x 32 a block, 32 x 8 threads, four rows a thread."""
-    f, A, B = algorithm()
+    f, A, B = algorithm(memory)
     B.tile(i, j, 32, 32, i0, j0, i1, j1)
     B.split(i1, 8, im, it)
     B.tag_gpu(blocks=[i0, j0], threads=[it, j1])

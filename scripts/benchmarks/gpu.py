@@ -22,7 +22,7 @@ from tables import report, table
 import tiramisu_py as tm
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STORIES = ("blur", "transpose", "matrix_product", "heat", "pictures", "sums", "two_gpus")
+STORIES = ("blur", "transpose", "matrix_product", "heat", "pictures", "softmax", "sums", "two_gpus")
 Row = list[str]
 Run = Callable[[], object]
 
@@ -130,7 +130,7 @@ def timings(device: str, small: bool) -> list[Row]:
     side = 1024 if small else 8192
     blur, transpose = story("blur"), story("transpose")
     rows = [
-        against_a_copy("blur, fused", blur.fused(tm.GPU), device, (side + 2, side + 2), driver),
+        against_a_copy("blur, in registers", blur.in_registers(tm.GPU), device, (side + 2, side + 2), driver),
         against_a_copy("transpose, tiled", transpose.tiled(tm.GPU), device, (side, side), driver),
         heat(device, side, driver),
         product(device, 1024 if small else 4096, driver),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
@@ -60,6 +60,7 @@ def inside() -> list[dict[str, int]]:
 factors = st.integers(-9, 9)
 
 
+@settings(deadline=None)
 @given(factors, factors, factors, factors, st.integers(-20, 20), st.sampled_from(["<", "<=", ">", ">="]))
 def test_a_condition_at_its_worst_holds_only_where_all_threads_meet_the_condition(a, b, c, d, e, op):
     left = number(a) * x + number(b) * y + number(c) * u + number(d) * i0
@@ -125,6 +126,7 @@ def test_a_loop_whose_extent_depends_on_the_thread_has_the_largest_and_asks():
 quotients = st.sampled_from([(1, 2), (1, 5), (2, 4), (3, 2), (8, 2)])
 
 
+@settings(deadline=None)
 @given(quotients, st.integers(-3, 3), st.integers(-9, 9), st.booleans())
 def test_remainders_are_those_of_what_they_replace(parts, factor, offset, shifted):
     m, n = parts

@@ -28,12 +28,13 @@ from tiramisu_py.derive.communication import Communication, communication
 from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.errors import CommandError, DeclarationError, LegalityError
 from tiramisu_py.function.handles import Computation, Input, Reduction
-from tiramisu_py.function.operations import Barrier, Operation, Transfer
+from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.script import as_written, caller
 from tiramisu_py.function.selection import Selection
 from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.program import Command, Program
+from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.proof import Report, check
 from tiramisu_py.schedule import order, transfers, waits
@@ -209,14 +210,24 @@ class Function:
         self._program = with_computation(self._program, declared)
         return declared.name
 
-    def __getitem__(self, name: str) -> Input | Computation:
-        """The input or computation of this name, as the declarations returned it."""
+    def __getitem__(self, name: str) -> Any:
+        """What has this name: an input, a computation, a transfer, a wait or a barrier, derived ones too.
+
+        ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added. Raises `DeclarationError`.
+        """
         if name in self.algorithm.inputs:
             return Input(self, name)
         if name in self.algorithm.computations:
             kind = Reduction if self.algorithm.computations[name].is_reduction else Computation
             return kind(self, name)
-        raise DeclarationError(f"{self.name} declares nothing called {name!r}")
+        statement = self.completed.statements.get(name)
+        if statement is not None and statement.transfer is not None:
+            return Transfer(self, statement.source, name)
+        if statement is not None and statement.waits is not None:
+            return Wait(self, statement.waits.of, name)
+        if statement is not None and statement.role is Role.BARRIER:
+            return Barrier(self, "", name)
+        raise DeclarationError(f"{self.name} has nothing called {name!r}")
 
     # -- the schedule
 
