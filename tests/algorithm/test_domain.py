@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.algorithm.building import Small, iters, params
+from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.functions import maximum, minimum
 from tiramisu_py.errors import DeclarationError
 
@@ -151,6 +153,7 @@ BAD: list[tuple[Any, str]] = [
     ({iters("N")[0]: 4}, "the domain of c has an iterator called N, as a parameter is"),
     ({iters("while")[0]: 4}, "'while' cannot be the name of an iterator of c"),
     ({"i": 4}, "'i' in the domain of c is not an iterator; make one with tm.iters"),
+    ({Access("a", (i,), ty.int32): 1}, r"a\[i\] .* is a value: .*there is no scatter.* where=a\[i\] == v"),
     (7, "the domain of c is 7; write a dict"),
     ([], r"the domain of c is \[\]; write a dict"),
     ([{i: 3}, {j: 3}], "the pieces of the domain of c have different iterators: i and j"),

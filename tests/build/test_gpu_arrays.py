@@ -79,6 +79,8 @@ def test_an_array_is_copied_into_one_of_the_host_and_from_one():
 def test_numpy_does_not_look_at_device_memory_by_mistake():
     with pytest.raises(TypeError, match=r"\.get\(\)"):
         np.asarray(gpu_empty(3, "float32", SIMULATOR))
+    with pytest.raises(TypeError, match=r"no elements on the host: index \.get\(\)"):
+        gpu_empty(3, "float32", SIMULATOR)[0]
 
 
 @pytest.mark.parametrize("shape", [(-1,), (2.5,), -3], ids=str)

@@ -207,6 +207,12 @@ def test_architectures_that_the_compiler_does_not_know_are_refused(asked):
         chosen_architectures(nvcc(), asked, ())
 
 
+@pytest.mark.parametrize("asked", [[], ()], ids=repr)
+def test_at_least_one_architecture_is_named(asked):
+    with pytest.raises(ToolchainError, match="name at least one, or leave it out"):
+        chosen_architectures(nvcc(), asked, ())
+
+
 def test_a_program_for_a_gpu_loads_without_a_driver_and_calling_it_says_that_there_is_none(x):
     find_cuda_compiler(open_cache()) if not isinstance(find_nvcc(open_cache()), str) else nvrtc()
     if gpu_count():

@@ -732,3 +732,186 @@ RIGHT: list[tuple[str, Callable[[], Any]]] = [
 @pytest.mark.parametrize("case", RIGHT, ids=[case[0] for case in RIGHT])
 def test_the_right_counterpart_is_proven(case: Any) -> None:
     proven(case[1]().f)
+
+
+# -- what the repairs say
+
+
+def unstarted() -> SimpleNamespace:
+    """Row sums whose start stays on the host."""
+    f = tm.Function("rowsum", params=[N, K], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, K])
+    s = f.reduction("s", {i: N}, over={k: K}, op=tm.sum, expr=a[i, k])
+    f.outputs(s)
+    s.update.split(k, 32, k0, k1)
+    s.update.tag_gpu(blocks=[i], threads=[k1], combine=tm.TREE)
+    f.derive_transfers()
+    return SimpleNamespace(f=f, s=s)
+
+
+def unstarted_total() -> SimpleNamespace:
+    """A sum of everything on GPU 1, whose start stays on the host."""
+    f = tm.Function("total", params=[K])
+    a = f.input("a", tm.float32, [K])
+    s = f.reduction("s", {}, over={k: K}, op=tm.sum, expr=a[k])
+    f.outputs(s)
+    s.update.split(k, 32, k0, k1)
+    s.update.tag_gpu(blocks=[k0], threads=[k1], combine=tm.TREE, device=1)
+    f.derive_transfers()
+    return SimpleNamespace(f=f, s=s)
+
+
+def from_other_gpu() -> SimpleNamespace:
+    """The kernel runs on GPU 1, and q is copied back from GPU 0."""
+    s = twice(device=1, up=False, down=False)
+    s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, device=1, name="up").collapse_many(i)
+    s.down = s.f.create_xfer({i: N}, s.q[i], tm.GPU2CPU, name="down").collapse_many(i)
+    return s
+
+
+def copy_of_the_host() -> SimpleNamespace:
+    """A block copies p into its shared memory, and p is on the host."""
+    s = between_devices()
+    s.q.cache_shared(s.p, i0, [i])
+    return s
+
+
+def tile_of_a_thread() -> SimpleNamespace:
+    """The values of p that a thread needs, in the shared memory of its block."""
+    s = stencil()
+    s.q.split(i, 32, i0, i1)
+    s.q.tag_gpu(blocks=[i0], threads=[i1])
+    s.p.compute_at(s.q, i1)
+    s.p.store_in(tm.SHARED)
+    return s
+
+
+def over_its_input() -> SimpleNamespace:
+    """q overwrites the elements of a that other threads and blocks read."""
+    f = tm.Function("over", params=[N], assume="N >= 1")
+    a = f.input("a", tm.float32, [N + 1])
+    q = f.computation("q", {i: N}, a[i] + a[i + 1])
+    f.outputs(q)
+    q.store_in(a, [i])
+    q.split(i, 32, i0, i1)
+    q.tag_gpu(blocks=[i0], threads=[i1])
+    f.derive_transfers()
+    return SimpleNamespace(f=f, a=a, q=q)
+
+
+def kept_on_gpus(buffer: bool) -> SimpleNamespace:
+    """The host reads an output that is in GPU memory alone."""
+    f = tm.Function("kept", params=[N])
+    a = f.input("a", tm.float32, [N])
+    p = f.computation("p", {i: N}, 2 * a[i])
+    q = f.computation("q", {i: N}, p[i] + 1)
+    f.outputs(p, q)
+    if buffer:
+        p.store_in(tm.Buffer("there", [N], tm.float32, memory=tm.GPU), [i])
+    else:
+        p.store_in(tm.GPU)
+    p.split(i, 32, i0, i1)
+    p.tag_gpu(blocks=[i0], threads=[i1])
+    return SimpleNamespace(f=f, a=a, p=p, q=q)
+
+
+def read_by_host() -> SimpleNamespace:
+    """The host reads an input that is on the GPU."""
+    f = tm.Function("twice", params=[N])
+    a = f.input("a", tm.float32, [N], memory=tm.GPU)
+    q = f.computation("q", {i: N}, 2 * a[i])
+    f.outputs(q)
+    return SimpleNamespace(f=f)
+
+
+def without_halo() -> SimpleNamespace:
+    """Two columns more are read than the input has."""
+    f = tm.Function("columns", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    q = f.computation("q", {i: N, j: M}, a[i, j] + a[i, j + 1] + a[i, j + 2])
+    f.outputs(q)
+    return SimpleNamespace(f=f)
+
+
+def before_the_first() -> SimpleNamespace:
+    """An element before the first one is read: a larger array does not help."""
+    f = tm.Function("before", params=[N])
+    a = f.input("a", tm.float32, [N])
+    f.outputs(f.computation("q", {i: N}, a[i] + a[i - 1]))
+    return SimpleNamespace(f=f)
+
+
+REPAIRS: list[tuple[str, Callable[[], Any], str]] = [
+    ("the start of row sums", unstarted, "on one device: s.init.tag_gpu(blocks=[i])"),
+    ("the start of a total", unstarted_total, "on one device: s.init.tag_gpu(device=1)"),
+    (
+        "a copy from another GPU",
+        from_other_gpu,
+        "twice.create_xfer({i: N}, q[i], tm.GPU2CPU, device=1) in place of down",
+    ),
+    ("a tile of a thread", tile_of_a_thread, "compute p at the block loop i0, not at the thread loop i1"),
+    ("in place", over_its_input, "store q in a buffer of its own, not over a"),
+    ("terms of threads", over_threads, "combine=tm.ATOMIC), or tm.TREE where all threads of a block"),
+    ("terms of blocks", total, "combine=tm.ATOMIC), or tm.TREE where all threads of a block"),
+    ("an output on the GPU", lambda: kept_on_gpus(False), "p.store_in(tm.HOST) and kept.derive_transfers()"),
+    ("a buffer on the GPU", lambda: kept_on_gpus(True), "p.store_in(tm.HOST) and kept.derive_transfers()"),
+    ("an input on the GPU", read_by_host, "declare a without memory=tm.GPU: twice.derive_transfers() then copies it"),
+    ("a halo", without_halo, "or declare a with [N, M + 2]"),
+]
+
+
+@pytest.mark.parametrize("case", REPAIRS, ids=[case[0] for case in REPAIRS])
+def test_the_repair_names_what_to_change(case: Any) -> None:
+    _, make, words = case
+    violation = refusal(make().f)
+    assert words in violation.repair, violation
+
+
+def test_an_array_is_not_declared_larger_where_that_does_not_help() -> None:
+    assert "declare" not in refusal(before_the_first().f).repair
+
+
+def test_a_copy_is_named_as_the_reader() -> None:
+    assert "the copy p_shared reads p[0] in the memory of GPU 0" in refusal(copy_of_the_host().f).message
+
+
+def start_on_the_gpu() -> SimpleNamespace:
+    s = unstarted()
+    s.s.init.tag_gpu(blocks=[i])
+    s.f.derive_transfers()
+    return s
+
+
+def start_on_gpu_1() -> SimpleNamespace:
+    s = unstarted_total()
+    s.s.init.tag_gpu(device=1)
+    s.f.derive_transfers()
+    return s
+
+
+def from_this_gpu() -> SimpleNamespace:
+    s = from_other_gpu()
+    s.f.remove(s.down)
+    s.f.create_xfer({i: N}, s.q[i], tm.GPU2CPU, device=1)
+    return s
+
+
+def on_both(buffer: bool) -> SimpleNamespace:
+    s = kept_on_gpus(buffer)
+    s.p.store_in(tm.HOST)
+    s.f.derive_transfers()
+    return s
+
+
+REPAIRED: list[tuple[str, Callable[[], Any]]] = [
+    ("the start of row sums", start_on_the_gpu),
+    ("the start of a total", start_on_gpu_1),
+    ("a copy from the GPU that has it", from_this_gpu),
+    ("an output on both", lambda: on_both(False)),
+    ("a buffer on both", lambda: on_both(True)),
+]
+
+
+@pytest.mark.parametrize("case", REPAIRED, ids=[case[0] for case in REPAIRED])
+def test_the_repair_makes_the_program_right(case: Any) -> None:
+    proven(case[1]().f)

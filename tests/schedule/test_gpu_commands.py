@@ -549,8 +549,9 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], "up"), "direction='up'"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, True), "mode=True"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a, tm.CPU2GPU), "a names no value to transfer"),
-    (pl.pair, lambda s: s.f.create_xfer({i: N}, pl.pair().a[i], tm.CPU2GPU), "names no value to transfer"),
-    (pl.pair, lambda s: s.f.create_xfer({i: N + 2}, s.a[i], tm.CPU2GPU), "takes values of a that do not exist"),
+    (pl.pair, lambda s: s.f.create_xfer({i: N}, pl.blur().image[r, c], tm.CPU2GPU), r"image\[r, c\] belongs to another function blur"),
+    (pl.pair, lambda s: s.f.create_xfer({i: N + 2}, s.a[i], tm.CPU2GPU), r"values of a that do not exist: there is no a\[1\], at N = 0$"),
+    (pl.pair, lambda s: s.a.store_in(tm.GPU), "a is an input, and stored where the caller has it: give memory=tm.GPU"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i // 2], tm.CPU2GPU), "names a value several times"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.GPU2GPU), "to_device= is the GPU"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, to_device=1), "for no other direction"),
@@ -600,3 +601,89 @@ def test_statements_that_share_a_block_loop_share_all_of_them():
         s.f.order(s.bx, s.by, at=r)
     s.f.order(s.bx, s.by, at=c0)
     assert len(kernels(s.f.program)) == 1
+
+
+# -- reductions of rows
+
+
+def row_sums() -> SimpleNamespace:
+    """s[i] = the sum of a[i, j], the terms in strips of 32."""
+    f = tm.Function("row_sums", params=[N, M], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, M])
+    s = f.reduction("s", {i: N}, {j: M}, tm.sum, a[i, j])
+    f.outputs(s)
+    s.update.split(j, 32, j0, j1)
+    return SimpleNamespace(f=f, a=a, s=s)
+
+
+def summed(s: SimpleNamespace) -> None:
+    """The program is proven, and gives the sums of rows."""
+    s.f.derive_transfers()
+    report = s.f.check()
+    assert report.ok, str(report)
+    rows = np.arange(5 * 70, dtype=np.float32).reshape(5, 70) % 7
+    np.testing.assert_array_equal(s.f.compile(device="simulator", sanitize=True)(rows), rows.sum(axis=1))
+
+
+@pytest.mark.parametrize("combine", [tm.TREE, tm.ATOMIC])
+def test_the_start_of_a_reduction_over_threads_runs_on_the_same_blocks(combine):
+    s = row_sums()
+    s.s.tag_gpu(blocks=[i], threads=[j1], combine=combine)
+    assert loops_of(s, "s_init") == ["i:bx"]
+    assert loops_of(s, "s_update") == ["i:bx", "j0", "j1:tx"]
+    assert len(kernels(s.f.program)) == 2
+    summed(s)
+
+
+def test_the_start_of_a_reduction_runs_on_the_threads_that_it_has_along_their_axes():
+    s = row_sums()
+    s.s.split(i, 4, i0, i1)
+    s.s.tag_gpu(blocks=[i0], threads=[i1, j1], combine=tm.ATOMIC)
+    assert loops_of(s, "s_init") == ["i0:bx", "i1:ty"]
+    summed(s)
+
+
+def test_a_start_that_is_tagged_already_keeps_its_tags():
+    s = row_sums()
+    s.s.init.parallelize(i)
+    s.s.update.tag_gpu(blocks=[i], threads=[j1], combine=tm.TREE)
+    s.s.tag_gpu(blocks=[i], threads=[j1], combine=tm.ATOMIC)
+    assert loops_of(s, "s_init") == ["i"] and not kernels(s.f.program)[0].statements[0].name.endswith("init")
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fuse", "order"])
+def test_loops_whose_tags_differ_in_the_combination_alone_become_one_that_combines(fused):
+    s = row_sums()
+    s.s.update.tag_gpu(blocks=[i], threads=[j1], combine=tm.ATOMIC)
+    s.s.init.tag_gpu(blocks=[i])
+    if fused:
+        s.s.init.fuse(s.s.update, i)
+    else:
+        s.f.order(s.s.init, s.s.update, at=i)
+    (kernel,) = kernels(s.f.program)
+    assert s.f.program.loops[kernel.first].tag == GpuBlock(0, Launch(), tm.ATOMIC)
+    summed(s)
+
+
+def test_loops_that_combine_in_different_ways_are_not_one_loop():
+    s = row_sums()
+    s.s.update.tag_gpu(blocks=[i], threads=[j1], combine=tm.ATOMIC)
+    s.s.init.tag_gpu(blocks=[i], combine=tm.TREE)
+    with pytest.raises(tm.CommandError, match="one loop has one tag"):
+        s.f.order(s.s.init, s.s.update, at=i)
+
+
+# -- copies at thread loops
+
+
+@pytest.mark.parametrize("level", [c0, r1, c1], ids=["c0", "r1", "c1"])
+def test_a_copy_at_a_thread_loop_is_the_one_of_the_block(level):
+    """The halo of 2 is copied by all threads together, whichever loop of theirs is named."""
+    s = tiled()
+    s.by.cache_shared(s.image, level, [y, x])
+    s.f.derive_transfers()
+    assert s.f.check().ok
+    assert [str(extent) for extent in s.f.program.buffers["image_shared"].extents] == ["10", "34"]
+    image = np.random.default_rng(1).random((21, 70), dtype=np.float32)
+    result = s.f.compile(device="simulator", sanitize=True)(image)
+    np.testing.assert_array_equal(result, s.f.evaluate(image=image))

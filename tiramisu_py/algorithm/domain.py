@@ -95,8 +95,8 @@ def _iterators(algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequ
     for key in keys:
         if isinstance(key, Access):
             raise DeclarationError(
-                f"{key} in the domain of {name} is a value, not an iterator: values say where to read, never where to "
-                f"write (no scatter); write a reduction over the iterators of {key} with where={key} == an iterator"
+                f"{key} in the domain of {name} is a value: values say where to read, never where to write (there is "
+                f"no scatter); write a reduction with an iterator v in its place and the condition where={key} == v"
             )
         if not isinstance(key, Iter):
             raise DeclarationError(f"{key!r} in the domain of {name} is not an iterator; make one with tm.iters")

@@ -40,7 +40,8 @@ class GpuCommands(Statements):
         Of each list the last loop is along axis x, the one before along y, then z. Loops around the block loops are
         loops of the host, which starts the kernel in each of their iterations; other loops inside are sequential. All
         statements inside the outermost block loop are one kernel, each with thread loops of its own or shared ones;
-        a statement without a loop along an axis is run by thread 0 there. `stream` is the operation sequence of the
+        a statement without a loop along an axis is run by thread 0 there: such is the start of a reduction whose terms
+        run on threads, which is tagged along with them. `stream` is the operation sequence of the
         GPU `device` that the kernel is put on; `grid` limits the blocks along x that run at once (each goes on with
         one that many further); `minimum_blocks` is for the compiler's launch bounds. Over the loop of a reduction
         name how partial results are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are
