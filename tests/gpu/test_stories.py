@@ -6,7 +6,8 @@ superfluous.
 
 from __future__ import annotations
 
-import importlib
+import functools
+import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,11 +33,16 @@ WAITS_FOR_COPY = re.compile(r"^( *TM_TRY\(tm_gpu_copy\(.*), true\)\);$", re.MULT
 Arguments = Mapping[str, object]
 
 
+@functools.cache
 def module(name: str) -> ModuleType:
-    """A story, imported as it is when it is run."""
+    """A story, imported as it is when it is run, but under a name that nothing else has."""
+    spec = importlib.util.spec_from_file_location(f"story_of_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
-        return importlib.import_module(name)
+        spec.loader.exec_module(found)
+    return found
 
 
 STORIES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "story")
