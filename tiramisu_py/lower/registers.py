@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, typed_const
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, For, Lane, Load, Node, Ramp, Store, Variable
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Copy,
+    Declare,
+    For,
+    Lane,
+    Launch,
+    Load,
+    Node,
+    Ramp,
+    Store,
+    Variable,
+)
 from tiramisu_py.lower.transform import (
     Names,
     all_expressions,
@@ -79,6 +93,10 @@ def _accesses(node: Allocate) -> Iterator[Access | None]:
     for statement in walk(node.body):
         if isinstance(statement, Store) and statement.buffer == node.buffer:
             yield _access(node, statement.indices) if len(statement.indices) == len(node.extents) else None
+        if isinstance(statement, Copy) and node.buffer in (statement.source, statement.target):
+            yield None
+        if isinstance(statement, Launch) and node.buffer in statement.arrays:
+            yield None
     for load in loads(node.body):
         if load.buffer == node.buffer:
             yield _access(node, load.indices[: len(node.extents)])

@@ -60,9 +60,9 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     for statement in nest.statements:
         tags = (nest.program.loops[loop].tag for loop in statement.loops)
         combined = any(isinstance(tag, GpuThread) and tag.combine is Combine.TREE for tag in tags)
-        size = tree_parts(nest.shape) * nest.program.algorithm.source(statement.source).dtype.bytes if combined else 0
-        if size and statement.role is Role.UPDATE:
-            found[f"the tree of {statement.name}"] = size
+        if combined and statement.role is Role.UPDATE:
+            each = nest.program.algorithm.source(statement.source).dtype.bytes
+            found[f"the tree of {statement.name}"] = tree_parts(nest.shape) * each
     return found
 
 
