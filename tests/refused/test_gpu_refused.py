@@ -62,10 +62,10 @@ def without(make: Callable[[], SimpleNamespace], *names: str) -> SimpleNamespace
 
 
 def backwards() -> SimpleNamespace:
-    """The copy of a goes from the GPU, where it never was."""
-    s = twice(up=False)
-    up = s.f.create_xfer({i: N}, s.a[i], tm.GPU2CPU, name="up").collapse_many(i)
-    s.f.order(up, s.q, at=tm.root)
+    """The copy of q goes to the GPU, from the host, where it never was."""
+    s = twice(down=False)
+    down = s.f.create_xfer({i: N}, s.q[i], tm.CPU2GPU, name="down").collapse_many(i)
+    s.f.order(s.q, down, at=tm.root)
     return s
 
 
@@ -442,9 +442,9 @@ CASES: list[tuple[str, Callable[[], Any], str, dict[str, int], Point, Point, str
         backwards,
         "communication",
         {"N": 1},
-        ("a", (0,)),
-        ("a", (0,)),
-        "the transfer up copies a[0] in the memory of GPU 0, but it is only in host memory",
+        ("q", (0,)),
+        ("q", (0,)),
+        "the transfer down copies q[0] in host memory, but it is only in the memory of GPU 0",
     ),
     ("the halo is not copied", half, "communication", {"N": 1}, ("a", (1,)), ("p", (1,)), "a[1]"),
     (

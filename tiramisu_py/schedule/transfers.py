@@ -126,6 +126,15 @@ def create_transfer(
     return program
 
 
+def _check_not_into_an_input(program: Program, source: str, transfer: Transfer) -> None:
+    """Refuse a transfer that writes the caller's array of an input: its values are there already."""
+    if source in program.algorithm.inputs:
+        buffer = program.buffers[program.storages[source].buffer]
+        if buffer.argument and transfer.target == buffer.device:
+            where = "host memory" if buffer.device is None else f"the memory of GPU {buffer.device}"
+            raise CommandError(f"{source} is an input in {where}: its values are there, and no transfer writes it")
+
+
 def _declared(
     program: Program,
     name: str,
@@ -139,6 +148,7 @@ def _declared(
     check_new_name(program, name, "the transfer (see name=)")
     if source not in program.storages:
         raise CommandError(f"{source} is kept in no memory: there is nothing to transfer")
+    _check_not_into_an_input(program, source, transfer)
     space = sets.with_dims(instances, dims).get_space()
     _check_values(program, name, source, sets.graph(sets.from_frame(point, space), instances).range())
     declared = program.algorithm.source(source)
