@@ -251,3 +251,19 @@ def test_the_blur_is_checked_in_a_fifth_of_a_second() -> None:
 
 def test_a_product_in_shared_tiles_is_checked_in_a_second() -> None:
     assert best(with_barriers(product().f.program)) < 1
+
+
+def test_a_barrier_inside_the_threads_of_a_tree_has_no_partial_result() -> None:
+    (n,) = tm.params("N")
+    i, b, t, m, k = tm.iters("i b t m k")
+    f = tm.Function("sums", params=[n], assume="N >= 1")
+    a = f.input("a", tm.int32, [n])
+    s = f.reduction("s", {}, {i: n}, tm.sum, a[i])
+    f.outputs(s)
+    s.update.split(i, 32, b, i).split(i, 8, m, t).interchange(m, t)
+    s.tag_gpu(blocks=[b], threads=[t], combine=tm.TREE)
+    tile = s.update.cache_shared(a, m, [k])
+    f.barrier(tile, s.update, at=m, name="filled")
+    f.derive_transfers()
+    assert f.program.statements["filled"].role is Role.BARRIER
+    assert f.check().ok
