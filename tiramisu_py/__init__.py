@@ -98,6 +98,7 @@ from tiramisu_py.function import (
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof import Report
+from tiramisu_py.schedule.messages import Property
 from tiramisu_py.schedule.order import root
 from tiramisu_py.schedule.transfers import Direction, Mode
 
@@ -115,10 +116,17 @@ GPU2CPU = Direction.GPU2CPU
 GPU2GPU = Direction.GPU2GPU
 SYNC = Mode.SYNC
 ASYNC = Mode.ASYNC
+BLOCK = Property.BLOCK
+NONBLOCK = Property.NONBLOCK
+BUFFERED = Property.BUFFERED
 __version__ = "0.1.0"
 
 __all__ = [
     "ASYNC",
+    "BLOCK",
+    "BUFFERED",
+    "NONBLOCK",
+    "Property",
     "ATOMIC",
     "ArgumentError",
     "Barrier",

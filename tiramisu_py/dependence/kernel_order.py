@@ -4,7 +4,8 @@ Every thread of a block runs the statements of its kernel in the order of *sigma
 of thread loops. Between two threads of one block there is no other order than that of barriers: x comes before y where
 some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one launch there is no order at all.
 
-The *clock* of a statement are the coordinates of its loops with thread loops left out; two statements compare their
+The *clock* of a statement are the coordinates of its loops with thread loops left out, and loops over ranks, which run
+side by side; two statements compare their
 clocks as far as they share loops, and their static positions where these agree.
 """
 
@@ -15,7 +16,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.program.kernels import KernelNest
-from tiramisu_py.program.loops import GpuThread
+from tiramisu_py.program.loops import GpuThread, Rank
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -28,13 +29,13 @@ def statement_of(touch: Touch) -> Statement:
 
 
 def ticking(program: Program, statement: Statement, count: int | None = None) -> list[int]:
-    """The depths of a statement's outermost `count` loops (all without a count), thread loops left out."""
+    """The depths of a statement's outermost `count` loops (all without a count), thread and rank loops left out."""
     loops = statement.loops[:count]
-    return [depth for depth, loop in enumerate(loops) if not isinstance(program.loops[loop].tag, GpuThread)]
+    return [depth for depth, loop in enumerate(loops) if not isinstance(program.loops[loop].tag, GpuThread | Rank)]
 
 
 def clock(program: Program, touch: Touch, count: int | None = None) -> isl.Map:
-    """The coordinates of the statement's outermost `count` loops (all without a count), thread loops left out."""
+    """The coordinates of the outermost `count` loops (all without a count), thread and rank loops left out."""
     assert touch.coords is not None
     forms = sets.outputs(touch.coords)
     kept = [forms[depth] for depth in ticking(program, statement_of(touch), count)]

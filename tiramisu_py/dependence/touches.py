@@ -40,8 +40,9 @@ class Touch:
 
     `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
     pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
-    named, the place (scope coordinates, then the element of the buffer), and the iterations of the statement's loops.
-    `device` is the one whose instance of the buffer is touched: touches of different instances never meet.
+    named, the place (coordinates of the rank, scope coordinates, then the element of the buffer), and the iterations
+    of the statement's loops. `device` is the one whose instance of the buffer is touched: touches of different
+    instances never meet. `ranks` is how many coordinates of the rank the place begins with.
     """
 
     actor: Actor
@@ -55,6 +56,7 @@ class Touch:
     place: isl.MultiAff
     coords: isl.MultiAff | None = None
     device: Device = None
+    ranks: int = 0
 
     @property
     def home(self) -> str:
@@ -83,9 +85,14 @@ class Touch:
 
     @cached_property
     def element(self) -> isl.MultiAff:
-        """The element of the buffer, without the scope coordinates."""
-        kept = sets.outputs(self.place)[len(self.buffer.scope) :]
+        """The element of the buffer, without the coordinates of the rank and of the scope."""
+        kept = sets.outputs(self.place)[self.ranks + len(self.buffer.scope) :]
         return sets.function(self.domain.get_space(), self.buffer.name, kept)
+
+    @cached_property
+    def rank(self) -> isl.MultiAff:
+        """The coordinates of the rank whose memory is touched, on the domain."""
+        return sets.prefix(self.place, self.ranks)
 
     def prefix(self, count: int) -> isl.Map:
         """The iterations of the outermost `count` loops, on the domain."""
@@ -164,7 +171,7 @@ class Touches:
     def _loaded(self) -> dict[str, list[tuple[Statement, str]]]:
         """The statements that load from each storage, with the source that they load."""
         found: dict[str, list[tuple[Statement, str]]] = {}
-        for statement in self.program.storing:
+        for statement in self.program.acting:
             for source in self.sources(statement):
                 storage = self.program.storage_for(statement, source)
                 found.setdefault(storage.name, []).append((statement, source))
@@ -205,7 +212,9 @@ class Touches:
         """``instance -> value of source that it reads``, or None where it reads none."""
         instances = statement.instances.intersect_params(self.program.context.params())
         point = sets.graph(sets.renamed(statement.point, statement.source), instances)
-        if statement.role is Role.COPY:
+        if statement.receives:
+            return None
+        if statement.role in (Role.COPY, Role.SEND):
             return point if source == statement.source else None
         found: isl.Map | None = None
         for expression in (statement.body, *statement.guards):
@@ -228,7 +237,9 @@ class Touches:
 
     def sources(self, statement: Statement) -> list[str]:
         """The sources that a statement reads, scalar inputs left out."""
-        if statement.role is Role.COPY:
+        if statement.receives:
+            return []
+        if statement.role in (Role.COPY, Role.SEND):
             return [statement.source]
         read = [source for e in (statement.body, *statement.guards) for source in self.values.sources(e)]
         return list(dict.fromkeys(read))
@@ -259,11 +270,12 @@ class Touches:
         device = self.program.stores_at(statement) if is_write else self.program.loads_at(statement)
         frame = sets.prefix(coords, len(self.program.frame(storage)))
         index = sets.compose(sets.joined(frame, value), storage.index)
-        owner = sets.prefix(frame, len(buffer.scope))
+        rank = sets.compose(instance, self.program.rank_of(statement))
+        owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
         place = sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
         actor = Actor(statement.name, statement)
-        source = sets.out_name(sets.graph(value))
-        return Touch(actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device)
+        source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
+        return Touch(actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count)
 
     # -- the caller
 
@@ -290,8 +302,25 @@ class Touches:
         buffer = self.program.buffers[storage.buffer]
         if buffer.scope:
             return None
-        domain = self.values.domain(storage.source)
-        same = sets.identity(domain.get_space())
-        place = sets.renamed(sets.compose(same, storage.index), instance_name(buffer, buffer.device))
+        domain = self._held(storage.source)
+        same, count = sets.identity(domain.get_space()), self.program.rank_axes
+        value = sets.function(domain.get_space(), storage.source, sets.outputs(same)[count:])
+        element = sets.compose(value, storage.index)
+        place = sets.renamed(sets.joined(sets.prefix(same, count), element), instance_name(buffer, buffer.device))
         actor, device = Actor("the caller", None, moment), buffer.device
-        return Touch(actor, storage.source, storage, buffer, is_write, domain, same, same, place, device=device)
+        return Touch(
+            actor, storage.source, storage, buffer, is_write, domain, same, value, place, device=device, ranks=count
+        )
+
+    def _held(self, source: str) -> isl.Set:
+        """The values of a source that are in the caller's arrays: after the coordinates of each rank that holds them.
+
+        An array that is not distributed is held by every rank.
+        """
+        values, ranks = self.values.domain(source), self.program.ranks
+        if not self.program.is_spread or ranks is None:
+            return values
+        distribution = self.program.distributions.get(source)
+        if distribution is None:
+            return sets.flat_product(ranks, values, source)
+        return sets.flat_pairs(distribution.holders(values, ranks).reverse(), source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import islpy as isl
 import numpy as np
@@ -28,17 +28,19 @@ from tiramisu_py.derive.communication import Communication, communication
 from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.errors import CommandError, DeclarationError, LegalityError
 from tiramisu_py.function.handles import Computation, Input, Reduction
-from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
+from tiramisu_py.function.operations import Barrier, Exchange, Half, Operation, Transfer, Wait
 from tiramisu_py.function.script import as_written, caller
 from tiramisu_py.function.selection import Selection
 from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.program import Command, Program
+from tiramisu_py.program.ranks import spread
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.proof import Report, check
-from tiramisu_py.schedule import order, transfers, waits
+from tiramisu_py.schedule import messages, order, transfers, waits
 from tiramisu_py.schedule.initial import caught_up, initial_program, with_computation, with_input, with_outputs
+from tiramisu_py.schedule.messages import Property
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.transfers import Direction, Mode
@@ -265,6 +267,7 @@ class Function:
 
         self.apply(as_written(self.name, "order", handles, {"at": at}), change)
 
+    @overload
     def create_xfer(
         self,
         domain: Any,
@@ -276,7 +279,40 @@ class Function:
         device: int = 0,
         to_device: int | None = None,
         name: str | None = None,
-    ) -> Transfer:
+    ) -> Transfer: ...
+
+    @overload
+    def create_xfer(
+        self,
+        domain: Expr,
+        *,
+        send: Any,
+        to: Any,
+        recv: Any,
+        source: Any,
+        send_props: Sequence[Mode | Property] = (),
+        recv_props: Sequence[Mode | Property] = (),
+        name: str | None = None,
+    ) -> Exchange: ...
+
+    def create_xfer(
+        self,
+        domain: Any,
+        access: Expr | None = None,
+        direction: Direction | None = None,
+        mode: Mode = Mode.SYNC,
+        *,
+        stream: int = 0,
+        device: int = 0,
+        to_device: int | None = None,
+        name: str | None = None,
+        send: Any = None,
+        to: Any = None,
+        recv: Any = None,
+        source: Any = None,
+        send_props: Sequence[Mode | Property] = (),
+        recv_props: Sequence[Mode | Property] = (),
+    ) -> Transfer | Exchange:
         """Copy values between the memories of the host and of GPUs: ``access`` for each point of `domain`.
 
         ::
@@ -293,9 +329,15 @@ class Function:
         computation; it comes after what computes the values, and otherwise where `order` says.
         Source: TIRAMISU, ``create_xfer``, in its one-sided form.
         """
-        source = transfers.source_of(access, self.owner)
+        if access is None:
+            given = {
+                "send": send, "to": to, "recv": recv, "source": source,
+                "send_props": send_props, "recv_props": recv_props,
+            }  # fmt: skip
+            return self._exchange(domain, name, given)
+        taken = transfers.source_of(access, self.owner)
         between = transfers.between(direction, mode, stream, device, to_device)
-        made = free_name(self._program, transfers.default_name(source, between)) if name is None else name
+        made = free_name(self._program, transfers.default_name(taken, between)) if name is None else name
 
         def change(program: Program, _: str) -> Program:
             return transfers.one_sided(program, made, domain, access, between, self.owner)
@@ -305,7 +347,25 @@ class Function:
             "to_device": to_device, "name": name,
         }  # fmt: skip
         self.apply(as_written(self.name, "create_xfer", (domain, access, direction), shown), change)
-        return Transfer(self, source, made)
+        return Transfer(self, taken, made)
+
+    def _exchange(self, access: Expr, name: str | None, given: Mapping[str, Any]) -> Exchange:
+        """Messages between ranks: the two-sided form of `create_xfer`."""
+        source = transfers.source_of(access, self.owner)
+        made = free_name(self._program, f"{source}_exchange") if name is None else name
+
+        def change(program: Program, _: str) -> Program:
+            algorithm, owner = program.algorithm, self.owner
+            send = messages.half(algorithm, made, given["send"], access, given["to"], given["send_props"], owner)
+            receive = messages.half(algorithm, made, given["recv"], access, given["source"], given["recv_props"], owner)
+            return messages.exchange(program, made, send, receive)
+
+        shown = {
+            key: None if isinstance(value, tuple) and not value else value
+            for key, value in {**given, "name": name}.items()
+        }
+        self.apply(as_written(self.name, "create_xfer", (access,), shown), change)
+        return Exchange(Half(self, source, f"{made}_send"), Half(self, source, f"{made}_receive"))
 
     def derive_transfers(self) -> None:
         """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
@@ -384,7 +444,7 @@ class Function:
     def check(self) -> Report:
         """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
         if self._checked is None or self._checked[0] is not self._program:
-            self._checked = (self._program, check(self.completed, completion=with_barriers))
+            self._checked = (self._program, check(spread(self.completed), completion=_spread_out))
         return self._checked[1]
 
     def lowered(self, vector_bytes: int = 64) -> LoopFunction:
@@ -497,6 +557,11 @@ class Function:
         """The scheduled loops as text, to be read."""
         self._require_outputs()
         return pseudocode(lower(self.completed))
+
+
+def _spread_out(program: Program) -> Program:
+    """A program as it is proven: with its barriers, and the coordinates of its rank in every instance."""
+    return spread(with_barriers(program))
 
 
 def _param_name(given: object) -> str:

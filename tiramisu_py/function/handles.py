@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.rank_commands import Distributable
 from tiramisu_py.function.selection import Part, Selection
 from tiramisu_py.program.statement import Role
 
@@ -32,7 +33,7 @@ class Indexed:
     __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __invert__ = _without_indices
 
 
-class Input(Indexed):
+class Input(Indexed, Distributable):
     """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
 
     def __init__(self, function: Function, name: str) -> None:
@@ -59,7 +60,7 @@ class Input(Indexed):
         return self.name
 
 
-class Computation(Indexed, Selection):
+class Computation(Indexed, Selection, Distributable):
     """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
 
     @property

@@ -15,6 +15,7 @@ from tiramisu_py.function.gpu_commands import GpuCommands
 from tiramisu_py.function.loop_commands import LoopCommands
 from tiramisu_py.function.operations import Awaitable
 from tiramisu_py.function.order_commands import OrderCommands
+from tiramisu_py.function.rank_commands import RankCommands
 from tiramisu_py.function.statements import Level
 from tiramisu_py.function.storage_commands import StorageCommands
 from tiramisu_py.program.program import Program
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.handles import Input
 
 
-class Selection(LoopCommands, GpuCommands, OrderCommands, StorageCommands, Awaitable):
+class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageCommands, Awaitable):
     """Some statements of one computation; the commands apply to those that have the loop that is named."""
 
     def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:

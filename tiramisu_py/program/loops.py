@@ -104,7 +104,22 @@ class Bulk:
     name = "bulk"
 
 
-Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk
+@dataclass(frozen=True)
+class Rank:
+    """Iterations run on the ranks of a process grid: the loop's coordinate is the rank's, along one `axis` of the grid.
+
+    With `local` a rank keeps only its own part of what the statements store (TIRAMISU: drop_rank_iter); otherwise it
+    keeps the array in full, at its global indices. `combine` says how partial results of a reduction are combined.
+    """
+
+    axis: int = 0
+    local: bool = True
+    combine: Combine | None = None
+
+    name = "rank"
+
+
+Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank
 AXES = ("x", "y", "z")
 
 
@@ -121,6 +136,11 @@ class Loop:
     def is_concurrent(self) -> bool:
         """Whether its iterations are not ordered among each other."""
         return isinstance(self.tag, Parallel | Vector | GpuBlock | GpuThread)
+
+    @property
+    def is_rank(self) -> bool:
+        """Whether its iterations run on ranks."""
+        return isinstance(self.tag, Rank)
 
     @property
     def is_gpu(self) -> bool:

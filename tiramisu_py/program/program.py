@@ -11,7 +11,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, value_names
-from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.program.distribution import Distribution
+from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, static_positions
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, instance_name
@@ -33,7 +35,10 @@ class Program:
     """Layers II and III of one function: who computes what, when, and where it is kept.
 
     `parent` is the program before the command that made this one (None at first), so that undo and blame need
-    nothing else. `asserted` are facts that the user vouches for where isl gives up.
+    nothing else. `asserted` are facts that the user vouches for where isl gives up. `grid` are the extents of the
+    process grid, where they were declared, and `distributions` say how ranks hold the caller's arrays (an array
+    without one is held in full by every rank). A program that `is_spread` has the coordinates of its rank in every
+    instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`).
     """
 
     algorithm: Algorithm
@@ -43,6 +48,11 @@ class Program:
     storages: Mapping[str, Storage] = field(default_factory=dict)
     orders: tuple[Order, ...] = ()
     asserted: tuple[str, ...] = ()
+    grid: tuple[Expr, ...] = ()
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    is_spread: bool = False
+    rank_axes: int = 0
+    ranks: isl.Set | None = None
     command: Command | None = None
     parent: Program | None = None
 
@@ -102,8 +112,13 @@ class Program:
 
     @cached_property
     def storing(self) -> tuple[Statement, ...]:
-        """The statements that store values: all but waits and barriers."""
+        """The statements that store values: all but sends, waits and barriers."""
         return tuple(s for s in self.statements.values() if s.stores)
+
+    @cached_property
+    def acting(self) -> tuple[Statement, ...]:
+        """The statements that store values or take them: all but waits and barriers."""
+        return tuple(s for s in self.statements.values() if s.acts)
 
     def statements_of(self, source: str) -> tuple[Statement, ...]:
         """The statements that compute values of a computation (copies are not among them)."""
@@ -170,7 +185,7 @@ class Program:
         assert statement.waits is not None
         of = statement.waits.of
         named = (s for s in self.statements.values() if of in (s.name, *s.part_of))
-        return tuple(s for s in named if s.stores) or self.statements_of(of)
+        return tuple(s for s in named if s.acts) or self.statements_of(of)
 
     # -- time
 
@@ -204,16 +219,26 @@ class Program:
     def place(self, statement: Statement, storage: Storage, value: isl.MultiAff, stored: bool = True) -> isl.MultiAff:
         """The place of a value: ``instance -> buffer[scope coordinates..., index...]``, named by the buffer's instance.
 
-        `value` maps the statement's instances to indices of the storage's source; `stored` says whether the statement
-        stores it there or loads it. The statement must be inside the loops of the storage's frame (the proof refuses it
-        otherwise, before this is asked).
+        In a program that is spread the coordinates of the rank come first. `value` maps the statement's instances to
+        indices of the storage's source; `stored` says whether the statement stores it there or loads it. The statement
+        must be inside the loops of the storage's frame (the proof refuses it otherwise, before this is asked).
         """
         buffer = self.buffers[storage.buffer]
         frame = statement.prefix(len(self.frame(storage)))
         index = sets.compose(sets.joined(frame, value), storage.index)
         device = self.stores_at(statement) if stored else self.loads_at(statement)
-        owner = sets.prefix(frame, len(buffer.scope))
+        owner = sets.joined(self.rank_of(statement), sets.prefix(frame, len(buffer.scope)))
         return sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
+
+    def rank_of(self, statement: Statement) -> isl.MultiAff:
+        """``instance -> coordinates of the rank`` that executes it; no outputs in a program that is not spread."""
+        forms = sets.outputs(statement.coords)
+        found: dict[int, isl.Aff] = {}
+        for depth, number in enumerate(statement.loops if self.is_spread else ()):
+            tag = self.loops[number].tag
+            if isinstance(tag, Rank):
+                found[tag.axis] = forms[depth]
+        return sets.function(statement.frame, None, [found[axis] for axis in sorted(found)])
 
     def frame(self, storage: Storage) -> tuple[LoopId, ...]:
         """The loops whose coordinates a storage's index takes: the scope of its buffer, and those inside."""

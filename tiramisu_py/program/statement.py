@@ -18,15 +18,17 @@ class Role(Enum):
     """What an execution does.
 
     VALUE stores the value of `body`; INIT stores a reduction's identity; UPDATE combines the term `body` into the
-    partial result; COPY stores a value that exists elsewhere already. WAIT and BARRIER store nothing: a wait lets the
-    host or an operation sequence go on only when operations are complete; a barrier lets the threads of a block go on
-    only when all have come to it.
+    partial result; COPY stores a value that exists elsewhere already: on another rank, where it is what a message
+    brings. SEND takes a value for another rank, and stores nothing. WAIT and BARRIER store nothing either: a wait lets
+    the host or an operation sequence go on only when operations are complete; a barrier lets the threads of a block go
+    on only when all have come to it.
     """
 
     VALUE = "value"
     INIT = "init"
     UPDATE = "update"
     COPY = "copy"
+    SEND = "send"
     WAIT = "wait"
     BARRIER = "barrier"
 
@@ -70,6 +72,37 @@ class Waiting:
     device: int = 0
 
 
+class SendMode(Enum):
+    """When a send is complete.
+
+    STANDARD: when the values may be overwritten; that may be before or only after a receive takes them, as MPI likes.
+    SYNCHRONOUS: when a receive has begun to take them. BUFFERED: at once; they are put aside.
+    """
+
+    STANDARD = "standard"
+    SYNCHRONOUS = "synchronous"
+    BUFFERED = "buffered"
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """What makes a SEND a send, and a COPY a receive: one half of an exchange between ranks.
+
+    Both halves name the `exchange`; the messages of one exchange from one rank to another are matched in the order in
+    which they are sent and in which their receives are posted. `peer` maps an instance to the coordinates of the rank
+    at the other end. An `asynchronous` half (nonblocking, in the terms of MPI) is complete at a wait for it, and the
+    rank goes on meanwhile; another one is complete when the rank goes on. `persistent` requests are set up once.
+    `slots` maps an instance to the element of the exchange's array of requests that it uses, where the user chose it.
+    """
+
+    exchange: str
+    peer: isl.MultiAff
+    asynchronous: bool = False
+    mode: SendMode = SendMode.STANDARD
+    persistent: bool = False
+    slots: isl.MultiAff | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """A set of executions of one computation.
@@ -85,10 +118,10 @@ class Statement:
     `source` is the computation (or the input, for a COPY) whose values are stored in the storage `target`. `sources`
     says from which storage the values of a source are loaded, where that is not the storage of the source's name.
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
-    A COPY between devices has a `transfer`; one with `deferred` (cp.async, into shared memory) has happened only at the
-    next barrier of its block. A WAIT has `waits`. What was `derived` (transfers and waits) is derived anew when asked
-    for again. WAIT and BARRIER statements have no source, no target and no body that means anything; their point is
-    nothing.
+    A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY
+    with `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has
+    `waits`. What was `derived` (transfers, messages and waits) is derived anew when asked for again. WAIT and BARRIER
+    statements have no source, no target and no body that means anything; their point is nothing.
     """
 
     name: str
@@ -105,14 +138,25 @@ class Statement:
     guards: tuple[Expr, ...] = ()
     part_of: tuple[str, ...] = ()
     transfer: Transfer | None = None
+    message: Message | None = None
     deferred: bool = False
     waits: Waiting | None = None
     derived: bool = False
 
     @property
     def stores(self) -> bool:
-        """Whether an execution stores a value; waits and barriers do not."""
+        """Whether an execution stores a value; sends, waits and barriers do not."""
+        return self.role not in (Role.SEND, Role.WAIT, Role.BARRIER)
+
+    @property
+    def acts(self) -> bool:
+        """Whether an execution stores or takes a value; waits and barriers do neither."""
         return self.role not in (Role.WAIT, Role.BARRIER)
+
+    @property
+    def receives(self) -> bool:
+        """Whether what it stores comes in a message, so that it loads nothing."""
+        return self.role is Role.COPY and self.message is not None
 
     @cached_property
     def frame(self) -> isl.Space:

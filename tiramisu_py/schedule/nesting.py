@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import axis_name
-from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Unroll, Vector
+from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -61,13 +61,13 @@ def _check_operation(program: Program, statement: Statement) -> None:
     what = "a transfer" if statement.transfer is not None else "a wait"
     for number in statement.loops:
         loop = program.loops[number]
-        if host and not isinstance(loop.tag, Unroll | Bulk | None):
+        if host and not isinstance(loop.tag, Unroll | Bulk | Rank | None):
             raise CommandError(
                 f"{statement.name} is {what}, which the host gives out: it cannot be in the {loop.tag.name} loop "
                 f"{loop.name} ({loop.tagged_by})"
             )
         shared = isinstance(loop.tag, Bulk) and len(program.with_this_loop(number)) > 1
-        if shared or (isinstance(loop.tag, Bulk) and statement.transfer is None):
+        if shared or (isinstance(loop.tag, Bulk) and statement.transfer is None and statement.message is None):
             raise CommandError(f"loop {loop.name} is one operation ({loop.tagged_by}): nothing else can be in it")
 
 

@@ -10,6 +10,7 @@ from tiramisu_py.lower.ir import (
     Barrier,
     Block,
     Comment,
+    Complete,
     Copy,
     Declare,
     Deferred,
@@ -21,7 +22,10 @@ from tiramisu_py.lower.ir import (
     Let,
     LoopFunction,
     Node,
+    Piece,
+    Post,
     Record,
+    Requests,
     Store,
     TreeReduce,
 )
@@ -56,6 +60,23 @@ def _kernel(kernel: KernelFunction) -> list[str]:
     return [head, *_lines(kernel.body, 1)]
 
 
+def _message(node: Piece | Post | Requests | Complete, depth: int) -> list[str]:
+    pad = "    " * depth
+    match node:
+        case Piece():
+            sides = "".join(f", {side.extent} along {list(side.steps)}" for side in node.sides)
+            return [f"{pad}elements from [{', '.join(map(str, node.first))}]{sides}"]
+        case Post():
+            does, of = ("send", "to") if node.sends else ("receive", "from")
+            request = "" if node.request is None else f", request {node.request.requests}[{node.request.index}]"
+            head = f"{pad}{does} {node.array} {of} rank {node.peer}, tag {node.tag}{request}:"
+            return [head, *_lines(node.elements, depth + 1)]
+        case Requests():
+            return [f"{pad}requests {node.name}[{node.count}]", *_lines(node.body, depth)]
+        case Complete():
+            return [f"{pad}wait for {node.count} of {node.requests} from {node.first}"]
+
+
 def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
     """A shape (x, y, z) without its last axes of one."""
     used = max((axis + 1 for axis, number in enumerate(shape) if number != 1), default=1)
@@ -65,6 +86,8 @@ def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
 def _lines(node: Node, depth: int) -> list[str]:
     pad = "    " * depth
     match node:
+        case Piece() | Post() | Requests() | Complete():
+            return _message(node, depth)
         case Block():
             return [line for child in node.body for line in _lines(child, depth)]
         case Comment():

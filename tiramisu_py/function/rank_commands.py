@@ -1,0 +1,60 @@
+"""Commands that run loops on ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.function.script import as_written
+from tiramisu_py.function.statements import Statements
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.schedule import ranks
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.function import Function
+
+
+class Distributable:
+    """What the caller passes, or is given: an array that ranks may hold in parts."""
+
+    _function: Function
+    name: str
+
+    def distribute(self, iterators: Sequence[Iter], rank: object) -> Self:
+        """Let each rank hold a part of the array: the element at ``[iterators]`` is on rank `rank`.
+
+        ::
+
+            image.distribute([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)
+            image.distribute([r, c], rank=(r // B) % P)     blocks of B rows, dealt out to P ranks in turn
+            image.distribute([r, c], rank=0)                all of it on rank 0
+            a.distribute([i, j], rank=(i // B, j // B))     tiles on a process grid
+            a.distribute([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
+        """
+        command = as_written(self.name, "distribute", (iterators,), {"rank": rank})
+        self._function.apply(command, lambda p, _: ranks.distribute(p, self.name, iterators, rank))
+        return self
+
+
+class RankCommands(Statements):
+    """How the loops of a computation are dealt out to ranks."""
+
+    def tag_distribute(self, *loops: Iter, drop_rank_iter: bool = True, combine: Combine | None = None) -> Self:
+        """Run the iterations of a loop on ranks: iteration q on rank q, of several loops on a process grid.
+
+        ::
+
+            for q in 0..P:          -->   on rank q:
+                for r1 in 0..B:               for r1 in 0..B:
+                    S[B*q + r1]                   S[B*q + r1]      (tag_distribute(q))
+
+        What has no such loop is executed by every rank. A rank keeps its own part of what is stored; with
+        ``drop_rank_iter=False`` it keeps arrays in full, at their global indices.
+        Source: TIRAMISU, ``tag_distribute_level``.
+        """
+        names = self.statement_names()
+        shown = {"drop_rank_iter": None if drop_rank_iter else False, "combine": combine}
+        self._apply("tag_distribute", loops, shown,
+                    lambda p, text: ranks.tag_distribute(p, names, loops, drop_rank_iter, combine, text))  # fmt: skip
+        return self

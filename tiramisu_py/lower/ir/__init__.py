@@ -1,0 +1,105 @@
+"""The loop IR: everything that a generated function consists of, by kind.
+
+Expressions are those of Layer I, fully typed (no weak types: conversions are explicit `Cast` nodes, index
+arithmetic is int64), with loop variables as `Iter`, and with `Load` in place of `Access`. An expression has one lane
+unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar operand of a vector operation is broadcast.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.lower.ir.devices import (
+    Await,
+    Barrier,
+    Copy,
+    Deferred,
+    Events,
+    Launch,
+    Record,
+    TreeReduce,
+)
+from tiramisu_py.lower.ir.expressions import GpuIndex, Lane, Load, Ramp, Scalar, Variable
+from tiramisu_py.lower.ir.functions import (
+    ArrayArgument,
+    KernelArray,
+    KernelFunction,
+    LoopFunction,
+    ProcessGrid,
+    ScalarArgument,
+)
+from tiramisu_py.lower.ir.host import (
+    Allocate,
+    Assign,
+    Block,
+    Comment,
+    Declare,
+    For,
+    If,
+    Let,
+    Private,
+    Store,
+)
+from tiramisu_py.lower.ir.messages import Complete, Piece, Post, Request, Requests, Side
+
+Node = (
+    Block
+    | Comment
+    | For
+    | If
+    | Let
+    | Declare
+    | Assign
+    | Store
+    | Allocate
+    | Launch
+    | Copy
+    | Events
+    | Record
+    | Await
+    | Barrier
+    | Deferred
+    | TreeReduce
+    | Piece
+    | Post
+    | Requests
+    | Complete
+)
+
+__all__ = [
+    "Allocate",
+    "ArrayArgument",
+    "Assign",
+    "Await",
+    "Barrier",
+    "Block",
+    "Comment",
+    "Complete",
+    "Copy",
+    "Declare",
+    "Deferred",
+    "Events",
+    "For",
+    "GpuIndex",
+    "If",
+    "KernelArray",
+    "KernelFunction",
+    "Lane",
+    "Launch",
+    "Let",
+    "Load",
+    "LoopFunction",
+    "Node",
+    "Piece",
+    "Post",
+    "ProcessGrid",
+    "Private",
+    "Ramp",
+    "Record",
+    "Request",
+    "Requests",
+    "Scalar",
+    "ScalarArgument",
+    "Side",
+    "Store",
+    "TreeReduce",
+    "Variable",
+]

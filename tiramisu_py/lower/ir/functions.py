@@ -1,0 +1,104 @@
+"""The function, its arguments and its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.storage import Memory
+
+if TYPE_CHECKING:
+    from tiramisu_py.lower.ir import Node
+
+
+@dataclass(frozen=True)
+class ArrayArgument:
+    """An array argument: row-major, of the given extents (expressions of the parameters).
+
+    An in-place array is both input and output. `covered`: the function writes every element of an output, so that
+    what the array held before does not matter. `device` is the GPU in whose memory it is; None for the host's.
+    """
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    is_input: bool
+    is_output: bool
+    covered: bool = True
+    device: int | None = None
+
+
+@dataclass(frozen=True)
+class ScalarArgument:
+    """A scalar argument."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class KernelArray:
+    """An array parameter of a kernel, by the name that its body uses: row-major, of the given extents."""
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    is_constant: bool
+    memory: Memory = Memory.GPU
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFunction:
+    """What each thread of a kernel executes.
+
+    `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
+    come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are parameters that are at least 0,
+    beside sizes.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    scalars: tuple[ScalarArgument, ...]
+    arrays: tuple[KernelArray, ...]
+    threads: tuple[int, int, int]
+    body: Node
+    minimum_blocks: int | None = None
+    device: int = 0
+    documentation: tuple[str, ...] = ()
+    nonnegative: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessGrid:
+    """The ranks of a distributed function: the extents of its process grid, as expressions of the parameters.
+
+    A rank's number in the communicator is that of its coordinates, the last axis running fastest; the body knows this
+    rank's coordinates by the names `coordinates`. Ranks beyond the grid have nothing to do.
+    """
+
+    extents: tuple[Expr, ...]
+    coordinates: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LoopFunction:
+    """A generated function: parameters (int64), then the arguments in order, then the body.
+
+    `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
+    `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
+    are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    arguments: tuple[ArrayArgument | ScalarArgument, ...]
+    preconditions: tuple[tuple[Expr, str], ...]
+    body: Node
+    externs: tuple[ExternFunction, ...] = ()
+    documentation: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    kernels: tuple[KernelFunction, ...] = ()
+    devices: int = 0
+    grid: ProcessGrid | None = None

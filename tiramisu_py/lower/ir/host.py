@@ -1,0 +1,127 @@
+"""Statements of the host, and what kernels have as well: blocks, loops, guards, definitions, stores, arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.loops import Combine, Tag
+from tiramisu_py.program.storage import Memory
+
+if TYPE_CHECKING:
+    from tiramisu_py.lower.ir import Node
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Statements in sequence."""
+
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Comment:
+    """A line for the reader."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """``for (variable = lower; variable < upper; variable += step)``; `tag` says how iterations run.
+
+    `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`.
+    """
+
+    variable: str
+    lower: Expr
+    upper: Expr
+    body: Node
+    step: int = 1
+    tag: Tag | None = None
+    reductions: tuple[Private, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Private:
+    """A buffer that a loop's iterations only update with one operator: combined from private copies, or atomically."""
+
+    buffer: str
+    operator: Operator
+    combine: Combine
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """``if (condition) then else otherwise``."""
+
+    condition: Expr
+    then: Node
+    otherwise: Node | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """``const dtype variable = value``, visible in `body`."""
+
+    variable: str
+    value: Expr
+    body: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Declare:
+    """``dtype variable = value``, visible in the rest of the block. With `lanes` > 1 it is a vector.
+
+    `Assign` changes it, unless it is `constant`. Declared names are unique in a function.
+    """
+
+    variable: str
+    value: Expr
+    lanes: int = 1
+    constant: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Assign:
+    """``variable = value``, of a variable of `Declare`. `statement` names its origin."""
+
+    variable: str
+    value: Expr
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``buffer[indices] = value``; with lanes, to as many elements at once. `statement` names its origin.
+
+    With `update`, the value is ``update(buffer[indices], term)`` already; the operator is kept so that parallel
+    loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    statement: str
+    update: Operator | None = None
+    atomic: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Allocate:
+    """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
+    In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
+    host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents).
+    """
+
+    buffer: str
+    extents: tuple[Expr, ...]
+    dtype: DType
+    body: Node
+    register: bool = False
+    lanes: int = 1
+    memory: Memory = Memory.HOST
+    device: int | None = None
