@@ -1,6 +1,6 @@
-"""Blur a photograph: the algorithm, its schedules for CPU cores and a GPU, the proofs, the libraries, three pictures.
+"""Blur a photograph: the algorithm, its schedules for CPU cores, a GPU and ranks, the proofs, three pictures.
 
-    python examples/blur_photograph.py [--out FOLDER] [--radius 6] [--picture FILE] [--device simulator]
+    python examples/blur_photograph.py [--out FOLDER] [--radius 6] [--picture FILE] [--device simulator] [--ranks 4]
 
 Writes before.png, after.png and before_and_after.png, and prints what was checked and what it cost.
 """
@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import operator
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,7 +25,7 @@ from PIL import Image
 import tiramisu_py as tm
 
 R, C = tm.params("R C")
-k, r, c, r0, c0, r1, c1, rm, rt, ro, co, ct = tm.iters("k r c r0 c0 r1 c1 rm rt ro co ct")
+k, q, r, c, r0, c0, r1, c1, rm, rt, ro, co, ct = tm.iters("k q r c r0 c0 r1 c1 rm rt ro co ct")
 PICTURE = Path(__file__).resolve().parent / "pictures" / "grace_hopper.jpg"
 
 
@@ -31,13 +35,14 @@ def mean(values: Iterable[Any]) -> Any:
     return functools.reduce(operator.add, listed) / len(listed)
 
 
-def algorithm(radius: int) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+def algorithm(radius: int, rows: Any = R) -> tuple[tm.Function, tm.Computation, tm.Computation]:
     """A box blur of three planes in two stages, across and down."""
     side = 2 * radius + 1
-    blur = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
-    image = blur.input("image", tm.float32, [3, R + side - 1, C + side - 1])
-    across = blur.computation("across", {k: 3, r: R + side - 1, c: C}, mean(image[k, r, c + d] for d in range(side)))
-    down = blur.computation("down", {k: 3, r: R, c: C}, mean(across[k, r + d, c] for d in range(side)))
+    sizes = [R, C] if rows is R else [C]
+    blur = tm.Function("blur", params=sizes, assume=" and ".join(f"{size} >= 1" for size in sizes))
+    image = blur.input("image", tm.float32, [3, rows + side - 1, C + side - 1])
+    across = blur.computation("across", {k: 3, r: rows + side - 1, c: C}, mean(image[k, r, c + d] for d in range(side)))
+    down = blur.computation("down", {k: 3, r: rows, c: C}, mean(across[k, r + d, c] for d in range(side)))
     blur.outputs(down)
     return blur, across, down
 
@@ -64,6 +69,20 @@ def box_blur_gpu(radius: int) -> tm.Function:
     across.split(r, 4, ro, rt)
     across.split(c, 64, co, ct)
     across.tag_gpu(threads=[rt, ct])
+    blur.derive_transfers()
+    return blur
+
+
+def box_blur_ranks(radius: int, rows: int, ranks: int) -> tm.Function:
+    """The blur of a picture with so many rows on ranks: each has a block of them, and gets from the next what it lacks."""
+    blur, across, down = algorithm(radius, rows)
+    block = -(-(rows + 2 * radius) // ranks)
+    for array in (blur["image"], down):
+        array.distribute([k, r, c], rank=r // block)
+    for stage in (across, down):
+        stage.split(r, block, q, r1)
+        stage.tag_distribute(q)
+        stage.vectorize(c, 16)
     blur.derive_transfers()
     return blur
 
@@ -139,6 +158,48 @@ def with_gpu(
     return checks, [*times, (f"run on the {device}, copies included", running)]
 
 
+def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -> tuple[dict[str, bool], list[Any]]:
+    """The blur on ranks, started by mpirun: what was checked, and the times."""
+    launcher = next((str(at) for at in (Path(sys.executable).parent / "mpirun",) if at.exists()), "mpirun")
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "image.npy", image)
+        command = [launcher, "-n", str(count), sys.executable, __file__, "--as-rank", folder, "--radius", str(radius)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise SystemExit(f"{' '.join(command)}\n{run.stdout}{run.stderr}")
+        blurred = np.load(Path(folder) / "down.npy")
+        said = json.loads((Path(folder) / "said.json").read_text())
+    checks = {
+        f"the schedule for {count} ranks is legal": said["legal"],
+        f"on {count} ranks: equal to NumPy, bit for bit": np.array_equal(blurred, expected),
+        f"on {count} ranks: the bytes exchanged are those of the overlapping rows": said["bytes"] == said["needed"],
+    }
+    times = [(f"schedule for {count} ranks: check", said["checking"]), (f"run on {count} ranks", said["running"])]
+    return checks, times
+
+
+def as_rank(folder: Path, radius: int) -> None:
+    """What each rank does: it takes its part of the picture, and the parts of the result are gathered on rank 0."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    image = np.load(folder / "image.npy")
+    rows, columns = image.shape[1] - 2 * radius, image.shape[2] - 2 * radius
+    blur = box_blur_ranks(radius, rows, comm.size)
+    report, checking = timed(blur.check)
+    kernel, mine = blur.compile(), blur.part("image", image, comm.rank)
+    comm.Barrier()
+    blurred, running = timed(lambda: kernel(mine, comm=comm), rounds=3)
+    parts = comm.gather(blurred)
+    running = comm.reduce(running, op=MPI.MAX)
+    if parts is not None:
+        np.save(folder / "down.npy", np.concatenate(parts, axis=1))
+        moved = blur.communication(C=columns).bytes
+        needed = (comm.size - 1) * 2 * radius * 3 * columns * image.itemsize
+        said = {"legal": report.ok, "checking": checking, "running": running, "bytes": moved, "needed": needed}
+        (folder / "said.json").write_text(json.dumps(said))
+
+
 def main() -> None:
     """Blur, check, time, write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,7 +207,12 @@ def main() -> None:
     options.add_argument("--radius", type=int, default=6, help="each pixel becomes the mean of 2 * radius + 1 squared")
     options.add_argument("--picture", type=Path, default=PICTURE, help="the photograph")
     options.add_argument("--device", help="gpu, gpu:1, simulator or none (default: a GPU, where there is one)")
+    options.add_argument("--ranks", type=int, default=4, help="ranks that mpirun starts; 0 for none (default: 4)")
+    options.add_argument("--as-rank", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.as_rank:
+        as_rank(given.as_rank, given.radius)
+        return
 
     picture = Image.open(given.picture).convert("RGB")
     image = planes(picture, given.radius)
@@ -174,6 +240,9 @@ def main() -> None:
     if device != "none":
         gpu_checks, gpu_times = with_gpu(device, image, given.radius, by_slices)
         checks, times = checks | gpu_checks, times + gpu_times
+    if given.ranks:
+        rank_checks, rank_times = on_ranks(given.ranks, image, given.radius, by_slices)
+        checks, times = checks | rank_checks, times + rank_times
     times += [("NumPy", with_numpy), ("a copy of the picture", copying)]
     table("checks", ((name, "yes" if right else "NO") for name, right in checks.items()))
     table("times", ((name, milliseconds(seconds)) for name, seconds in times))

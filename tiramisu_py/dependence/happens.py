@@ -13,7 +13,12 @@ an operation sequence once, so there are finitely many; each is one relation
 
     lex_le . { operation -> wait : the wait waits for it, and comes after it } . lex_lt . { ... } . lex_lt
 
-between times of issue. These are the first dimensions of the time vectors, as many as the host's loops need.
+between times of issue. These are the first dimensions of the time vectors, as many as the host's loops need. In a
+program on ranks those of a rank come first, without its coordinates in the time itself, and only what is on one rank
+is compared: waits are a rank's own.
+
+An asynchronous message is an operation too, on a *lane* of its own that has no order: nothing follows it but what the
+host does after a wait for it.
 """
 
 from __future__ import annotations
@@ -29,8 +34,8 @@ from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
-#: An operation sequence of a GPU; None is the host.
-Queue = tuple[int, int] | None
+#: An operation sequence of a GPU, or the lane of an asynchronous half of an exchange, by its name; None is the host.
+Queue = tuple[int, int] | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +61,22 @@ class Happens:
         return tuple(s for s in self.program.storing if self.program.queue_of(s) is not None)
 
     @cached_property
+    def messages(self) -> tuple[Statement, ...]:
+        """The asynchronous halves of exchanges."""
+        return tuple(s for s in self.program.acting if s.message is not None and s.message.asynchronous)
+
+    @cached_property
+    def pending(self) -> tuple[Statement, ...]:
+        """All that goes on while the host does: operations and asynchronous messages."""
+        return (*self.operations, *self.messages)
+
+    def lane(self, statement: Statement) -> Queue:
+        """Where a statement runs: on an operation sequence, on the lane of its messages, or on the host."""
+        if statement.message is not None and statement.message.asynchronous:
+            return statement.name
+        return self.program.queue_of(statement)
+
+    @cached_property
     def waits(self) -> tuple[Statement, ...]:
         """The waits."""
         return tuple(s for s in self.program.statements.values() if s.role is Role.WAIT and s.waits is not None)
@@ -65,20 +86,32 @@ class Happens:
     @cached_property
     def size(self) -> int:
         """How many dimensions of the time vector tell the operations and the waits apart."""
-        depths = (self.program.host_depth(s) for s in (*self.operations, *self.waits))
+        depths = (self.program.host_depth(s) for s in (*self.pending, *self.waits))
         return 2 * max(depths, default=0) + 1
 
     @cached_property
     def space(self) -> isl.Space:
-        """The frame of times of issue."""
-        return sets.sized_frame(self.program.algorithm.param_space, None, self.size)
+        """The frame of times of issue, after the coordinates of the rank."""
+        return sets.sized_frame(self.program.algorithm.param_space, None, self._ranks + self.size)
+
+    @property
+    def _ranks(self) -> int:
+        return self.program.rank_axes
+
+    @cached_property
+    def _later(self) -> isl.Map:
+        """``time -> time`` later on the same rank."""
+        return sets.equal_prefix(isl.Map.lex_lt(self.space), self._ranks)
 
     def issue(self, statement: Statement) -> isl.MultiAff:
-        """``instance -> time`` at which the host does it, or issues the operation that it belongs to."""
-        time = self.program.times[statement.name]
+        """``instance -> [rank, time]`` at which the host does it, or issues the operation that it belongs to."""
+        zero = sets.constant(statement.frame, 0)
+        time = sets.outputs(self.program.times[statement.name])
+        for depth in self.program.rank_depths(statement):
+            time[2 * depth + 1] = zero
         kept = min(2 * self.program.host_depth(statement) + 1, self.size)
-        rest = [sets.constant(statement.frame, 0)] * (self.size - kept)
-        return sets.function(statement.frame, None, [*sets.outputs(sets.prefix(time, kept)), *rest])
+        rank = sets.outputs(self.program.rank_of(statement))
+        return sets.function(statement.frame, None, [*rank, *time[:kept], *[zero] * (self.size - kept)])
 
     def times(self, statement: Statement) -> isl.Map:
         """`issue` on the instances."""
@@ -98,9 +131,12 @@ class Happens:
         """``time of the operation -> time of the wait`` for all operations that the wait names."""
         assert wait.waits is not None
         value = sets.outputs(self.program.value_of(operation))
-        kept = sets.function(operation.frame, wait.name, [value[k] for k in wait.waits.positions])
-        named = sets.graph(kept, self._instances(operation)).intersect_range(self._instances(wait))
-        return named.apply_domain(self.times(operation)).apply_range(self.times(wait)).coalesce()
+        kept = sets.function(operation.frame, None, [value[k] for k in wait.waits.positions])
+        chosen = sets.prefix(sets.identity(wait.frame), len(wait.waits.positions))
+        waiting = sets.graph(chosen, self._instances(wait)).reverse()
+        named = sets.graph(kept, self._instances(operation)).apply_range(waiting)
+        times = named.apply_domain(self.times(operation)).apply_range(self.times(wait))
+        return sets.equal_prefix(times, self._ranks).coalesce()
 
     @cached_property
     def _steps(self) -> dict[Queue, list[Step]]:
@@ -110,15 +146,14 @@ class Happens:
         return found
 
     def _by_waits(self) -> Iterator[Step]:
-        later = isl.Map.lex_lt(self.space)
         for wait in self.waits:
             assert wait.waits is not None
             target = None if wait.waits.on is None else (wait.waits.device, wait.waits.on)
             merged: dict[Queue, isl.Map] = {}
             for operation in self.program.awaited(wait):
-                queue = self.program.queue_of(operation)
+                queue = self.lane(operation)
                 if queue is not None and queue != target:
-                    relation = self.awaited(wait, operation).intersect(later)
+                    relation = self.awaited(wait, operation).intersect(self._later)
                     merged[queue] = merged[queue].union(relation) if queue in merged else relation
             yield from (Step(queue, target, relation.coalesce()) for queue, relation in merged.items())
 
@@ -138,7 +173,8 @@ class Happens:
         """
         if queue not in self._paths:
             found: dict[Queue, isl.Map] = {}
-            self._follow(queue, isl.Map.lex_le(self.space), (queue,), found)
+            alone = sets.graph(sets.identity(self.space))
+            self._follow(queue, alone if isinstance(queue, str) else alone.union(self._later), (queue,), found)
             self._paths[queue] = found
         return self._paths[queue]
 
@@ -151,18 +187,17 @@ class Happens:
                 continue
             found[step.target] = found[step.target].union(here) if step.target in found else here
             if step.target is not None:
-                later = here.apply_range(isl.Map.lex_lt(self.space))
-                self._follow(step.target, later, (*seen, step.target), found)
+                self._follow(step.target, here.apply_range(self._later), (*seen, step.target), found)
 
     def after(self, queue: Queue, other: Queue) -> isl.Map:
         """``time -> time``: what `other` does then comes after what an operation of `queue` was issued for."""
         if (queue, other) not in self._after:
-            later = isl.Map.lex_lt(self.space)
-            found = later if queue == other else isl.Map.empty(later.get_space())
+            in_turn = queue == other and not isinstance(queue, str)
+            found = self._later if in_turn else sets.no_pair(self._later)
             for target in {None, other}:
                 reached = self.reached(queue).get(target)
                 if reached is not None:
-                    found = found.union(reached.apply_range(later))
+                    found = found.union(reached.apply_range(self._later))
             self._after[queue, other] = found.coalesce()
         return self._after[queue, other]
 
@@ -172,11 +207,12 @@ class Happens:
         """The pairs ``x -> y`` in which x comes before y in time, but may not be complete when y begins."""
         first, second = x.actor.statement, y.actor.statement
         assert first is not None and second is not None
-        queue, other = self.program.queue_of(first), self.program.queue_of(second)
-        if queue is None or queue == other or not is_asynchronous(first):
+        queue, other = self.lane(first), self.lane(second)
+        in_turn = queue == other and not isinstance(queue, str)
+        if queue is None or in_turn or not is_asynchronous(first):
             return sets.no_pair(pairs)
         before, after = self.when(x), self.when(y)
-        times = pairs.apply_domain(before).apply_range(after).intersect(isl.Map.lex_lt(self.space))
+        times = pairs.apply_domain(before).apply_range(after).intersect(self._later)
         left = times if times.is_empty() else times.subtract(self.after(queue, other))
         if left.is_empty():
             return sets.no_pair(pairs)
@@ -187,21 +223,23 @@ class Happens:
         instances = self._instances(operation)
         if not is_asynchronous(operation):
             return sets.empty(operation.frame)
-        reached = self.reached(self.program.queue_of(operation)).get(None)
+        reached = self.reached(self.lane(operation)).get(None)
         if reached is None:
             return instances
-        complete = sets.equal_prefix(reached, 2 * scope).domain()
+        complete = sets.equal_prefix(reached, self._ranks + 2 * scope).domain()
         return instances.subtract(sets.preimage(complete, self.issue(operation)))
 
     def early(self, wait: Statement) -> Iterator[tuple[Statement, isl.Map]]:
         """The operations that a wait names although they are only issued after it: ``time -> time`` of each."""
         for operation in self.program.awaited(wait):
-            if self.program.queue_of(operation) is not None:
-                bad = self.awaited(wait, operation).intersect(isl.Map.lex_gt(self.space))
+            if self.program.queue_of(operation) is not None or operation.message is not None:
+                bad = self.awaited(wait, operation).intersect(self._later.reverse())
                 if not bad.is_empty():
                     yield operation, bad
 
 
 def is_asynchronous(operation: Statement) -> bool:
-    """Whether the host goes on before an operation is complete: kernels, and asynchronous transfers."""
+    """Whether the host goes on before an operation is complete: kernels, and asynchronous transfers and messages."""
+    if operation.message is not None:
+        return operation.message.asynchronous
     return operation.transfer is None or operation.transfer.asynchronous

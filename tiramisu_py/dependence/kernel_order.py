@@ -5,8 +5,8 @@ of thread loops. Between two threads of one block there is no other order than t
 some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one launch there is no order at all.
 
 The *clock* of a statement are the coordinates of its loops with thread loops left out, and loops over ranks, which run
-side by side; two statements compare their
-clocks as far as they share loops, and their static positions where these agree.
+side by side; two statements compare their clocks as far as they share loops, and their static positions where these
+agree.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def earlier(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
     program = nest.program
     depth = shared(first, second)
     count = len(ticking(program, first, depth))
-    outside = len(nest.host) + len(nest.blocks)
+    outside = len(ticking(program, first, len(nest.host) + len(nest.blocks)))
     alike = sets.equal_prefix(isl.Map.universe(_clocks(program, first, second)), outside)
     found = sets.no_pair(alike)
     for position in range(outside, count):

@@ -18,6 +18,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reads import Reading
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, instance_name
 
@@ -41,8 +42,9 @@ class Touch:
     `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
     pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
     named, the place (coordinates of the rank, scope coordinates, then the element of the buffer), and the iterations
-    of the statement's loops. `device` is the one whose instance of the buffer is touched: touches of different
-    instances never meet. `ranks` is how many coordinates of the rank the place begins with.
+    of the statement's loops. `when` are these too, but those of the rank last: what is first on its rank comes first.
+    `device` is the one whose instance of the buffer is touched: touches of different instances never meet. `ranks` is
+    how many coordinates of the rank the place begins with.
     """
 
     actor: Actor
@@ -57,6 +59,7 @@ class Touch:
     coords: isl.MultiAff | None = None
     device: Device = None
     ranks: int = 0
+    when: isl.MultiAff | None = None
 
     @property
     def home(self) -> str:
@@ -94,6 +97,11 @@ class Touch:
         """The coordinates of the rank whose memory is touched, on the domain."""
         return sets.prefix(self.place, self.ranks)
 
+    @cached_property
+    def on_ranks(self) -> isl.Map:
+        """`rank` on the domain."""
+        return sets.graph(self.rank, self.domain)
+
     def prefix(self, count: int) -> isl.Map:
         """The iterations of the outermost `count` loops, on the domain."""
         assert self.coords is not None
@@ -101,7 +109,7 @@ class Touch:
 
 
 #: Touches by what they are made of: states of one program share most of them.
-Memory = dict[tuple[int, str, int, int, Device], "Touch | None"]
+Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "Touch | None"]
 
 
 class Touches:
@@ -203,7 +211,8 @@ class Touches:
         self, statement: Statement, source: str, storage: Storage, make: Callable[[], Touch | None]
     ) -> Touch | None:
         device = self.program.loads_at(statement) if source else self.program.stores_at(statement)
-        key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]), device)
+        ranks = self.program.rank_depths(statement)
+        key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]), device, ranks)
         if key not in self._memory:
             self._memory[key] = make()
         return self._memory[key]
@@ -275,7 +284,10 @@ class Touches:
         place = sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
         actor = Actor(statement.name, statement)
         source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
-        return Touch(actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count)
+        when = sets.compose(instance, local_time(self.program, statement)) if count else coords
+        return Touch(
+            actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count, when
+        )
 
     # -- the caller
 
@@ -323,4 +335,6 @@ class Touches:
         distribution = self.program.distributions.get(source)
         if distribution is None:
             return sets.flat_product(ranks, values, source)
-        return sets.flat_pairs(distribution.holders(values, ranks).reverse(), source)
+        elements = sets.graph(self.program.storages[source].index, sets.named(values, None))
+        holders = distribution.holders(elements.range(), ranks)
+        return sets.flat_pairs(elements.apply_range(holders).reverse(), source)

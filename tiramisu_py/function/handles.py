@@ -13,7 +13,7 @@ from tiramisu_py.function.selection import Part, Selection
 from tiramisu_py.program.statement import Role
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.function import Function
+    from tiramisu_py.function.scheduled import Scheduled
 
 Indices = Operand | tuple[Operand, ...]
 
@@ -36,7 +36,7 @@ class Indexed:
 class Input(Indexed, Distributable):
     """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
 
-    def __init__(self, function: Function, name: str) -> None:
+    def __init__(self, function: Scheduled, name: str) -> None:
         self._function = function
         self.name = name
 

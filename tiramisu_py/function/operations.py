@@ -16,13 +16,13 @@ from tiramisu_py.schedule import transfers, waits
 from tiramisu_py.schedule.selection import free_name, size
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.function import Function
+    from tiramisu_py.function.scheduled import Scheduled
 
 
 class Operation(LoopCommands, OrderCommands):
     """One statement that computes nothing; commands on loops and on order apply to it."""
 
-    def __init__(self, function: Function, source: str, statement: str) -> None:
+    def __init__(self, function: Scheduled, source: str, statement: str) -> None:
         super().__init__(function, source)
         self._statement = statement
 

@@ -12,13 +12,13 @@ from tiramisu_py.program.loops import Combine
 from tiramisu_py.schedule import ranks
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.function import Function
+    from tiramisu_py.function.scheduled import Scheduled
 
 
 class Distributable:
     """What the caller passes, or is given: an array that ranks may hold in parts."""
 
-    _function: Function
+    _function: Scheduled
     name: str
 
     def distribute(self, iterators: Sequence[Iter], rank: object) -> Self:

@@ -25,8 +25,8 @@ from tiramisu_py.schedule.order import root
 from tiramisu_py.schedule.selection import free_name, loop_name
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.function import Function
     from tiramisu_py.function.handles import Input
+    from tiramisu_py.function.scheduled import Scheduled
 
 
 class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageCommands, Awaitable):
@@ -252,7 +252,7 @@ class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageC
 class Part(Selection):
     """One statement: a part of a computation, the initialisation or the update of a reduction, or a copy."""
 
-    def __init__(self, function: Function, source: str, statement: str) -> None:
+    def __init__(self, function: Scheduled, source: str, statement: str) -> None:
         super().__init__(function, source)
         self._statement = statement
 

@@ -12,7 +12,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.schedule.order import Root
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.function import Function
+    from tiramisu_py.function.scheduled import Scheduled
 
 Transform = Callable[[Program, str], Program]
 Level = Iter | Root
@@ -21,7 +21,7 @@ Level = Iter | Root
 class Statements:
     """Some statements of one computation: what commands apply to."""
 
-    def __init__(self, function: Function, source: str) -> None:
+    def __init__(self, function: Scheduled, source: str) -> None:
         self._function = function
         self._source = source
 

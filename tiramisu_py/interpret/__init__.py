@@ -2,5 +2,7 @@
 
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.host import run
+from tiramisu_py.interpret.messages import Sent, Traffic
+from tiramisu_py.interpret.ranks import interpret_ranks
 
-__all__ = ["InterpretError", "run"]
+__all__ = ["InterpretError", "Sent", "Traffic", "interpret_ranks", "run"]

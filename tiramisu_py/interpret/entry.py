@@ -15,9 +15,15 @@ from tiramisu_py.interpret.memory import argument
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 
-def entered(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int]) -> Frame:
-    """The frame in which the body starts; raises where an argument or a precondition does not fit."""
-    frame = Frame({name: arithmetic.literal(params[name], int64) for name in function.params}, {})
+def entered(
+    function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], place: Mapping[str, int] = {}
+) -> Frame:
+    """The frame in which the body starts; raises where an argument or a precondition does not fit.
+
+    `place` are the coordinates of the rank, by name.
+    """
+    known = {**params, **place}
+    frame = Frame({name: arithmetic.literal(known[name], int64) for name in (*function.params, *place)}, {})
     for condition, words in function.preconditions:
         if not Evaluator(frame)(condition):
             raise InterpretError(f"{function.name}: {words}")
@@ -55,4 +61,4 @@ def returned(function: LoopFunction, frame: Frame) -> None:
     """The caller has its arrays back: what happens to them from now on is none of the function's business."""
     for declared in function.arguments:
         if isinstance(declared, ArrayArgument):
-            frame.arrays[declared.name].gone = f"{function.name} has returned"
+            frame.arrays[declared.name].leave(f"{function.name} has returned")

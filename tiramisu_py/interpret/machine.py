@@ -90,7 +90,7 @@ class Machine:
         inner = frame.branch()
         inner.arrays[node.buffer] = own = allocated(node, shape)
         yield from self.run(node.body, inner)
-        own.gone = "its memory is free again"
+        own.leave("its memory is free again")
 
     def run_for(self, node: For, frame: Frame) -> Steps:
         frame.where = f"the bounds of loop {node.variable}"

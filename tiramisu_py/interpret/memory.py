@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.claims import Claims
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.lower.ir import Allocate
 from tiramisu_py.program.storage import Memory
@@ -22,7 +23,7 @@ class Array:
     `written` marks the elements that hold something; the others are poisoned. `rank` is the number of indices: `data`
     has one dimension more where an element is a whole vector, and one more index then names a lane of it. A
     `constant` array may not be written. `device` is the GPU whose memory it is in (None for the host's). Once it is
-    `gone`, for the reason given there, nothing may touch it.
+    `gone`, for the reason given there, nothing may touch it. `claims` are those of messages that are not complete.
     """
 
     name: str
@@ -33,22 +34,44 @@ class Array:
     memory: Memory = Memory.HOST
     device: int | None = None
     gone: str = ""
+    claims: Claims = field(default_factory=Claims)
 
     def read(self, indices: Element, where: str) -> Value:
         """The element, or one for each lane; a whole vector where elements are vectors."""
         at = self._checked(indices, where)
+        self._unclaimed(at, False, where)
         if not np.all(self.written[at]):
             raise InterpretError(f"{where} reads {self._first(at)}, which nothing has written")
         return self.data[at]
 
     def write(self, indices: Element, value: Value, where: str) -> None:
         """Store a value, or one for each lane to as many elements."""
+        at = self.storable(indices, where)
+        self.data[at] = value
+        self.written[at] = True
+
+    def storable(self, indices: Element, where: str) -> Element:
+        """Elements that may be stored to."""
         if self.constant:
             raise InterpretError(f"{where} writes {self.name}{_shown(indices)}, an input that must stay as it is")
         at = self._checked(indices, where)
         self._distinct(at, where)
-        self.data[at] = value
-        self.written[at] = True
+        self._unclaimed(at, True, where)
+        return at
+
+    def leave(self, reason: str) -> None:
+        """From now on nothing may touch it."""
+        if self.claims.held:
+            raise InterpretError(f"{self.claims.held[0].what} still uses {self.name} when {reason}")
+        self.gone = reason
+
+    def _unclaimed(self, at: Element, writes: bool, where: str) -> None:
+        claim = self.claims.against(at, writes)
+        if claim is not None:
+            does = "writes" if writes else "reads"
+            raise InterpretError(
+                f"{where} {does} {self.name}{_shown(at)}, which {claim.what} still uses: it needs a wait"
+            )
 
     def _checked(self, indices: Element, where: str) -> Element:
         if self.gone:

@@ -233,12 +233,16 @@ class Program:
     def rank_of(self, statement: Statement) -> isl.MultiAff:
         """``instance -> coordinates of the rank`` that executes it; no outputs in a program that is not spread."""
         forms = sets.outputs(statement.coords)
-        found: dict[int, isl.Aff] = {}
+        return sets.function(statement.frame, None, [forms[depth] for depth in self.rank_depths(statement)])
+
+    def rank_depths(self, statement: Statement) -> tuple[int, ...]:
+        """The depths of the loops whose iterations are the ranks, by axis; none in a program that is not spread."""
+        found: dict[int, int] = {}
         for depth, number in enumerate(statement.loops if self.is_spread else ()):
             tag = self.loops[number].tag
             if isinstance(tag, Rank):
-                found[tag.axis] = forms[depth]
-        return sets.function(statement.frame, None, [found[axis] for axis in sorted(found)])
+                found.setdefault(tag.axis, depth)
+        return tuple(found[axis] for axis in sorted(found))
 
     def frame(self, storage: Storage) -> tuple[LoopId, ...]:
         """The loops whose coordinates a storage's index takes: the scope of its buffer, and those inside."""

@@ -43,7 +43,7 @@ def _along(program: Program, axis: int) -> isl.Set:
     everything = sets.universe(space).intersect_params(program.context.params()).intersect(x.nonneg_set())
     if program.grid:
         return everything.intersect(x.lt_set(Affine(space, {}).value(program.grid[axis])))
-    least = everything.intersect(sets.on_line(x))
+    least = everything.intersect(sets.as_set(x.zero_set()))
     for used in _used(program, axis):
         least = least.union(used)
     up_to = isl.Map.lex_ge(space).intersect_range(everything)
@@ -74,27 +74,22 @@ def spread(program: Program) -> Program:
     if count == 0 or program.is_spread:
         return program
     everyone = ranks(program)
-    added: dict[tuple[object, int], Loop] = {}
     changed = program
     for statement in program.statements.values():
         missing = [axis for axis in range(count) if depth_of(program, statement, axis) is None]
         if missing:
-            kernel = program.kernel_of(statement)
-            loops = []
-            for axis in missing:
-                key = (statement.name if kernel is None else kernel, axis)
-                if key not in added:
-                    added[key] = Loop(changed.next_loop(), f"rank{axis}", Rank(axis))
-                    changed = changed.with_loop(added[key])
-                loops.append(added[key].id)
-            changed = changed.with_statement(_on_all(program, statement, missing, loops, everyone))
+            first = changed.next_loop()
+            loops = [Loop(first + k, f"rank{axis}", Rank(axis)) for k, axis in enumerate(missing)]
+            changed = changed.with_loop(*loops)
+            changed = changed.with_statement(_on_all(statement, missing, [loop.id for loop in loops], everyone))
     return changed.with_(is_spread=True, rank_axes=count, ranks=everyone)
 
 
-def _on_all(
-    program: Program, statement: Statement, missing: list[int], loops: list[LoopId], everyone: isl.Set
-) -> Statement:
-    """A statement that every rank along some axes executes: its coordinates there are further dimensions."""
+def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], everyone: isl.Set) -> Statement:
+    """A statement that every rank along some axes executes: its coordinates there are further dimensions.
+
+    Loops of its own run over them, inside of all others, so that it shares with other statements what it did.
+    """
     space = everyone.get_space()
     variables = sets.variables(space)
     along = everyone.apply(sets.graph(sets.function(space, None, [variables[axis] for axis in missing])))
@@ -105,7 +100,6 @@ def _on_all(
     new = sets.variables(frame)
     original = sets.function(frame, statement.name, new[: len(statement.dims)])
     coords = sets.outputs(sets.compose(original, statement.coords))
-    at = len(statement.loops) if program.kernel_of(statement) is None else program.host_depth(statement)
     message = statement.message
     if message is not None:
         slots = None if message.slots is None else sets.compose(original, message.slots)
@@ -115,7 +109,19 @@ def _on_all(
         dims=dims,
         instances=instances,
         point=sets.compose(original, statement.point),
-        loops=(*statement.loops[:at], *loops, *statement.loops[at:]),
-        coords=sets.function(frame, None, [*coords[:at], *new[len(statement.dims) :], *coords[at:]]),
+        loops=(*statement.loops, *loops),
+        coords=sets.function(frame, None, [*coords, *new[len(statement.dims) :]]),
         message=message,
     )
+
+
+def local_time(program: Program, statement: Statement) -> isl.MultiAff:
+    """``instance -> [iterations of loops other than those over ranks, coordinates of the rank]``.
+
+    Lexicographic order of these tells which instance is the first on its rank, and of several the one on the first rank.
+    """
+    if not program.is_spread:
+        return statement.coords
+    forms = zip(statement.loops, sets.outputs(statement.coords), strict=True)
+    kept = [form for loop, form in forms if not program.loops[loop].is_rank]
+    return sets.function(statement.frame, None, [*kept, *sets.outputs(program.rank_of(statement))])

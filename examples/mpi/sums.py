@@ -1,0 +1,54 @@
+"""A sum over everything, on ranks: each adds up its part, and the partial sums go to one rank, or to all."""
+
+from __future__ import annotations
+
+import numpy as np
+from story import Arguments, blocks, tell
+
+import tiramisu_py as tm
+
+i, q, i1, z, k = tm.iters("i q i1 z k")
+
+
+def algorithm(ranks: int, length: int) -> tuple[tm.Function, tm.Reduction, int]:
+    """The partial sum of each block."""
+    size = blocks(length, ranks)
+    count = blocks(length, size)
+    f = tm.Function("total", params=[])
+    x = f.input("x", tm.float64, [length])
+    partial = f.reduction("partial", {q: count}, {i: length}, tm.sum, x[i], where=i // size == q)
+    x.distribute([i], rank=i // size)
+    partial.tag_distribute(q)
+    return f, partial, count
+
+
+def on_all_ranks(ranks: int, length: int) -> tm.Function:
+    """Every rank has the sum: each gets the partial sums of all others."""
+    f, partial, count = algorithm(ranks, length)
+    total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
+    f.outputs(total)
+    f.derive_transfers()
+    return f
+
+
+def on_one_rank(ranks: int, length: int) -> tm.Function:
+    """Rank 0 has the sum: the others send it theirs."""
+    f, partial, count = algorithm(ranks, length)
+    total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
+    f.outputs(total)
+    total.distribute([z], rank=0)
+    total.tag_distribute(z)
+    f.derive_transfers()
+    return f
+
+
+VARIANTS = {"on all ranks": on_all_ranks, "on one rank": on_one_rank}
+
+
+def sample(_: str, size: int, seed: int) -> Arguments:
+    """Random numbers."""
+    return {"x": np.random.default_rng(seed).random(size)}
+
+
+if __name__ == "__main__":
+    tell(VARIANTS, sample, (1000, 11))

@@ -1,0 +1,136 @@
+"""Declarations: inputs, computations, reductions and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.expressions import Access, Expr, Operand
+from tiramisu_py.algorithm.slices import declare_slice
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import DeclarationError
+from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.scheduled import Scheduled
+from tiramisu_py.function.script import caller
+from tiramisu_py.program.storage import Memory, as_memory
+from tiramisu_py.schedule.initial import with_computation, with_input, with_outputs
+
+
+class Declarations(Scheduled):
+    """What a function takes, computes and returns."""
+
+    def input(
+        self,
+        name: str,
+        dtype: DType,
+        shape: Sequence[Operand],
+        *,
+        values: tuple[Operand, Operand] | None = None,
+        monotone: bool = False,
+        permutation: bool = False,
+        memory: Memory | str = Memory.HOST,
+        device: int = 0,
+    ) -> Input:
+        """Declare an array that the caller passes, row-major, of `shape` (affine in the parameters).
+
+        `values` = (low, high) declares that every element x has ``low <= x < high``; `monotone` that elements do not
+        decrease along the last dimension; `permutation` that they are 0 to n - 1 in some order. Such facts sharpen
+        proofs; they are verified when a kernel is called from Python. With ``memory=tm.GPU`` the array is in the
+        memory of the GPU `device`. Raises `DeclarationError`.
+        """
+        if as_memory(memory) not in (Memory.HOST, Memory.GPU):
+            pinned = "; an array of tm.pinned_empty is page-locked" if as_memory(memory) is Memory.PINNED else ""
+            raise DeclarationError(f"memory={memory!r}: an input is in tm.HOST or in tm.GPU memory{pinned}")
+        if isinstance(device, bool) or not isinstance(device, int) or device < 0:
+            raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
+        declared = declare_input(
+            self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
+            owner=self.owner, location=caller(),
+        )  # fmt: skip
+        self._program = with_input(self._program, declared, device if as_memory(memory) is Memory.GPU else None)
+        return Input(self, name)
+
+    def scalar(self, name: str, dtype: DType) -> Expr:
+        """Declare a scalar that the caller passes; the result is an expression."""
+        declared = declare_input(self.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
+        self._program = with_input(self._program, declared)
+        return Access(name, (), declared.dtype, self.owner)
+
+    def computation(
+        self,
+        name: str,
+        domain: Any,
+        expr: Operand | Callable[[Any], Operand],
+        *,
+        where: Expr | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+    ) -> Computation:
+        """Declare a set of values: `expr` for each point of `domain`.
+
+        `domain` is a dict of iterator to extent or to (low, high), high excluded, with bounds affine in the parameters
+        and in outer iterators; or isl text; or a list of such dicts (several pieces). `where` is a further condition.
+        A recurrence is given by a function of the computation itself: ``lambda h: h[i - 1] + a[i]``. `dtype` defaults
+        to the type of the expression; `shape` to the smallest array from index 0. Raises `DeclarationError`.
+        """
+        declared = declare_computation(
+            self.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
+            location=caller(),
+        )  # fmt: skip
+        self._program = with_computation(self._program, declared)
+        return Computation(self, name)
+
+    def reduction(
+        self,
+        name: str,
+        domain: Any,
+        over: Any,
+        op: Operator,
+        expr: Operand,
+        *,
+        where: Expr | None = None,
+        dtype: DType | None = None,
+        shape: Sequence[Operand] | None = None,
+        ordered: bool = False,
+    ) -> Reduction:
+        """Declare ``name[i] = op of expr over all points of `over```, for each point of `domain`.
+
+        `over` may depend on the iterators of `domain`. `op` is ``tm.sum``, ``tm.product``, ``tm.min``, ``tm.max``,
+        ``tm.logical_and``, ``tm.logical_or`` or a `tm.operator` of the user's. The order of terms is free for commands;
+        ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
+        """
+        declared = declare_reduction(
+            self.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
+            owner=self.owner, location=caller(),
+        )  # fmt: skip
+        self._program = with_computation(self._program, declared)
+        return Reduction(self, name)
+
+    def outputs(self, *results: Computation | Expr) -> None:
+        """Say what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.
+
+        A slice becomes a computation of its own, called after its source with ``_out`` behind, that copies the values.
+        Raises `DeclarationError` for anything else, or the same result twice.
+        """
+        if not results:
+            raise DeclarationError(f"{self.name} needs at least one output")
+        names = [self._output(result) for result in results]
+        if len(set(names)) < len(names):
+            raise DeclarationError(f"an output is named twice: {', '.join(names)}")
+        self._program = with_outputs(self._program, tuple(names))
+
+    def _output(self, result: object) -> str:
+        if isinstance(result, Computation):
+            if result._function is not self:
+                raise DeclarationError(f"{result} belongs to the function {result._function.name}, not to {self.name}")
+            return result.name
+        if isinstance(result, Access) and result.owner is self.owner and result.source in self.algorithm.computations:
+            return self._slice(result)
+        raise DeclarationError(f"{result!r} cannot be an output: give computations of {self.name}, or slices of them")
+
+    def _slice(self, result: Access) -> str:
+        declared = declare_slice(self.algorithm, result, self.owner, caller())
+        self._program = with_computation(self._program, declared)
+        return declared.name

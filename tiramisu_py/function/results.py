@@ -1,0 +1,155 @@
+"""What comes of a schedule: its proof, its source text, a compiled kernel, and the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.arguments import extents
+from tiramisu_py.algorithm.evaluate import evaluate
+from tiramisu_py.backends.c import emit
+from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
+from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
+from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.errors import DeclarationError, LegalityError
+from tiramisu_py.function.scheduled import Scheduled
+from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import spread
+from tiramisu_py.proof import Report, check
+from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
+
+
+class Results(Scheduled):
+    """What can be done with a scheduled function."""
+
+    def check(self) -> Report:
+        """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
+        if self._checked is None or self._checked[0] is not self._program:
+            self._checked = (self._program, check(spread(self.completed), completion=_spread_out))
+        return self._checked[1]
+
+    def lowered(self, vector_bytes: int = 64) -> LoopFunction:
+        """The loops that will be emitted, for a processor with vectors of this size.
+
+        Raises `LegalityError` for a program that the proof refuses.
+        """
+        self._require_outputs()
+        report = self.check()
+        if not report.ok:
+            raise LegalityError(report.violations)
+        return annotated(optimise(lower(self.completed), vector_bytes))
+
+    def _require_outputs(self) -> None:
+        if not self.algorithm.outputs:
+            raise DeclarationError(f"{self.name} has no outputs: say what it returns with {self.name}.outputs(...)")
+
+    def source(self) -> dict[str, str]:
+        """The generated source text, by file name, for vectors of 64 bytes; `Kernel.source` is what was compiled."""
+        return emit(self.lowered())
+
+    def facts(self, kernel: Kernel | None = None) -> tuple[KernelFacts, ...]:
+        """What is known of each GPU kernel before it runs: threads, shared memory, what a warp's accesses cost.
+
+        With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported.
+        Raises `LegalityError` for a program that the proof refuses.
+        """
+        function = self.lowered()
+        names, reported = kernel_names(function), {} if kernel is None else kernel.resources
+        return tuple(kernel_facts(each, _registers(reported.get(names[each.name], {}))) for each in function.kernels)
+
+    def compile(
+        self,
+        *,
+        target: str | None = None,
+        compiler: str | None = None,
+        fast: Sequence[str] = (),
+        sanitize: Sequence[str] | bool = (),
+        threads: int | None = None,
+        verify_values: bool = True,
+        device: str | None = None,
+        seed: int | None = None,
+        timing: str | None = None,
+        architectures: Sequence[str | int] | None = None,
+    ) -> Kernel:
+        """Prove, emit, compile and load; the result is called with NumPy arrays.
+
+        `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang); `fast`
+        names liberties with floating point ("contract", "reassociate", "reciprocal"; none by default); `sanitize`
+        names sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each
+        call. Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
+
+        A program with GPU parts runs on `device`: "gpu" (the default), "gpu:1" (its first GPU is number 1), or
+        "simulator". `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
+        the GPUs of this machine). In the simulator, ``sanitize=True`` finds accesses out of bounds, races and reads of
+        what was not written; `seed` shuffles what may run in any order, and `timing` ("eager", "lazy", "shuffled",
+        "threads") says when streams do their work.
+        """
+        function = self.lowered(processor_for(target, compiler).vector_bytes)
+        return compile_function(
+            function, emit(function), self.algorithm, target=target, compiler=compiler, fast=fast,
+            sanitize=sanitize, threads=threads, verify_values=verify_values, kernels=signatures(function),
+            device=device, seed=seed, timing=timing, architectures=architectures,
+        )  # fmt: skip
+
+    def evaluate(self, /, *positional: Any, **named: Any) -> Any:
+        """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
+
+        Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, but for
+        elementary functions (`exp`, `sin`, ...): those of NumPy and of the C library differ in the last bits.
+        """
+        self._require_outputs()
+        arguments, params = self._arguments(positional, named)
+        self._add_in_place(arguments)
+        results = evaluate(self.algorithm, arguments, params)
+        ordered = [results[name] for name in self.algorithm.outputs]
+        return ordered[0] if len(ordered) == 1 else tuple(ordered)
+
+    def _arguments(
+        self, positional: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, int]]:
+        inputs = list(self.algorithm.inputs)
+        if len(positional) > len(inputs):
+            raise DeclarationError(f"{self.name} takes {len(inputs)} inputs, {len(positional)} were given")
+        params = {name: value for name, value in named.items() if name in self.algorithm.params}
+        arguments = dict(zip(inputs, positional, strict=False))
+        for name, value in named.items():
+            if name in params:
+                continue
+            if name in arguments:
+                raise DeclarationError(f"{name} is given twice, by position and by name")
+            arguments[name] = value
+        return arguments, params
+
+    def _add_in_place(self, arguments: dict[str, Any]) -> None:
+        """An output stored over an input keeps, where nothing is computed, what the input holds."""
+        for name in self.algorithm.outputs:
+            storage = self._program.storages[name]
+            over = storage.buffer
+            over_input = over in self.algorithm.inputs and over in arguments and name not in arguments
+            if over_input and sets.is_identity(storage.index) and self._has_shape_of(name, over):
+                arguments[name] = arguments[over]
+
+    def _has_shape_of(self, output: str, over: str) -> bool:
+        own = extents(self.algorithm, self.algorithm.computations[output])
+        shape = self.algorithm.inputs[over].shape
+        return len(own) == len(shape) and all(a.same_as(b) for a, b in zip(own, shape, strict=True))
+
+    def pseudocode(self) -> str:
+        """The scheduled loops as text, to be read."""
+        self._require_outputs()
+        return pseudocode(lower(self.completed))
+
+
+def _spread_out(program: Program) -> Program:
+    """A program as it is proven: with its barriers, and the coordinates of its rank in every instance."""
+    return spread(with_barriers(program))
+
+
+def _registers(reported: Mapping[str, Resources]) -> dict[int, int]:
+    """The registers of a thread by architecture: 90 for "sm_90"."""
+    return {int(name.partition("_")[2]): found.registers for name, found in reported.items() if name.startswith("sm_")}

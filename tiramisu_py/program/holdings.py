@@ -1,0 +1,53 @@
+"""The parts of a whole array that ranks hold, by numbers: for callers that have the whole, and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.program.distribution import Dealt, Distribution
+
+Array = npt.NDArray[Any]
+
+
+def coordinates_of(rank: int, grid: Sequence[int]) -> tuple[int, ...] | None:
+    """The coordinates of a rank in a process grid, the last axis running fastest; None beyond the grid."""
+    size = int(np.prod(grid, dtype=np.int64))
+    return tuple(int(x) for x in np.unravel_index(rank, grid)) if rank < size else None
+
+
+def held(distribution: Distribution, shape: Sequence[int], at: Sequence[int] | None) -> list[Array]:
+    """Of each dimension, the indices that the rank at some coordinates holds; none of any beyond the grid."""
+    nothing = at is None or any(isinstance(s, int) and s != x for s, x in zip(distribution.axes, at, strict=True))
+    chosen: list[Array] = []
+    for dim, extent in enumerate(shape):
+        indices = np.arange(extent)
+        dealt = distribution.dealt(dim)
+        if at is None or (nothing and dim == 0):
+            indices = indices[:0]
+        elif dealt is not None and not nothing:
+            axis, spread = dealt
+            indices = indices[_owners(spread, indices) == at[axis]]
+        chosen.append(indices)
+    return chosen
+
+
+def _owners(spread: Dealt, indices: Array) -> Array:
+    number = indices // spread.block
+    return number if spread.cycle is None else number % spread.cycle
+
+
+def part(distribution: Distribution, whole: Array, at: Sequence[int] | None) -> Array:
+    """What the rank at some coordinates holds of a whole array, as an array of its own."""
+    return np.ascontiguousarray(whole[np.ix_(*held(distribution, whole.shape, at))])
+
+
+def joined(distribution: Distribution, parts: Sequence[Array], grid: Sequence[int], whole: Array) -> Array:
+    """The whole array of the parts that the ranks of a grid hold, in the order of ranks; `whole` is overwritten."""
+    for at, mine in zip(product(*map(range, grid)), parts, strict=False):
+        whole[np.ix_(*held(distribution, whole.shape, at))] = mine
+    return whole
