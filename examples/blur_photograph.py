@@ -11,6 +11,7 @@ import argparse
 import functools
 import json
 import operator
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,8 +26,9 @@ from PIL import Image
 import tiramisu_py as tm
 
 R, C = tm.params("R C")
-k, q, r, c, r0, c0, r1, c1, rm, rt, ro, co, ct = tm.iters("k q r c r0 c0 r1 c1 rm rt ro co ct")
+k, r, c, r0, c0, r1, c1, rm, rt, ro, co, ct = tm.iters("k r c r0 c0 r1 c1 rm rt ro co ct")
 PICTURE = Path(__file__).resolve().parent / "pictures" / "grace_hopper.jpg"
+ON_RANKS = Path(__file__).resolve().parent / "mpi" / "photograph.py"
 
 
 def mean(values: Iterable[Any]) -> Any:
@@ -69,20 +71,6 @@ def box_blur_gpu(radius: int) -> tm.Function:
     across.split(r, 4, ro, rt)
     across.split(c, 64, co, ct)
     across.tag_gpu(threads=[rt, ct])
-    blur.derive_transfers()
-    return blur
-
-
-def box_blur_ranks(radius: int, rows: int, ranks: int) -> tm.Function:
-    """The blur of a picture with so many rows on ranks: each has a block of them, and gets from the next what it lacks."""
-    blur, across, down = algorithm(radius, rows)
-    block = -(-(rows + 2 * radius) // ranks)
-    for array in (blur["image"], down):
-        array.distribute([k, r, c], rank=r // block)
-    for stage in (across, down):
-        stage.split(r, block, q, r1)
-        stage.tag_distribute(q)
-        stage.vectorize(c, 16)
     blur.derive_transfers()
     return blur
 
@@ -163,8 +151,10 @@ def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -
     launcher = next((str(at) for at in (Path(sys.executable).parent / "mpirun",) if at.exists()), "mpirun")
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "image.npy", image)
-        command = [launcher, "-n", str(count), sys.executable, __file__, "--as-rank", folder, "--radius", str(radius)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [launcher, "-n", str(count), sys.executable, str(ON_RANKS), folder, str(radius)]
+        path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if run.returncode:
             raise SystemExit(f"{' '.join(command)}\n{run.stdout}{run.stderr}")
         blurred = np.load(Path(folder) / "down.npy")
@@ -178,28 +168,6 @@ def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -
     return checks, times
 
 
-def as_rank(folder: Path, radius: int) -> None:
-    """What each rank does: it takes its part of the picture, and the parts of the result are gathered on rank 0."""
-    from mpi4py import MPI
-
-    comm = MPI.COMM_WORLD
-    image = np.load(folder / "image.npy")
-    rows, columns = image.shape[1] - 2 * radius, image.shape[2] - 2 * radius
-    blur = box_blur_ranks(radius, rows, comm.size)
-    report, checking = timed(blur.check)
-    kernel, mine = blur.compile(), blur.part("image", image, comm.rank)
-    comm.Barrier()
-    blurred, running = timed(lambda: kernel(mine, comm=comm), rounds=3)
-    parts = comm.gather(blurred)
-    running = comm.reduce(running, op=MPI.MAX)
-    if parts is not None:
-        np.save(folder / "down.npy", np.concatenate(parts, axis=1))
-        moved = blur.communication(C=columns).bytes
-        needed = (comm.size - 1) * 2 * radius * 3 * columns * image.itemsize
-        said = {"legal": report.ok, "checking": checking, "running": running, "bytes": moved, "needed": needed}
-        (folder / "said.json").write_text(json.dumps(said))
-
-
 def main() -> None:
     """Blur, check, time, write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -208,11 +176,7 @@ def main() -> None:
     options.add_argument("--picture", type=Path, default=PICTURE, help="the photograph")
     options.add_argument("--device", help="gpu, gpu:1, simulator or none (default: a GPU, where there is one)")
     options.add_argument("--ranks", type=int, default=4, help="ranks that mpirun starts; 0 for none (default: 4)")
-    options.add_argument("--as-rank", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
-    if given.as_rank:
-        as_rank(given.as_rank, given.radius)
-        return
 
     picture = Image.open(given.picture).convert("RGB")
     image = planes(picture, given.radius)

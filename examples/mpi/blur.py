@@ -1,7 +1,7 @@
 """Box blur on ranks that hold rows of the picture: messages derived, by hand, packed and not, overlapped with work.
 
-By hand it is figure 4-3 of the thesis "Extending the Tiramisu compiler with distributed, GPU and cooperative execution":
-each rank sends its last row down and its first row up.
+By hand it is figure 4-3 of the thesis "Extending the Tiramisu compiler with distributed, GPU and cooperative
+execution": each rank sends its last row down and its first row up.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def single_messages(ranks: int, rows: int) -> tm.Function:
 
 
 def blocking(ranks: int, rows: int) -> tm.Function:
-    """Blocking messages, one direction after the other: rank 0 begins, and the last rank is the first to receive only."""
+    """Blocking messages, one direction after the other: the last rank only receives, and so is the first to go on."""
     f, messages, bx, by = exchanges(ranks, rows, [tm.ASYNC, tm.BLOCK])
     down_send, up_send, down_recv, up_recv = messages
     for message in messages:

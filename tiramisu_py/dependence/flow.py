@@ -109,6 +109,10 @@ class Flow:
         """``a -> b`` that name one value of one source."""
         return a.values.apply_range(b.values.reverse())
 
+    def same_rank(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` on one rank: all pairs in a program without ranks."""
+        return a.on_ranks.apply_range(b.on_ranks.reverse())
+
     def one_chain(self, a: Touch, b: Touch) -> isl.Map:
         """``a -> b`` with one place and one value: for a reduction, partial results of one chain."""
         pairs = self.same_place(a, b)

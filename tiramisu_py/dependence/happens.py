@@ -86,7 +86,8 @@ class Happens:
     @cached_property
     def size(self) -> int:
         """How many dimensions of the time vector tell the operations and the waits apart."""
-        depths = (self.program.host_depth(s) for s in (*self.pending, *self.waits))
+        timed = (*self.operations, *self.waits, *(s for s in self.program.acting if s.message is not None))
+        depths = (self.program.host_depth(s) for s in timed)
         return 2 * max(depths, default=0) + 1
 
     @cached_property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Expr
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,33 @@ class Dealt:
         return whole.add(sets.modulo(index, self.block))
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Each rank has one block of the numbers from 0 up to `extent`: from parameter `lower` up to parameter `upper`.
+
+    Their values are each rank's own, known when the function is called. The blocks of rank 0, 1, ... follow one
+    another and cover all numbers; where there are several, each has at least `least` numbers. Ranks after the last
+    block have nothing to do.
+    """
+
+    lower: str
+    upper: str
+    extent: Expr
+    least: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.lower}..{self.upper} of {self.extent}"
+
+
+@dataclass(frozen=True)
+class OwnBlock:
+    """A dimension of an array is dealt out as `Blocks` say: each rank has the indices of its own block."""
+
+    dim: int
+
+
 #: Along one axis of the grid: a dimension that is dealt out; the one coordinate that holds the array; all (None).
-Spread = Dealt | int | None
+Spread = Dealt | OwnBlock | int | None
 
 
 @dataclass(frozen=True)
@@ -54,13 +80,18 @@ class Distribution:
                 return axis, spread
         return None
 
+    @property
+    def in_blocks(self) -> int | None:
+        """The dimension of which each rank has its own block; None where there is none."""
+        return next((spread.dim for spread in self.axes if isinstance(spread, OwnBlock)), None)
+
     def holders(self, indices: isl.Set, ranks: isl.Set) -> isl.Map:
         """``indices -> coordinates of a rank`` that holds them; `ranks` are all the ranks there are."""
         space = indices.get_space()
         variables = sets.variables(space)
         pairs = isl.Map.from_domain_and_range(indices, ranks)
         for axis, spread in enumerate(self.axes):
-            if spread is None:
+            if spread is None or isinstance(spread, OwnBlock):
                 continue
             form = sets.constant(space, spread) if isinstance(spread, int) else spread.owner(variables[spread.dim])
             pairs = pairs.intersect(_with_coordinate(space, ranks.get_space(), axis, form))

@@ -119,7 +119,17 @@ class Rank:
     name = "rank"
 
 
-Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank
+@dataclass(frozen=True)
+class RankBlock:
+    """A rank runs the iterations of its own block (`program.distribution.Blocks`), one after another.
+
+    The loop's coordinate is no rank's: to one rank it is a loop like any other, with bounds that are its own.
+    """
+
+    name = "rank block"
+
+
+Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank | RankBlock
 AXES = ("x", "y", "z")
 
 

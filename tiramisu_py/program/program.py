@@ -12,7 +12,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, value_names
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.program.distribution import Distribution
+from tiramisu_py.program.distribution import Blocks, Distribution
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, static_positions
 from tiramisu_py.program.statement import Device, Role, Statement
@@ -38,7 +38,8 @@ class Program:
     nothing else. `asserted` are facts that the user vouches for where isl gives up. `grid` are the extents of the
     process grid, where they were declared, and `distributions` say how ranks hold the caller's arrays (an array
     without one is held in full by every rank). A program that `is_spread` has the coordinates of its rank in every
-    instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`).
+    instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does
+    (see `program.windows`).
     """
 
     algorithm: Algorithm
@@ -51,6 +52,7 @@ class Program:
     grid: tuple[Expr, ...] = ()
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     is_spread: bool = False
+    blocks: Blocks | None = None
     rank_axes: int = 0
     ranks: isl.Set | None = None
     command: Command | None = None

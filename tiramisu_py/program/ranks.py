@@ -118,7 +118,7 @@ def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], every
 def local_time(program: Program, statement: Statement) -> isl.MultiAff:
     """``instance -> [iterations of loops other than those over ranks, coordinates of the rank]``.
 
-    Lexicographic order of these tells which instance is the first on its rank, and of several the one on the first rank.
+    The lexicographically first is the first one on its rank, and of several the one on the first rank.
     """
     if not program.is_spread:
         return statement.coords

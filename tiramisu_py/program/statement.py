@@ -93,6 +93,7 @@ class Message:
     at the other end. An `asynchronous` half (nonblocking, in the terms of MPI) is complete at a wait for it, and the
     rank goes on meanwhile; another one is complete when the rank goes on. `persistent` requests are set up once.
     `slots` maps an instance to the element of the exchange's array of requests that it uses, where the user chose it.
+    A peer that `is_relative` is counted from the rank itself: 1 is the next one.
     """
 
     exchange: str
@@ -101,6 +102,7 @@ class Message:
     mode: SendMode = SendMode.STANDARD
     persistent: bool = False
     slots: isl.MultiAff | None = None
+    is_relative: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,11 @@ class Spot:
         """The element of the buffer that is touched."""
         return (self.touch.buffer.name, smallest.evaluated(self.touch.element, self.at, self.params))
 
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """The coordinates of the rank on which it is; none in a program without ranks."""
+        return smallest.evaluated(self.touch.rank, self.at, self.params)
+
     def computed(self, program: Program) -> Named:
         """The value that the instance computes; for the caller, the value that is asked for."""
         statement = self.touch.actor.statement
@@ -57,26 +62,35 @@ def alike(flow: Flow, actor: Actor) -> Iterator[Actor]:
     if actor.statement is None:
         yield actor
         return
-    for statement in flow.touches.program.storing:
+    for statement in flow.touches.program.acting:
         if same_work(statement, actor.statement):
             yield Actor(statement.name, statement)
 
 
 def same_work(a: Statement, b: Statement) -> bool:
     """Whether two statements compute values of one computation in one role."""
-    return a.source == b.source and a.role is b.role and (a.role is not Role.COPY or a.name == b.name)
+    return a.source == b.source and a.role is b.role and (a.role not in (Role.COPY, Role.SEND) or a.name == b.name)
 
 
 def handle(statement: Statement) -> str:
-    """How the user addresses a statement: ``C``, ``C.update`` and ``C.init``, or the name of a part or a copy."""
+    """How the user addresses a statement: ``C``, ``C.update`` and ``C.init``, or the name of a part or a copy.
+
+    The halves of an exchange are ``down.send`` and ``down.recv``.
+    """
+    if statement.message is not None:
+        half = "send" if statement.role is Role.SEND else "recv"
+        made = f"{statement.message.exchange}_{'send' if half == 'send' else 'receive'}"
+        return f"{statement.message.exchange}.{half}" if statement.name == made else statement.name
     if statement.name == f"{statement.source}_{statement.role.value}":
         return f"{statement.source}.{statement.role.value}"
     return statement.name
 
 
 def reading(program: Program, spot: Spot) -> str:
-    """Who reads, in words: a copy or a transfer, by its name, or else the value that is computed."""
+    """Who reads, in words: a send, a copy or a transfer, by its name, or else the value that is computed."""
     statement = spot.touch.actor.statement
+    if statement is not None and statement.message is not None:
+        return handle(statement)
     if statement is not None and statement.role is Role.COPY:
         return f"the {'transfer' if statement.transfer is not None else 'copy'} {statement.name}"
     return words(spot.computed(program))
@@ -100,6 +114,16 @@ def sequence_words(program: Program, device: int, stream: int) -> str:
 def memory_words(device: Device) -> str:
     """The memory of a device."""
     return "host memory" if device is None else f"the memory of GPU {device}"
+
+
+def rank_words(rank: tuple[int, ...]) -> str:
+    """A rank by its coordinates: ``rank 1``, or ``rank (0, 1)`` on a grid of several axes."""
+    return f"rank {rank[0]}" if len(rank) == 1 else f"rank ({', '.join(map(str, rank))})"
+
+
+def on_rank(spot: Spot) -> str:
+    """Where an instance is, to be put behind other words: `` on rank 1``; nothing in a program without ranks."""
+    return f" on {rank_words(spot.rank)}" if spot.touch.ranks else ""
 
 
 def words(named: Named) -> str:

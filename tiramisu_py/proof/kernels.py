@@ -58,7 +58,7 @@ def _misplaced(program: Program, statement: Statement) -> Iterator[Fault]:
             repair = f"{handle(statement)}.tag_gpu(blocks=[...], threads=[{loop.name}])"
             yield fault("reach", "thread", statement, message, repair)
             break
-    if program.queue_of(statement) is not None or statement.role is Role.WAIT:
+    if program.queue_of(statement) is not None or statement.role is Role.WAIT or statement.message is not None:
         yield from _issued_concurrently(program, statement, loops)
     yield from _bulk(program, statement, loops)
 
@@ -68,10 +68,10 @@ def _issued_concurrently(program: Program, statement: Statement, loops: list[Loo
         if isinstance(loop.tag, Parallel | Vector):
             what = "a kernel" if statement.transfer is None else "a transfer"
             what = "a wait" if statement.role is Role.WAIT else what
-            message = (
-                f"{handle(statement)} is {what} inside the {loop.tag.name} loop {loop.name}: operations are put on "
-                "their sequences by one thread of the host"
-            )
+            why = "operations are put on their sequences by one thread of the host"
+            if statement.message is not None:
+                what, why = "a half of an exchange", "messages are exchanged by one thread of each rank"
+            message = f"{handle(statement)} is {what} inside the {loop.tag.name} loop {loop.name}: {why}"
             yield fault("reach", "issued", statement, message, f"leave loop {loop.name} sequential")
             return
 
@@ -81,8 +81,8 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
     if not any(bulk):
         return
     first = loops[bulk.index(True)]
-    if statement.transfer is None:
-        message = f"loop {first.name} of {handle(statement)} is collapsed to one operation, but it is no transfer's"
+    if statement.transfer is None and statement.message is None:
+        message = f"loop {first.name} of {handle(statement)} is collapsed to one operation, but it is no transfer's and no message's"
         yield fault("reach", "bulk", statement, message)
     elif not all(bulk[bulk.index(True) :]):
         inner = loops[bulk.index(True) + bulk[bulk.index(True) :].index(False)].name
@@ -161,6 +161,9 @@ def _foreign(statement: Statement) -> Fault | None:
     if statement.transfer is not None:
         message = f"the transfer {statement.name} is inside a kernel: the host starts transfers"
         return fault("reach", "transfer", statement, message, f"order {statement.name} before or after the kernel")
+    if statement.message is not None:
+        message = f"{handle(statement)} is inside a kernel: ranks exchange messages on the host"
+        return fault("reach", "message", statement, message, f"order {handle(statement)} before or after the kernel")
     if statement.role is Role.WAIT:
         message = f"the wait {statement.name} is inside a kernel: the host and operation sequences wait"
         return fault("reach", "wait", statement, message, f"order {statement.name} before or after the kernel")

@@ -42,8 +42,9 @@ def _faults(flow: Flow) -> Iterator[tuple[tuple[str, str], Violation]]:
 def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     """The storages that each statement stores to, and loads from, and which of the two it does."""
     program = flow.touches.program
-    for statement in program.storing:
-        yield statement, program.storages[statement.target], "stores to"
+    for statement in program.acting:
+        if statement.stores:
+            yield statement, program.storages[statement.target], "stores to"
         for source in flow.touches.sources(statement):
             yield statement, program.storage_for(statement, source), "reads"
 

@@ -54,8 +54,9 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
 def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     """The storages that each statement stores to (the source is then empty) and loads from."""
     program = flow.touches.program
-    for statement in program.storing:
-        yield statement, program.storages[statement.target], ""
+    for statement in program.acting:
+        if statement.stores:
+            yield statement, program.storages[statement.target], ""
         for source in flow.touches.sources(statement):
             yield statement, program.storage_for(statement, source), source
 

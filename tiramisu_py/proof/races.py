@@ -19,7 +19,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.findings import Finding, Spot, handle, reading, same_work, words
+from tiramisu_py.proof.findings import Finding, Spot, handle, on_rank, reading, same_work, words
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -138,12 +138,12 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
         twice = write.named == other.named
         what = f"two executions for {words(write.named)}" if twice else f"{words(write.named)} and {words(other.named)}"
         where = f"in different iterations of the {tag} loop {loop.name}"
-        message = f"{what} both {does} {words(write.element)} {where}, {witness}"
+        message = f"{what} both {does} {words(write.element)} {where}{on_rank(write)}, {witness}"
     else:
         reads = f"{reading(program, other)} reads {words(other.named)}"
         same = "it is stored" if other.named == write.named else f"{words(write.named)} is stored"
         where = f"in another iteration of the {tag} loop {loop.name}"
-        message = f"{reads} from {words(write.element)}, where {same} {where}, {witness}"
+        message = f"{reads} from {words(write.element)}, where {same} {where}{on_rank(write)}, {witness}"
     return Violation("race", message, witness, repair=_advice(a, b, loop))
 
 
@@ -162,7 +162,7 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
 def _tie(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> Violation:
     witness, one, two = pair_spots(flow, a, b, bad)
     first, second = one.computed(flow.touches.program), two.computed(flow.touches.program)
-    message = f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time, {witness}"
+    message = f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time{on_rank(one)}, {witness}"
     return Violation("race", message, witness, repair="give the executions different times")
 
 
@@ -177,10 +177,10 @@ def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[i
     """Least sum of the parameters; then the second access that is earliest in time, then the first one."""
     params = smallest.smallest_params(bad)
     fixed = sets.fixed_map(bad, params)
-    assert a.coords is not None and b.coords is not None
-    y = smallest.earliest_of(fixed.range(), b.coords, params)
+    assert a.when is not None and b.when is not None
+    y = smallest.earliest_of(fixed.range(), b.when, params)
     there = smallest.at(smallest.singleton(b.domain.get_space(), y), params)
-    x = smallest.earliest_of(fixed.intersect_range(there).domain(), a.coords, params)
+    x = smallest.earliest_of(fixed.intersect_range(there).domain(), a.when, params)
     return params, x, y
 
 

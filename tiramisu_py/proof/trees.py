@@ -48,6 +48,7 @@ def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Findin
     persists = partial(_still_no_tree, name=statement.name)
     clock = kernel_order.clock(nest.program, write)
     targets = clock.apply_range(clock.reverse()).intersect(kernel_order.same_block(nest, write, write))
+    targets = targets.intersect(flow.same_rank(write, write))
     apart = targets.subtract(flow.same_place(write, write))
     if not apart.is_empty():
         witness, one, other = pair_spots(flow, write, write, apart)

@@ -137,9 +137,12 @@ def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None
 
 
 def first_spot(touch: Touch, bad: isl.Set) -> Spot:
-    """The smallest element of a part of a touch's domain: least sum of the parameters, then earliest in time."""
+    """The smallest element of a part of a touch's domain.
+
+    Least sum of the parameters, then earliest in time, then on the first rank.
+    """
     params = smallest.smallest_params(bad)
-    clock = touch.coords if touch.coords is not None else touch.value
+    clock = touch.when if touch.when is not None else touch.value
     return Spot(touch, params, smallest.earliest(bad, clock, params))
 
 

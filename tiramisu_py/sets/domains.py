@@ -219,3 +219,8 @@ def param_between(of: isl.Set, name: str, low: int, high: int) -> isl.Set:
     return of.lower_bound_val(_PARAM, position, integer(context, low)).upper_bound_val(
         _PARAM, position, integer(context, high)
     )
+
+
+def involved_params(of: isl.Set | isl.Map) -> list[str]:
+    """The parameters on which a set or a relation depends, as it is written."""
+    return [name for i, name in enumerate(params(of)) if of.involves_dims(_PARAM, i, 1)]

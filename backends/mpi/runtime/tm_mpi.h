@@ -1,0 +1,435 @@
+/* What generated functions that run on the ranks of an MPI communicator share: a communicator of their own, agreement
+ * on errors, and messages of elements that lie anywhere in an array.
+ *
+ * Each library sends on a duplicate of the caller's communicator, so that its tags meet no others. The first call with
+ * a communicator makes the duplicate, which all ranks do together; it is kept as an attribute, and freed with the
+ * communicator. A call that fails after the ranks have agreed says so on stderr and ends the program with MPI_Abort.
+ */
+#ifndef TM_MPI_H
+#define TM_MPI_H
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdatomic.h>
+
+#include "tm_runtime.h"
+
+/* What a function returns beside the codes of tm_runtime.h: too few ranks; MPI cannot be used as it is; sizes differ. */
+enum { TM_RANKS = 6, TM_NO_MPI = 7, TM_DIFFERENT = 8 };
+
+/* The largest count that is given to MPI; more elements are sent as fewer elements of a larger type. */
+#ifndef TM_MPI_MOST
+#define TM_MPI_MOST INT_MAX
+#endif
+/* So many requests are waited for at once. */
+#define TM_MPI_TOGETHER 64
+#define TM_MPI_WORDS 512
+/* Every MPI has this tag; no message between two ranks does. */
+#define TM_MPI_TAG_ASIDE 32767
+
+/* The values of a buffered message on their way. */
+typedef struct tm_mpi_aside {
+  struct tm_mpi_aside *next;
+  MPI_Request request;
+  void *values;
+} tm_mpi_aside;
+
+/* One call of a function. */
+typedef struct {
+  const char *function;
+  MPI_Comm comm;
+  int rank, size;
+  tm_mpi_aside *aside;
+} tm_mpi;
+
+/* -- failures */
+
+__attribute__((noreturn, cold, unused, format(printf, 2, 3)))
+static void tm_mpi_give_up(const tm_mpi *mpi, const char *format, ...) {
+  char words[TM_MPI_WORDS];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(words, sizeof words, format, values);
+  va_end(values);
+  fprintf(stderr, "%s failed on rank %d: %s\n", mpi->function, mpi->rank, words);
+  fflush(stderr);
+  MPI_Abort(mpi->comm, 1);
+  abort();
+}
+
+/* `towards` is "to" or "from" rank `peer`, or empty. */
+__attribute__((noreturn, cold, unused))
+static void tm_mpi_failed(const tm_mpi *mpi, const char *statement, const char *towards, int64_t peer, const char *call,
+                          int code) {
+  char words[MPI_MAX_ERROR_STRING] = "", place[64] = "";
+  int length = 0;
+  if (MPI_Error_string(code, words, &length) != MPI_SUCCESS) snprintf(words, sizeof words, "error %d", code);
+  if (towards[0] != 0) snprintf(place, sizeof place, " %s rank %" PRId64, towards, peer);
+  tm_mpi_give_up(mpi, "%s%s: %.*s: %s", statement, place, (int)strcspn(call, "("), call, words);
+}
+
+/* A call of MPI for a statement, checked. */
+#define TM_MPI_TRY(mpi, statement, towards, peer, ...)                                                           \
+  do {                                                                                                           \
+    const int tm_mpi_code = (__VA_ARGS__);                                                                       \
+    if (__builtin_expect(tm_mpi_code != MPI_SUCCESS, 0))                                                         \
+      tm_mpi_failed(mpi, statement, towards, peer, #__VA_ARGS__, tm_mpi_code);                                   \
+  } while (0)
+#define TM_SEND(statement, peer, ...) TM_MPI_TRY(&mpi, statement, "to", peer, __VA_ARGS__)
+#define TM_RECEIVE(statement, peer, ...) TM_MPI_TRY(&mpi, statement, "from", peer, __VA_ARGS__)
+/* One that concerns no other rank in particular. */
+#define TM_MPI_OWN(mpi, statement, ...) TM_MPI_TRY(mpi, statement, "", 0, __VA_ARGS__)
+
+TM_INLINE void *tm_mpi_memory(const tm_mpi *mpi, const char *statement, size_t bytes) {
+  void *memory = malloc(bytes == 0 ? 1 : bytes);
+  if (memory == NULL) tm_mpi_give_up(mpi, "%s: there is no memory for %zu bytes", statement, bytes);
+  return memory;
+}
+
+/* -- the communicator */
+
+static _Atomic int tm_mpi_key = MPI_KEYVAL_INVALID;
+
+static int tm_mpi_forget(MPI_Comm comm, int key, void *own, void *unused) {
+  (void)comm, (void)key, (void)unused;
+  const int code = MPI_Comm_free((MPI_Comm *)own);
+  free(own);
+  return code;
+}
+
+/* The duplicate of `comm` in `own`; an MPI error code. */
+static int tm_mpi_duplicate(MPI_Comm comm, MPI_Comm *own) {
+  int key = atomic_load(&tm_mpi_key), code, found = 0;
+  void *kept = NULL;
+  if (key == MPI_KEYVAL_INVALID) {
+    int made, expected = MPI_KEYVAL_INVALID;
+    code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tm_mpi_forget, &made, NULL);
+    if (code != MPI_SUCCESS) return code;
+    key = made;
+    if (!atomic_compare_exchange_strong(&tm_mpi_key, &expected, made)) {
+      key = expected;
+      MPI_Comm_free_keyval(&made);
+    }
+  }
+  code = MPI_Comm_get_attr(comm, key, &kept, &found);
+  if (code != MPI_SUCCESS) return code;
+  if (!found) {
+    kept = malloc(sizeof(MPI_Comm));
+    if (kept == NULL) return MPI_ERR_NO_MEM;
+    code = MPI_Comm_dup(comm, (MPI_Comm *)kept);
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*(MPI_Comm *)kept, MPI_ERRORS_RETURN);
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_attr(comm, key, kept);
+    if (code != MPI_SUCCESS) {
+      free(kept);
+      return code;
+    }
+  }
+  *own = *(MPI_Comm *)kept;
+  return MPI_SUCCESS;
+}
+
+/* Begins a call of `function`; false where it cannot even ask the other ranks, with the reason in `said`. */
+TM_INLINE bool tm_mpi_begin(tm_mpi *mpi, const char *function, MPI_Comm comm, char *said, size_t room) {
+  int begun = 0, ended = 0, between = 0;
+  *mpi = (tm_mpi){.function = function, .comm = MPI_COMM_NULL};
+  MPI_Initialized(&begun);
+  MPI_Finalized(&ended);
+  const char *fault = NULL;
+  if (!begun || ended) fault = "MPI is not running: call it after MPI_Init and before MPI_Finalize";
+  else if (comm == MPI_COMM_NULL) fault = "the communicator is MPI_COMM_NULL";
+  else if (MPI_Comm_test_inter(comm, &between) != MPI_SUCCESS) fault = "the communicator cannot be used";
+  else if (between) fault = "the communicator is one between two groups; give one of a single group";
+  else if (tm_mpi_duplicate(comm, &mpi->comm) != MPI_SUCCESS) fault = "the communicator cannot be duplicated";
+  if (fault != NULL) {
+    snprintf(said, room, "%s: %s", function, fault);
+    return false;
+  }
+  MPI_Comm_rank(mpi->comm, &mpi->rank);
+  MPI_Comm_size(mpi->comm, &mpi->size);
+  return true;
+}
+
+/* What keeps this thread from sending messages (NULL: nothing), if the function runs on `threads`. */
+TM_INLINE const char *tm_mpi_unfit(bool threads) {
+  int level = MPI_THREAD_SINGLE, first = 1;
+  MPI_Query_thread(&level);
+#ifdef _OPENMP
+  if (threads && level < MPI_THREAD_FUNNELED)
+    return "its loops run on threads: initialise MPI with MPI_Init_thread, for MPI_THREAD_FUNNELED or more";
+#else
+  (void)threads;
+#endif
+  if (level < MPI_THREAD_SERIALIZED) MPI_Is_thread_main(&first);
+  return first ? NULL : "only the thread that initialised MPI may call it, unless that is for MPI_THREAD_SERIALIZED";
+}
+
+/* The number of ranks of a process grid: at most INT64_MAX. */
+TM_INLINE int64_t tm_mpi_ranks(int axes, const int64_t *extents) {
+  int64_t ranks = 1;
+  for (int axis = 0; axis < axes; axis++)
+    if (__builtin_mul_overflow(ranks, extents[axis], &ranks)) return INT64_MAX;
+  return ranks;
+}
+#define TM_MPI_RANKS(...) \
+  tm_mpi_ranks(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+
+/* -- agreement */
+
+/* Says which rank was given another size than rank 0. */
+TM_INLINE int tm_mpi_differs(const tm_mpi *mpi, char *said, size_t room, const char *name, int64_t size) {
+  int64_t first = size, other = size;
+  TM_MPI_OWN(mpi, "agreement", MPI_Bcast(&first, 1, MPI_INT64_T, 0, mpi->comm));
+  const int odd = size == first ? mpi->size : mpi->rank;
+  int rank = odd;
+  TM_MPI_OWN(mpi, "agreement", MPI_Allreduce(&odd, &rank, 1, MPI_INT, MPI_MIN, mpi->comm));
+  TM_MPI_OWN(mpi, "agreement", MPI_Bcast(&other, 1, MPI_INT64_T, rank, mpi->comm));
+  snprintf(said, room, "%s: %s is %" PRId64 " on rank 0 and %" PRId64 " on rank %d, but must be the same on all ranks",
+           mpi->function, name, first, other, rank);
+  return TM_DIFFERENT;
+}
+
+/* What all ranks return: 0 where each has no fault and all were given the same sizes; else the code of the first rank
+ * that has one, and its words in everyone's `said`. One reduction where nothing is wrong. */
+TM_INLINE int tm_mpi_agree(const tm_mpi *mpi, int code, char *said, size_t room, int count, const int64_t *sizes,
+                           const char *const *names) {
+  int64_t given[2 * count + 1], most[2 * count + 1];
+  given[0] = code == 0 ? 0 : mpi->size - mpi->rank;
+  for (int n = 0; n < count; n++) {
+    given[2 * n + 1] = sizes[n];
+    given[2 * n + 2] = -sizes[n];
+  }
+  TM_MPI_OWN(mpi, "agreement", MPI_Allreduce(given, most, 2 * count + 1, MPI_INT64_T, MPI_MAX, mpi->comm));
+  for (int n = 0; n < count; n++)
+    if (most[2 * n + 1] != -most[2 * n + 2]) return tm_mpi_differs(mpi, said, room, names[n], sizes[n]);
+  if (most[0] == 0) return 0;
+  const int first = mpi->size - (int)most[0];
+  char words[TM_MPI_WORDS] = "";
+  snprintf(words, sizeof words, "%.*s", TM_MPI_WORDS - 32, said);
+  TM_MPI_OWN(mpi, "agreement", MPI_Bcast(&code, 1, MPI_INT, first, mpi->comm));
+  TM_MPI_OWN(mpi, "agreement", MPI_Bcast(words, TM_MPI_WORDS, MPI_CHAR, first, mpi->comm));
+  snprintf(said, room, "%s (on rank %d)", words, first);
+  return code;
+}
+
+/* -- the elements of a message */
+
+/* One side of a box: how many pieces there are along it, so many bytes apart. */
+typedef struct {
+  int64_t count, step;
+} tm_mpi_side;
+
+/* What MPI calls them: `count` elements of a type, which was `made` for them or is one of C. */
+typedef struct {
+  int count;
+  MPI_Datatype type;
+  bool made;
+} tm_mpi_elements;
+
+/* `count` parts, so many bytes apart. */
+static __attribute__((unused)) MPI_Datatype tm_mpi_repeated(const tm_mpi *mpi, const char *statement, MPI_Datatype part,
+                                                            int64_t count, int64_t step) {
+  MPI_Datatype whole = MPI_DATATYPE_NULL;
+  if (count <= TM_MPI_MOST) {
+    TM_MPI_OWN(mpi, statement, MPI_Type_create_hvector((int)count, 1, (MPI_Aint)step, part, &whole));
+    return whole;
+  }
+  const int64_t rows = count / TM_MPI_MOST, rest = count % TM_MPI_MOST;
+  MPI_Datatype row = tm_mpi_repeated(mpi, statement, part, TM_MPI_MOST, step);
+  MPI_Datatype parts[2] = {tm_mpi_repeated(mpi, statement, row, rows, TM_MPI_MOST * step), MPI_DATATYPE_NULL};
+  TM_MPI_OWN(mpi, statement, MPI_Type_free(&row));
+  if (rest == 0) return parts[0];
+  parts[1] = tm_mpi_repeated(mpi, statement, part, rest, step);
+  const int once[2] = {1, 1};
+  const MPI_Aint places[2] = {0, (MPI_Aint)(rows * TM_MPI_MOST * step)};
+  TM_MPI_OWN(mpi, statement, MPI_Type_create_struct(2, once, places, parts, &whole));
+  TM_MPI_OWN(mpi, statement, MPI_Type_free(&parts[0]));
+  TM_MPI_OWN(mpi, statement, MPI_Type_free(&parts[1]));
+  return whole;
+}
+
+/* The elements of a box, which begins where the message does. The last side runs fastest; `bytes` is an element's size.
+ * Sides that continue each other become one, so that whole rows are contiguous. */
+TM_INLINE tm_mpi_elements tm_mpi_box(const tm_mpi *mpi, const char *statement, MPI_Datatype type, int64_t bytes,
+                                     int sides, const tm_mpi_side *side) {
+  tm_mpi_side level[sides + 1];
+  int levels = 0;
+  level[0] = (tm_mpi_side){1, bytes};
+  for (int n = sides - 1; n >= 0; n--) {
+    if (side[n].count <= 0) return (tm_mpi_elements){0, type, false};
+    if (side[n].count == 1) continue;
+    if (side[n].step == level[levels].count * level[levels].step)
+      level[levels].count *= side[n].count;
+    else
+      level[++levels] = side[n];
+  }
+  if (levels == 0 && level[0].count <= TM_MPI_MOST) return (tm_mpi_elements){(int)level[0].count, type, false};
+  MPI_Datatype found = type;
+  bool made = false;
+  for (int n = 0; n <= levels; n++) {
+    MPI_Datatype part = found;
+    if (level[n].count == 1) continue;
+    if (n == 0 && levels > 0 && level[0].count <= TM_MPI_MOST && level[1].count <= TM_MPI_MOST) {
+      n = 1;
+      TM_MPI_OWN(mpi, statement, MPI_Type_create_hvector((int)level[1].count, (int)level[0].count,
+                                                         (MPI_Aint)level[1].step, type, &found));
+    } else {
+      found = tm_mpi_repeated(mpi, statement, part, level[n].count, level[n].step);
+    }
+    if (made) TM_MPI_OWN(mpi, statement, MPI_Type_free(&part));
+    made = true;
+  }
+  TM_MPI_OWN(mpi, statement, MPI_Type_commit(&found));
+  return (tm_mpi_elements){1, found, true};
+}
+#define TM_MPI_BOX(statement, T, type, ...)                                                                      \
+  tm_mpi_box(&mpi, statement, type, sizeof(T), sizeof((const tm_mpi_side[]){__VA_ARGS__}) / sizeof(tm_mpi_side), \
+             (const tm_mpi_side[]){__VA_ARGS__})
+/* One side of it, in elements of type T. */
+#define TM_MPI_SIDE(T, count, step) {count, (step) * (int64_t)sizeof(T)}
+
+/* The type is no longer needed; messages under way keep what they need of it. */
+TM_INLINE void tm_mpi_forget_elements(const tm_mpi *mpi, const char *statement, tm_mpi_elements *elements) {
+  if (elements->made) TM_MPI_OWN(mpi, statement, MPI_Type_free(&elements->type));
+  elements->made = false;
+}
+
+/* The elements of several boxes, in order: what MPI calls each, and how many bytes after the array's start it is. */
+typedef struct {
+  int used, room;
+  int *counts;
+  MPI_Aint *places;
+  MPI_Datatype *types;
+} tm_mpi_pieces;
+
+TM_INLINE void tm_mpi_widen(const tm_mpi *mpi, const char *statement, tm_mpi_pieces *pieces) {
+  if (pieces->room > INT_MAX / 2) tm_mpi_give_up(mpi, "%s: the message has too many pieces", statement);
+  const int room = pieces->room == 0 ? 16 : 2 * pieces->room;
+  int *counts = realloc(pieces->counts, (size_t)room * sizeof *counts);
+  if (counts != NULL) pieces->counts = counts;
+  MPI_Aint *places = realloc(pieces->places, (size_t)room * sizeof *places);
+  if (places != NULL) pieces->places = places;
+  MPI_Datatype *types = realloc(pieces->types, (size_t)room * sizeof *types);
+  if (types != NULL) pieces->types = types;
+  if (counts == NULL || places == NULL || types == NULL)
+    tm_mpi_give_up(mpi, "%s: there is no memory for a message of %d pieces", statement, room);
+  pieces->room = room;
+}
+
+TM_INLINE void tm_mpi_add(const tm_mpi *mpi, const char *statement, tm_mpi_pieces *pieces, const void *array,
+                          const void *first, MPI_Datatype type, int64_t bytes, int sides, const tm_mpi_side *side) {
+  const tm_mpi_elements box = tm_mpi_box(mpi, statement, type, bytes, sides, side);
+  const MPI_Aint place = (const char *)first - (const char *)array;
+  const int last = pieces->used - 1;
+  if (box.count == 0) return;
+  if (last >= 0 && !box.made && pieces->types[last] == type && pieces->counts[last] <= TM_MPI_MOST - box.count &&
+      pieces->places[last] + (MPI_Aint)(pieces->counts[last] * bytes) == place) {
+    pieces->counts[last] += box.count;
+    return;
+  }
+  if (pieces->used == pieces->room) tm_mpi_widen(mpi, statement, pieces);
+  pieces->counts[pieces->used] = box.count;
+  pieces->places[pieces->used] = place;
+  pieces->types[pieces->used++] = box.type;
+}
+#define TM_MPI_ADD(statement, array, first, T, type, ...)                                                        \
+  tm_mpi_add(&mpi, statement, &tm_pieces, array, first, type, sizeof(T),                                         \
+             sizeof((const tm_mpi_side[]){{1, 0}, ##__VA_ARGS__}) / sizeof(tm_mpi_side),                         \
+             (const tm_mpi_side[]){{1, 0}, ##__VA_ARGS__})
+
+/* The pieces as elements that begin where the array does; `pieces` is then empty. */
+TM_INLINE tm_mpi_elements tm_mpi_joined(const tm_mpi *mpi, const char *statement, tm_mpi_pieces *pieces,
+                                        MPI_Datatype type) {
+  tm_mpi_elements found = {pieces->used == 0 ? 0 : 1, type, pieces->used > 0};
+  bool plain = true;
+  for (int n = 0; n < pieces->used; n++) plain = plain && pieces->types[n] == type;
+  if (pieces->used > 0 && plain)
+    TM_MPI_OWN(mpi, statement,
+               MPI_Type_create_hindexed(pieces->used, pieces->counts, pieces->places, type, &found.type));
+  else if (pieces->used > 0)
+    TM_MPI_OWN(mpi, statement,
+               MPI_Type_create_struct(pieces->used, pieces->counts, pieces->places, pieces->types, &found.type));
+  if (found.made) TM_MPI_OWN(mpi, statement, MPI_Type_commit(&found.type));
+  for (int n = 0; n < pieces->used; n++)
+    if (pieces->types[n] != type) TM_MPI_OWN(mpi, statement, MPI_Type_free(&pieces->types[n]));
+  free(pieces->counts);
+  free(pieces->places);
+  free(pieces->types);
+  *pieces = (tm_mpi_pieces){0};
+  return found;
+}
+
+/* -- requests */
+
+/* An array of requests, none in use; NULL where there is no memory. */
+TM_INLINE MPI_Request *tm_mpi_requests(int64_t count) {
+  const int64_t bytes = TM_BYTES(MPI_Request, count);
+  MPI_Request *requests = tm_allocate(bytes);
+  for (int64_t n = 0; requests != NULL && n < count; n++) requests[n] = MPI_REQUEST_NULL;
+  return requests;
+}
+
+/* Goes on when all are complete. */
+TM_INLINE void tm_mpi_wait(const tm_mpi *mpi, const char *statement, MPI_Request *requests, int64_t count) {
+  MPI_Status statuses[TM_MPI_TOGETHER];
+  for (int64_t n = 0; n < count; n += TM_MPI_TOGETHER) {
+    const int some = (int)(count - n < TM_MPI_TOGETHER ? count - n : TM_MPI_TOGETHER);
+    const int code = MPI_Waitall(some, requests + n, statuses);
+    if (code == MPI_SUCCESS) continue;
+    for (int s = 0; code == MPI_ERR_IN_STATUS && s < some; s++)
+      if (statuses[s].MPI_ERROR != MPI_SUCCESS && statuses[s].MPI_ERROR != MPI_ERR_PENDING)
+        tm_mpi_failed(mpi, statement, statuses[s].MPI_SOURCE >= 0 ? "from" : "", statuses[s].MPI_SOURCE, "MPI_Waitall",
+                      statuses[s].MPI_ERROR);
+    tm_mpi_failed(mpi, statement, "", 0, "MPI_Waitall", code);
+  }
+}
+
+/* Persistent requests are no longer needed. */
+TM_INLINE void tm_mpi_forget_requests(const tm_mpi *mpi, const char *words, MPI_Request *requests, int64_t count) {
+  for (int64_t n = 0; n < count; n++)
+    if (requests[n] != MPI_REQUEST_NULL) TM_MPI_OWN(mpi, words, MPI_Request_free(&requests[n]));
+}
+
+/* -- buffered messages: the values are put aside, in as much memory as they need, until they are received. The buffer
+ * that MPI has for this (MPI_Buffer_attach) is the caller's: there is one in a process, of a fixed size. */
+
+/* Frees what was received; waits for all of it where `all`. */
+TM_INLINE void tm_mpi_tidy(tm_mpi *mpi, const char *statement, bool all) {
+  for (tm_mpi_aside **link = &mpi->aside; *link != NULL;) {
+    tm_mpi_aside *const one = *link;
+    int done = 1;
+    if (all)
+      TM_MPI_OWN(mpi, statement, MPI_Wait(&one->request, MPI_STATUS_IGNORE));
+    else
+      TM_MPI_OWN(mpi, statement, MPI_Test(&one->request, &done, MPI_STATUS_IGNORE));
+    if (!done) {
+      link = &one->next;
+      continue;
+    }
+    *link = one->next;
+    free(one->values);
+    free(one);
+  }
+}
+
+TM_INLINE void tm_mpi_send_buffered(tm_mpi *mpi, const char *statement, const void *place, int count,
+                                    MPI_Datatype type, MPI_Datatype element, int64_t bytes, int peer, int tag) {
+  MPI_Count size = 0;
+  tm_mpi_tidy(mpi, statement, false);
+  TM_MPI_OWN(mpi, statement, MPI_Type_size_x(type, &size));
+  const int64_t total = (int64_t)size * count;
+  tm_mpi_aside *const one = tm_mpi_memory(mpi, statement, sizeof *one);
+  *one = (tm_mpi_aside){mpi->aside, MPI_REQUEST_NULL, tm_mpi_memory(mpi, statement, (size_t)total)};
+  mpi->aside = one;
+  tm_mpi_elements whole = tm_mpi_box(mpi, statement, element, bytes, 1, &(tm_mpi_side){total / bytes, bytes});
+  TM_MPI_OWN(mpi, statement,
+             MPI_Sendrecv(place, count, type, mpi->rank, TM_MPI_TAG_ASIDE, one->values, whole.count, whole.type,
+                          mpi->rank, TM_MPI_TAG_ASIDE, mpi->comm, MPI_STATUS_IGNORE));
+  TM_MPI_TRY(mpi, statement, "to", peer,
+             MPI_Isend(one->values, whole.count, whole.type, peer, tag, mpi->comm, &one->request));
+  tm_mpi_forget_elements(mpi, statement, &whole);
+}
+
+/* Ends the call: what was put aside is on its way. */
+TM_INLINE void tm_mpi_end(tm_mpi *mpi) { tm_mpi_tidy(mpi, "the end of buffered messages", true); }
+
+#endif
