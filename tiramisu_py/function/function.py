@@ -10,8 +10,8 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.declarations import Declarations
 from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
-from tiramisu_py.function.results import Results
 from tiramisu_py.function.script import as_written
 from tiramisu_py.function.selection import Selection
 from tiramisu_py.function.transfer_commands import TransferCommands
@@ -22,7 +22,7 @@ from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import free_name
 
 
-class Function(Declarations, TransferCommands, Results):
+class Function(Declarations, TransferCommands, OnRanks):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

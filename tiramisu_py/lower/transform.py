@@ -14,6 +14,7 @@ from tiramisu_py.lower.ir import (
     Await,
     Block,
     Comment,
+    Complete,
     Copy,
     Declare,
     Deferred,
@@ -24,7 +25,10 @@ from tiramisu_py.lower.ir import (
     Let,
     Load,
     Node,
+    Piece,
+    Post,
     Record,
+    Requests,
     Scalar,
     Store,
     TreeReduce,
@@ -54,8 +58,10 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Block():
             return node.body
-        case For() | Let() | Allocate() | Events():
+        case For() | Let() | Allocate() | Events() | Requests():
             return (node.body,)
+        case Post():
+            return (node.elements,)
         case If():
             return (node.then,) if node.otherwise is None else (node.then, node.otherwise)
     return ()
@@ -66,8 +72,10 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Block():
             return block(map(change, node.body))
-        case For() | Let() | Allocate() | Events():
+        case For() | Let() | Allocate() | Events() | Requests():
             return replace(node, body=change(node.body))
+        case Post():
+            return replace(node, elements=change(node.elements))
         case If():
             otherwise = None if node.otherwise is None else change(node.otherwise)
             return If(node.condition, change(node.then), otherwise)
@@ -95,6 +103,14 @@ def expressions(node: Node) -> tuple[Expr, ...]:
             return (*node.into, *node.first, *node.extents)
         case Record() | Await():
             return node.indices
+        case Piece():
+            return (*node.first, *(side.extent for side in node.sides))
+        case Post():
+            return (node.peer,) if node.request is None else (node.peer, node.request.index)
+        case Requests():
+            return (node.count,)
+        case Complete():
+            return (node.first, node.count)
     return ()
 
 
@@ -123,6 +139,16 @@ def with_expressions(node: Node, change: Change) -> Node:
             return replace(node, into=into, first=first, extents=extents)
         case Record() | Await():
             return replace(node, indices=tuple(map(change, node.indices)))
+        case Piece():
+            sides = tuple(replace(side, extent=change(side.extent)) for side in node.sides)
+            return Piece(tuple(map(change, node.first)), sides)
+        case Post():
+            request = None if node.request is None else replace(node.request, index=change(node.request.index))
+            return replace(node, peer=change(node.peer), request=request)
+        case Requests():
+            return replace(node, count=change(node.count))
+        case Complete():
+            return replace(node, first=change(node.first), count=change(node.count))
     return node
 
 
@@ -146,13 +172,15 @@ def loads(node: Node) -> Iterator[Load]:
 
 
 def read_buffers(node: Node) -> frozenset[str]:
-    """The buffers that a statement and those inside load from, copy, or pass to kernels."""
+    """The buffers that a statement and those inside load from, copy, send, or pass to kernels."""
     found = {load.buffer for load in loads(node)}
     for inner in walk(node):
         if isinstance(inner, Launch):
             found.update(inner.arrays)
         elif isinstance(inner, Copy):
             found.update((inner.source, inner.target))
+        elif isinstance(inner, Post):
+            found.add(inner.array)
     return frozenset(found)
 
 
@@ -197,10 +225,14 @@ def names(node: Node) -> set[str]:
                 found.update(statement.arrays)
             case Copy():
                 found.update((statement.target, statement.source))
-            case Events():
+            case Events() | Requests():
                 found.add(statement.name)
             case Record() | Await():
                 found.add(statement.event)
+            case Post():
+                found.add(statement.array)
+            case Complete():
+                found.add(statement.requests)
     for e in all_expressions(node):
         if isinstance(e, Iter | Param | Scalar):
             found.add(e.name)

@@ -34,7 +34,7 @@ class Dealt:
         return whole.add(sets.modulo(index, self.block))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Blocks:
     """Each rank has one block of the numbers from 0 up to `extent`: from parameter `lower` up to parameter `upper`.
 
@@ -48,8 +48,10 @@ class Blocks:
     extent: Expr
     least: int = 1
 
-    def __str__(self) -> str:
-        return f"{self.lower}..{self.upper} of {self.extent}"
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The names of the two parameters."""
+        return self.lower, self.upper
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class Program:
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     is_spread: bool = False
     blocks: Blocks | None = None
+    narrowed: isl.Set | None = None
     rank_axes: int = 0
     ranks: isl.Set | None = None
     command: Command | None = None
@@ -144,8 +145,8 @@ class Program:
 
     @property
     def context(self) -> isl.Set:
-        """The parameter values for which the function is defined."""
-        return self.algorithm.context
+        """The parameter values for which the function is defined, or those `narrowed` to what a rank can have."""
+        return self.algorithm.context if self.narrowed is None else self.narrowed
 
     # -- devices
 

@@ -73,17 +73,8 @@ def same_work(a: Statement, b: Statement) -> bool:
 
 
 def handle(statement: Statement) -> str:
-    """How the user addresses a statement: ``C``, ``C.update`` and ``C.init``, or the name of a part or a copy.
-
-    The halves of an exchange are ``down.send`` and ``down.recv``.
-    """
-    if statement.message is not None:
-        half = "send" if statement.role is Role.SEND else "recv"
-        made = f"{statement.message.exchange}_{'send' if half == 'send' else 'receive'}"
-        return f"{statement.message.exchange}.{half}" if statement.name == made else statement.name
-    if statement.name == f"{statement.source}_{statement.role.value}":
-        return f"{statement.source}.{statement.role.value}"
-    return statement.name
+    """How the user addresses a statement: ``C``, ``C.update``, ``down.send``, or the name of a part or a copy."""
+    return statement.handle
 
 
 def reading(program: Program, spot: Spot) -> str:

@@ -77,12 +77,13 @@ def _issued_concurrently(program: Program, statement: Statement, loops: list[Loo
 
 
 def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Fault]:
+    loops = [loop for loop in loops if not loop.is_rank]
     bulk = [isinstance(loop.tag, Bulk) for loop in loops]
     if not any(bulk):
         return
     first = loops[bulk.index(True)]
     if statement.transfer is None and statement.message is None:
-        message = f"loop {first.name} of {handle(statement)} is collapsed to one operation, but it is no transfer's and no message's"
+        message = f"loop {first.name} of {handle(statement)} is collapsed to one operation, but it is no transfer's"
         yield fault("reach", "bulk", statement, message)
     elif not all(bulk[bulk.index(True) :]):
         inner = loops[bulk.index(True) + bulk[bulk.index(True) :].index(False)].name

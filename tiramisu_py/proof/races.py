@@ -162,7 +162,9 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
 def _tie(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> Violation:
     witness, one, two = pair_spots(flow, a, b, bad)
     first, second = one.computed(flow.touches.program), two.computed(flow.touches.program)
-    message = f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time{on_rank(one)}, {witness}"
+    message = (
+        f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time{on_rank(one)}, {witness}"
+    )
     return Violation("race", message, witness, repair="give the executions different times")
 
 

@@ -1,5 +1,8 @@
-"""Operations of GPUs are complete when something depends on it: conflicting accesses of the host, of different
-operation sequences and of the end of the function are ordered by happens-before.
+"""Operations of GPUs and asynchronous messages are complete when something depends on it: conflicting accesses of the
+host, of different operation sequences and of the end of the function are ordered by happens-before.
+
+From its time until a wait for it on its rank, an asynchronous send reads what it sends, and an asynchronous receive
+writes what it receives.
 """
 
 from __future__ import annotations
@@ -15,19 +18,31 @@ from tiramisu_py.dependence.happens import Queue
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.findings import Finding, Named, Spot, handle, memory_words, queue_words, same_work, words
+from tiramisu_py.proof.findings import (
+    Finding,
+    Named,
+    Spot,
+    handle,
+    memory_words,
+    on_rank,
+    queue_words,
+    rank_words,
+    same_work,
+    words,
+)
 from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
-    if flow.happens.operations:
+    if flow.happens.pending:
         for a, b in all_pairs(flow):
             yield from _between(flow, a, b)
         yield from _unfinished(flow)
         yield from _freed(flow)
-        yield from _early(flow)
+    yield from _early(flow)
 
 
 # -- two accesses
@@ -41,10 +56,7 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
 
 
 def _unordered(flow: Flow, x: Touch, y: Touch) -> isl.Map | None:
-    first, second = statements(x, y)
-    program = flow.touches.program
-    queue = program.queue_of(first)
-    if queue is None or queue == program.queue_of(second):
+    if flow.happens.lane(statements(x, y)[0]) is None:
         return None
     return flow.happens.unordered(x, y, flow.same_place(x, y))
 
@@ -56,6 +68,8 @@ def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
 def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
     program = flow.touches.program
     (first, second), (pair, one, other) = statements(x, y), pair_spots(flow, x, y, bad)
+    if first.message is not None:
+        return _before_the_wait(program, one, other, pair)
     who = f"{doing(program, other)} on {queue_words(program, second)}"
     before = f"{doing(program, one)} on {queue_words(program, first)}"
     where = f"{words(other.element)} in {memory_words(y.device)}"
@@ -65,11 +79,32 @@ def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
     return Violation("race", message, witness, repair=_wait_between(program, first, second))
 
 
+def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) -> Violation:
+    """What touches the memory of a message (`one`) that may not be complete."""
+    first, second = statements(one.touch, other.touch)
+    wait, where = handle(first), on_rank(other)
+    who = doing(program, other)
+    if other.touch.is_write:
+        mine = f"sends {words(one.named)} from there" if first.stores is False else f"receives {words(one.named)} there"
+        does = f"{who} overwrites {words(other.element)}{where} before the wait for {wait}, which {mine}"
+    else:
+        does = f"{who} reads {words(other.named)}{where} before the wait for {wait}, which receives {words(one.named)}"
+    writer, reader = (one, other) if one.touch.is_write else (other, one)
+    reading_ = other.computed(program) if reader is other else reader.named
+    witness = Witness(pair.params, writer.named, reading_, one.element)
+    repair = f"{wait}.wait(), ordered before {handle(second)}"
+    if first is second:
+        repair = f"{wait}.wait(...) in the loop that repeats it, or another buffer for each message"
+    return Violation("race", f"{does}, {witness}", witness, repair=repair)
+
+
 def doing(program: Program, spot: Spot) -> str:
-    """What an instance does, in words: a transfer, or the computation of a value."""
+    """What an instance does, in words: a message, a transfer, or the computation of a value."""
     statement = spot.touch.actor.statement
     assert statement is not None
     named = spot.computed(program)
+    if statement.message is not None:
+        return f"{handle(statement)} of {words(named)}"
     if statement.role is Role.COPY:
         return f"the {'transfer' if statement.transfer else 'copy'} {statement.name} of {words(named)}"
     return f"the computation of {words(named)}"
@@ -89,8 +124,8 @@ def _wait_between(program: Program, first: Statement, second: Statement) -> str:
 def _unfinished(flow: Flow) -> Iterator[Finding]:
     """Operations that may not be complete when the function returns: of each sequence the last, if none follows it."""
     program, happens = flow.touches.program, flow.happens
-    found = [(s, bad) for s in happens.operations if not (bad := happens.unfinished(s)).is_empty()]
-    by_queue = {program.queue_of(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
+    found = [(s, bad) for s in happens.pending if not (bad := happens.unfinished(s)).is_empty()]
+    by_queue = {happens.lane(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
     ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
     for statement, bad in ends or by_queue.values():
         message, witness = _at_return(program, statement, bad)
@@ -100,21 +135,30 @@ def _unfinished(flow: Flow) -> Iterator[Finding]:
 
 
 def _still_unfinished(flow: Flow, statement: Statement) -> bool:
-    return any(not flow.happens.unfinished(s).is_empty() for s in flow.happens.operations if same_work(s, statement))
+    return any(not flow.happens.unfinished(s).is_empty() for s in flow.happens.pending if same_work(s, statement))
 
 
 def _at_return(program: Program, statement: Statement, bad: isl.Set) -> tuple[str, Witness]:
-    params, named = _first(program, statement, bad)
+    params, named, where = _first(program, statement, bad)
     witness = Witness(params, named, None)
+    if statement.message is not None:
+        who = f"{handle(statement)} of {words(named)}{where}"
+        return f"the function returns, and nothing waits for {who}, {witness}", witness
     does = "the transfer" if statement.transfer else "the computation"
     who = f"{does} {statement.name} of {words(named)}" if statement.transfer else f"{does} of {words(named)}"
-    return f"the function returns, and nothing waits for {who} on {queue_words(program, statement)}, {witness}", witness
+    return (
+        f"the function returns, and nothing waits for {who} on {queue_words(program, statement)}{where}, {witness}",
+        witness,
+    )
 
 
-def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[str, int], Named]:
+def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[str, int], Named, str]:
+    """The first of a set of instances: its parameters, the value that it is about, and its rank in words."""
     params = smallest.smallest_params(bad)
-    instance = smallest.earliest(bad, statement.coords, params)
-    return params, (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+    instance = smallest.earliest(bad, local_time(program, statement), params)
+    rank = smallest.evaluated(program.rank_of(statement), instance, params)
+    where = f" on {rank_words(rank)}" if rank else ""
+    return params, (statement.source, smallest.evaluated(program.value_of(statement), instance, params)), where
 
 
 # -- memory that is used again
@@ -124,12 +168,15 @@ def _freed(flow: Flow) -> Iterator[Finding]:
     """Operations on a buffer of one iteration of host loops that may not be complete at its end."""
     for touch, bad in _unfinished_scopes(flow):
         program, (statement, _) = flow.touches.program, statements(touch, touch)
-        params, named = _first(program, statement, bad)
+        params, named, where = _first(program, statement, bad)
         loop = program.loops[touch.buffer.scope[-1]].name
         witness = Witness(params, named, None)
+        who = f"the computation of {words(named)} on {queue_words(program, statement)}"
+        if statement.message is not None:
+            who = f"{handle(statement)} of {words(named)}"
         message = (
-            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for the "
-            f"computation of {words(named)} on {queue_words(program, statement)}, {witness}"
+            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for {who}{where}, "
+            f"{witness}"
         )
         repair = f"{handle(statement)}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
         persists = partial(_still_freed, statement=statement, buffer=touch.buffer.name)
@@ -140,19 +187,19 @@ def _unfinished_scopes(flow: Flow) -> Iterator[tuple[Touch, isl.Set]]:
     program = flow.touches.program
     for buffer in program.buffers.values():
         last: dict[Queue, tuple[Touch, isl.Set]] = {}
-        for touch in _by_operations(program, flow.touches.of_buffer(buffer.name)) if buffer.scope else ():
+        for touch in _by_operations(flow, flow.touches.of_buffer(buffer.name)) if buffer.scope else ():
             statement, _ = statements(touch, touch)
             if len(buffer.scope) <= program.host_depth(statement):
                 bad = flow.happens.unfinished(statement, len(buffer.scope))
                 if not bad.is_empty():
-                    last[program.queue_of(statement)] = (touch, bad)
+                    last[flow.happens.lane(statement)] = (touch, bad)
         yield from last.values()
 
 
-def _by_operations(program: Program, touches: list[Touch]) -> list[Touch]:
-    """The touches by operations of a GPU, in the order of time."""
-    found = [t for t in touches if t.actor.statement is not None and program.queue_of(t.actor.statement) is not None]
-    return sorted(found, key=lambda touch: program.positions[touch.actor.name])
+def _by_operations(flow: Flow, touches: list[Touch]) -> list[Touch]:
+    """The touches by operations of a GPU and by asynchronous messages, in the order of time."""
+    found = [t for t in touches if t.actor.statement is not None and flow.happens.lane(t.actor.statement) is not None]
+    return sorted(found, key=lambda touch: flow.touches.program.positions[touch.actor.name])
 
 
 def _still_freed(flow: Flow, statement: Statement, buffer: str) -> bool:
@@ -169,9 +216,10 @@ def _early(flow: Flow) -> Iterator[Finding]:
         for operation, bad in flow.happens.early(wait):
             times = flow.happens.times(operation)
             instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
-            params, named = _first(program, operation, instances)
+            params, named, where = _first(program, operation, instances)
             witness = Witness(params, named, None)
-            message = f"{wait.name} waits for {operation.name} of {words(named)} before that is issued, {witness}"
+            who = handle(operation) if operation.message is not None else operation.name
+            message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"
             repair = f"order {handle(operation)} before {wait.name}"
             persists = partial(_still_early, wait=wait.name)
             yield Finding(Violation("order", message, witness, repair=repair), persists)

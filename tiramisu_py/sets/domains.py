@@ -224,3 +224,28 @@ def param_between(of: isl.Set, name: str, low: int, high: int) -> isl.Set:
 def involved_params(of: isl.Set | isl.Map) -> list[str]:
     """The parameters on which a set or a relation depends, as it is written."""
     return [name for i, name in enumerate(params(of)) if of.involves_dims(_PARAM, i, 1)]
+
+
+def at_any_params(of: isl.Set) -> isl.Set:
+    """The elements that a set has at some parameter values, as a set without parameters."""
+    return of.project_out(_PARAM, 0, of.dim(_PARAM))
+
+
+def singleton(like: isl.Set, point: Sequence[int]) -> isl.Set:
+    """One element of a frame."""
+    found = isl.Set.universe(like.get_space())
+    for i, value in enumerate(point):
+        found = found.fix_val(_SET, i, integer(like.get_ctx(), value))
+    return found
+
+
+def with_inserted_dim(of: isl.Set, position: int) -> isl.Set:
+    """A set with one dimension more at a position, which can be anything; its tuple loses its name."""
+    return named(of, None).insert_dims(_SET, position, 1)
+
+
+def param_as_last_dim(of: isl.Set, name: str) -> isl.Set:
+    """A set with a parameter as its last dimension; its tuple loses its name."""
+    of, last = named(of, None), of.dim(_SET)
+    position = of.find_dim_by_name(_PARAM, name)
+    return of.insert_dims(_SET, last, 1) if position < 0 else of.move_dims(_SET, last, _PARAM, position, 1)

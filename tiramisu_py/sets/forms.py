@@ -121,3 +121,16 @@ def extent_between(low: isl.PwAff | isl.Aff, high: isl.PwAff) -> isl.PwAff:
     """``high - low + 1``."""
     of = high.sub(low if isinstance(low, isl.PwAff) else low.to_pw_aff())
     return of.add_constant_val(integer(of.get_ctx(), 1))
+
+
+def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> isl.Aff:
+    """An affine form on the first dimensions of a larger frame `space`, with forms there in place of parameters."""
+    taken, dims = terms(aff), variables(space)
+    found = constant(space, taken.constant)
+    for coefficient, dim in zip(taken.dims, dims, strict=False):
+        found = found.add(scaled(dim, coefficient))
+    for coefficient, name in taken.params:
+        found = found.add(scaled(values[name] if name in values else parameter(space, name), coefficient))
+    for coefficient, inner in taken.divs:
+        found = found.add(scaled(replaced(inner, space, values).floor(), coefficient))
+    return found.scale_down_val(integer(space.get_ctx(), taken.denominator))

@@ -190,3 +190,20 @@ def out_parts(of: isl.Map, first: int, count: int) -> isl.Map:
 def on_line(of: isl.PwAff) -> isl.Set:
     """The values of a function of parameters and inputs, as a set of numbers."""
     return isl.Map.from_pw_aff(of).range()
+
+
+def basic_maps(of: isl.Map) -> list[isl.Map]:
+    """The convex pieces of a relation; they may overlap."""
+    return [piece.to_map() for piece in of.get_basic_maps()]
+
+
+def difference(a: isl.Map, b: isl.Map) -> isl.Map:
+    """``x -> y - z`` for the images y of one relation and z of another."""
+    return a.sum(b.neg())
+
+
+def pieces_of(of: isl.PwAff) -> list[isl.Set]:
+    """Where each piece of a piecewise form is."""
+    found: list[isl.Set] = []
+    of.coalesce().foreach_piece(carrying(lambda domain, aff: found.append(domain)))
+    return found

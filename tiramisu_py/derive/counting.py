@@ -1,0 +1,125 @@
+"""Elements of finite sets, counted without listing them: however many ranks there are, they fall into few classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import islpy as isl
+
+from tiramisu_py import sets
+
+
+@dataclass(frozen=True, eq=False)
+class Class:
+    """Elements `keys` of the domain of a relation that have `images` images each."""
+
+    keys: isl.Set
+    images: int
+
+
+def count(of: isl.Set) -> int:
+    """How many elements a finite set without parameters has."""
+    return sum(_in_piece(piece) for piece in sets.basic_sets(of.coalesce()))
+
+
+def few_points(of: isl.Set, most: int) -> list[tuple[int, ...]] | None:
+    """The elements of a set without parameters; None where they are not finitely many, or more than `most`."""
+    if not of.is_bounded() or sum(_volume(piece) for piece in sets.basic_sets(of)) > 64 * most:
+        return None
+    found = sets.points(of)
+    return found if len(found) <= most else None
+
+
+def _volume(piece: isl.Set) -> int:
+    sides = [sets.interval(piece, axis) for axis in range(sets.size(piece))]
+    return prod(0 if side is None else side[1] - side[0] + 1 for side in sides)
+
+
+def _in_piece(piece: isl.Set) -> int:
+    piece = _without_determined(piece)
+    sides = [sets.interval(piece, axis) for axis in range(sets.size(piece))]
+    total, inside = 1, sets.universe(piece.get_space())
+    for variable, side in zip(sets.variables(piece.get_space()), sides, strict=True):
+        if side is None:
+            return 0
+        total *= side[1] - side[0] + 1
+        inside = inside.intersect(sets.within(variable, side[0], side[1] + 1))
+    if inside.is_subset(piece):
+        return total
+    if sets.size(piece) > 1:
+        first, rest = sets.variables(piece.get_space())[:1], sets.variables(piece.get_space())[1:]
+        split = [sets.graph(sets.function(piece.get_space(), None, forms)) for forms in (first, rest)]
+        found = list(_alike(split[0].reverse().intersect_range(piece).apply_range(split[1])))
+        if all(alike is not None for alike in found):
+            return sum(count(alike.keys) * alike.images for alike in found if alike is not None)
+    return int(piece.count_val().to_python())
+
+
+def _without_determined(piece: isl.Set) -> isl.Set:
+    """A set without those of its dimensions that the others determine: it has as many elements."""
+    axis = 0
+    while axis < sets.size(piece):
+        variables = sets.variables(piece.get_space())
+        kept = sets.function(piece.get_space(), None, [*variables[:axis], *variables[axis + 1 :]])
+        dropping = sets.graph(kept, piece)
+        if sets.equalities(piece) and dropping.is_injective():
+            piece = dropping.range().coalesce()
+        else:
+            axis += 1
+    return piece
+
+
+# -- classes
+
+
+def classes(of: isl.Map) -> Iterator[Class]:
+    """The domain of a relation without parameters in classes of as many images."""
+    for piece in _domains(of):
+        found = list(_alike(of.intersect_domain(piece)))
+        if all(alike is not None for alike in found):
+            yield from (alike for alike in found if alike is not None)
+        else:
+            yield from _one_by_one(of.intersect_domain(piece))
+
+
+def _domains(of: isl.Map) -> list[isl.Set]:
+    """Where the same pieces of a relation are."""
+    found: list[isl.Set] = []
+    for piece in sets.basic_maps(of.coalesce()):
+        left, parts = piece.domain(), []
+        for known in found:
+            parts += [part for part in (known.intersect(left), known.subtract(left)) if not part.is_empty()]
+            left = left.subtract(known)
+        found = [*parts, left] if not left.is_empty() else parts
+    return found
+
+
+def _alike(of: isl.Map) -> Iterator[Class | None]:
+    """Keys whose images are the same, but for a distance that depends on the key; None for others."""
+    lows, highs = sets.component_bounds(of)
+    for keys in _together(of.domain(), [*lows, *highs]):
+        here = of.intersect_domain(keys)
+        low = sets.component_bounds(here)[0]
+        start = sets.map_of_forms(low, keys.get_space(), None)
+        moved = sets.difference(here, start)
+        images = moved.range().coalesce()
+        product = isl.Map.from_domain_and_range(keys, images)
+        yield Class(keys, count(images)) if product.is_subset(moved) else None
+
+
+def _together(domain: isl.Set, forms: list[isl.PwAff]) -> list[isl.Set]:
+    """A domain in parts on each of which every form has one piece."""
+    parts = [domain.coalesce()]
+    for form in forms:
+        pieces = sets.pieces_of(form)
+        if len(pieces) > 1:
+            parts = [cut for part in parts for piece in pieces if not (cut := part.intersect(piece)).is_empty()]
+    return parts
+
+
+def _one_by_one(of: isl.Map) -> Iterator[Class]:
+    for point in sets.points(of.domain()):
+        key = sets.singleton(of.domain(), point)
+        yield Class(key, count(key.apply(of)))

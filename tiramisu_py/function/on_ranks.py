@@ -1,0 +1,117 @@
+"""Distributed functions without a cluster: the parts of arrays that ranks hold, and ranks in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.arguments import checked_arguments
+from tiramisu_py.algorithm.sizes import shape_value
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function.results import Results
+from tiramisu_py.interpret import interpret_ranks
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.program import holdings
+from tiramisu_py.program.distribution import Distribution
+from tiramisu_py.program.ranks import axes, ranks
+
+Array = npt.NDArray[Any]
+
+
+class OnRanks(Results):
+    """What the caller of a distributed function needs."""
+
+    def part(self, name: str, whole: Array, rank: int, **params: int) -> Array:
+        """What a rank holds of an input or an output: its part of the array `whole`, as an array of its own.
+
+        ::
+
+            kernel(f.part("image", image, comm.rank), comm=comm)
+
+        An array that is not distributed is held in full. `params` are needed where the process grid depends on them.
+        Raises `ArgumentError` for a name that is no array of the function.
+        """
+        if not self._is_callers(name):
+            raise ArgumentError(f"{self.name} has no input and no output called {name!r}")
+        grid = self.process_grid(**params)
+        at = holdings.coordinates_of(rank, grid) if len(grid) != 1 else (rank,)
+        return holdings.part(self._distribution(name), np.asarray(whole), at)
+
+    def _is_callers(self, name: str) -> bool:
+        callers = {*self.algorithm.inputs, *self.algorithm.outputs}
+        return name in self._program.storages and any(
+            storage.source in callers for storage in self._program.storages_in(self._program.storages[name].buffer)
+        )
+
+    def _distribution(self, name: str) -> Distribution:
+        buffer = self._program.storages[name].buffer
+        alike = (s.source for s in self._program.storages_in(buffer) if s.source in self._program.distributions)
+        source = name if name in self._program.distributions else next(alike, None)
+        everywhere = Distribution((None,) * axes(self._program))
+        return everywhere if source is None else self._program.distributions[source]
+
+    def process_grid(self, **params: int) -> tuple[int, ...]:
+        """How many ranks there are along each axis of the process grid; empty for a function that uses none.
+
+        Raises `ArgumentError` where the grid depends on parameters that are not given.
+        """
+        if axes(self._program) == 0:
+            return ()
+        everyone = ranks(self._program)
+        missing = [name for name in sets.params(everyone) if name not in params]
+        free = everyone if not missing else sets.without_params(everyone, missing)
+        known = sets.fixed(free, {name: value for name, value in params.items() if name in sets.params(free)})
+        sides = [sets.interval(known, axis) for axis in range(sets.size(known))]
+        if any(side is None for side in sides):
+            raise ArgumentError(f"the process grid of {self.name} depends on {', '.join(missing)}: give its value")
+        return tuple(side[1] + 1 for side in sides if side is not None)
+
+    def simulate(self, number: int | None = None, seed: int = 0, **given: Any) -> Any:
+        """Run the program on ranks in this process, and return its outputs as `evaluate()` does.
+
+        ::
+
+            np.testing.assert_array_equal(f.simulate(4, image=image), f.evaluate(image=image))
+
+        `given` are whole arrays, and parameters; each of the `number` ranks (default: as many as are needed) gets
+        its part. Messages take as long as they may, in an order that `seed` picks; sends wait for their receives.
+        Slow: every store is interpreted. Raises `InterpretError` where memory is touched that a message uses, and
+        where no rank can go on.
+        """
+        function = self.lowered()
+        arguments, params = self._arguments((), given)
+        checked = checked_arguments(self.algorithm, arguments, params)
+        values = dict(checked.params)
+        grid = self.process_grid(**values)
+        count = int(np.prod(grid, dtype=np.int64)) if number is None else number
+        wholes = {**self._empty(function, values), **checked.inputs, **checked.initial}
+        each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
+        interpret_ranks(function, each, values, seed)
+        results = [self._whole(name, each, wholes, grid) for name in function.outputs]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
+        """What arrays hold that the caller does not pass."""
+        arrays = [argument for argument in function.arguments if isinstance(argument, ArrayArgument)]
+        extents = {array.name: self._program.buffers[array.name].extents for array in arrays}
+        return {array.name: np.zeros(shape_value(extents[array.name], params), array.dtype.numpy) for array in arrays}
+
+    def _of_rank(
+        self, function: LoopFunction, wholes: Mapping[str, Array], rank: int, params: Mapping[str, int]
+    ) -> dict[str, Array]:
+        return {
+            argument.name: self.part(argument.name, wholes[argument.name], rank, **params)
+            if isinstance(argument, ArrayArgument)
+            else wholes[argument.name]
+            for argument in function.arguments
+        }
+
+    def _whole(
+        self, name: str, each: Sequence[Mapping[str, Array]], wholes: Mapping[str, Array], grid: Sequence[int]
+    ) -> Array:
+        parts = [given[name] for given in each]
+        return holdings.joined(self._distribution(name), parts, grid, wholes[name].copy())
