@@ -90,6 +90,11 @@ def singleton(space: isl.Space, coordinates: tuple[int, ...]) -> isl.Set:
     return point
 
 
+def alone(like: isl.Set, coordinates: tuple[int, ...], params: dict[str, int]) -> isl.Set:
+    """The set of one element, in the frame of another set, at given parameters only (which stay parameters)."""
+    return sets.at_params(singleton(like.get_space(), coordinates), params)
+
+
 def evaluated(function: isl.MultiAff, coordinates: tuple[int, ...], params: dict[str, int]) -> tuple[int, ...]:
     """The value of a function at one element."""
     point = singleton(function.get_space().domain(), coordinates)

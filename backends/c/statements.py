@@ -15,6 +15,8 @@ from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors import Vectors
+from tiramisu_py.backends.mpi.entry import Entry
+from tiramisu_py.backends.mpi.messages import Messages
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError
@@ -24,6 +26,7 @@ from tiramisu_py.lower.ir import (
     Await,
     Block,
     Comment,
+    Complete,
     Copy,
     Declare,
     Events,
@@ -33,7 +36,10 @@ from tiramisu_py.lower.ir import (
     Let,
     Load,
     Node,
+    Piece,
+    Post,
     Record,
+    Requests,
     Store,
 )
 from tiramisu_py.lower.transform import constant
@@ -47,19 +53,28 @@ Lines = list[cgen.Generable]
 
 
 class Statements:
-    """Emits the statements of one function, called `function` in C; `on_gpu`: it uses GPUs."""
+    """Emits the statements of one function, called `function` in C; `on_gpu`: it uses GPUs; `entry`: it is distributed,
+    and its ranks first agree.
+    """
 
     scalars: type[Scalars] = Scalars
 
-    def __init__(self, function: str, types: VectorTypes, on_gpu: bool = False) -> None:
+    def __init__(self, function: str, types: VectorTypes, on_gpu: bool = False, entry: Entry | None = None) -> None:
         self.function = function
         self.types = types
         self.on_gpu = on_gpu
+        self.entry = entry
+        self.messages = Messages(self)
         self.parallel = ParallelLoops(self)
         self.devices = Devices(self)
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
+        if self.entry and not self.entry.before_agreement(node):
+            return [*self.entry.agreement(), *self._emitted(node, scope)]
+        return self._emitted(node, scope)
+
+    def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
             case Block():
                 return [line for child in node.body for line in self.emit(child, scope)]
@@ -83,6 +98,14 @@ class Statements:
                 return self._named(node.name, node, scope, self.devices.events)
             case Launch() | Copy() | Record() | Await():
                 return self.devices.emit(node, scope)
+            case Requests():
+                return self._named(node.name, node, scope, self.messages.requests)
+            case Post():
+                return self.messages.post(node, scope)
+            case Piece():
+                return self.messages.piece(node, scope)
+            case Complete():
+                return self.messages.complete(node, scope)
         raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
@@ -214,6 +237,12 @@ class Statements:
     def temporary(self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope) -> Lines:
         """Memory for an array that is freed at the end of the C block; without it, the function gives up."""
         memory = call("tm_allocate", call("TM_BYTES", kind, *(extents or ["1"])))
+        return self.allocated(name, kind, memory.text, words, scope)
+
+    def allocated(self, name: str, kind: str, memory: str, words: str, scope: Scope) -> Lines:
+        """A pointer to memory that a call answers, which is freed at the end of the C block."""
+        if self.entry and not self.entry.agreed:
+            return self.entry.allocated(name, kind, memory, words)
         if scope.threaded:
             lines: Lines = [
                 cgen.Pragma("omp atomic write"),
@@ -221,17 +250,19 @@ class Statements:
                 cgen.Statement("continue"),
             ]
         else:
-            lines = [cgen.Statement(f"return {self.out_of_memory(words)}")]
+            lines = [self.out_of_memory(words)]
         return [
-            cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = {memory.text}"),
+            cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = {memory}"),
             cgen.If(_Text(f"{name} == NULL"), cgen.Block(lines)),
         ]
 
-    def out_of_memory(self, words: str) -> str:
-        """The call that reports that memory for a temporary is missing."""
-        message = f"{self.function}: there is no memory for the temporary array {words}"
-        failed = f'{self.function}_fail(TM_MEMORY, "{message}")'
-        return f"{self.function}_end(gpu, {failed})" if self.on_gpu else failed
+    def out_of_memory(self, words: str) -> cgen.Generable:
+        """The statement that reports that memory for a temporary is missing, and leaves the function."""
+        message = f"there is no memory for the temporary array {words}"
+        if self.entry:
+            return cgen.Statement(f'tm_mpi_give_up(&mpi, "{message}")')
+        failed = f'{self.function}_fail(TM_MEMORY, "{self.function}: {message}")'
+        return cgen.Statement(f"return {self.function}_end(gpu, {failed})" if self.on_gpu else f"return {failed}")
 
 
 def _opened(lines: Lines) -> Lines:

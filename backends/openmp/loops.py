@@ -53,8 +53,8 @@ class ParallelLoops:
             region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last])
             lines += [cgen.Pragma("omp parallel"), region]
         if fails:
-            failure = f"return {self.statements.out_of_memory('of a thread')}"
-            lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([cgen.Statement(failure)])))
+            failure = self.statements.out_of_memory("of a thread")
+            lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([failure])))
         return [cgen.Block([*before, *lines])] if before or fails else lines
 
     def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, int]:

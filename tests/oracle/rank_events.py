@@ -228,10 +228,12 @@ class RankExecution(Execution):
                 for rank in self._executors(statement, coords):
                     wait = Wait(statement, rank, self._time(statement, coords), instance)
                     positions = statement.waits.positions
-                    for parcel in parcels:
-                        values = (act.value[1] for act in parcel.acts)
-                        if parcel.rank == rank and parcel.statement.name in of:
-                            if any(tuple(value[at] for at in positions) == instance for value in values):
-                                wait.parcels.append(parcel)
+                    wait.parcels += [
+                        parcel
+                        for parcel in parcels
+                        if parcel.rank == rank
+                        and parcel.statement.name in of
+                        and any(tuple(act.value[1][at] for at in positions) == instance for act in parcel.acts)
+                    ]
                     found.append(wait)
         return found

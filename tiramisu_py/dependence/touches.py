@@ -21,6 +21,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, instance_name
+from tiramisu_py.program.windows import held
 
 #: When an actor acts: before all statements, at its time, after all statements.
 ENTRY, WITHIN, EXIT = -1, 0, 1
@@ -329,7 +330,9 @@ class Touches:
 
         An array that is not distributed is held by every rank.
         """
-        values, ranks = self.values.domain(source), self.program.ranks
+        values, ranks = self.values.domain(source).intersect_params(self.program.context.params()), self.program.ranks
+        if self.program.blocks is not None:
+            return held(self.program, source, values)
         if not self.program.is_spread or ranks is None:
             return values
         distribution = self.program.distributions.get(source)

@@ -18,6 +18,7 @@ from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.windows import own
 
 
 def axes(program: Program) -> int:
@@ -69,7 +70,12 @@ def depth_of(program: Program, statement: Statement, axis: int) -> int | None:
 
 
 def spread(program: Program) -> Program:
-    """The program with the coordinates of its rank in every instance; the same program where there are no ranks."""
+    """The program with the coordinates of its rank in every instance; the same program where there are no ranks.
+
+    With blocks whose bounds are known at run time only, it is what one rank does.
+    """
+    if program.blocks is not None:
+        return own(program)
     count = axes(program)
     if count == 0 or program.is_spread:
         return program

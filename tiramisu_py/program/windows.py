@@ -116,6 +116,17 @@ class _Bounds:
         return sets.as_set(self.upper.ge_set(self.extent))
 
 
+def held(program: Program, source: str, values: isl.Set) -> isl.Set:
+    """Those of the values of a source that are in the rank's own array of the caller."""
+    distribution, blocks = program.distributions.get(source), program.blocks
+    dim = None if distribution is None else distribution.in_blocks
+    if dim is None or blocks is None:
+        return values
+    elements = sets.renamed(program.storages[source].index, None)
+    inside = in_block(blocks, sets.variables(sets.sized_frame(values.get_space(), None, sets.out_size(elements)))[dim])
+    return values.intersect(sets.preimage(inside, sets.from_frame(elements, values.get_space())))
+
+
 # -- how wide blocks are at least
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -30,6 +31,8 @@ from tiramisu_py.proof.messages import (
     soonest,
     united,
 )
+
+_KNOWN: WeakKeyDictionary[Exchange, tuple[Violation, ...]] = WeakKeyDictionary()
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -124,7 +127,7 @@ def _repeated(exchange: Exchange) -> Violation:
 
 def _sizes(exchange: Exchange) -> list[Violation]:
     """Messages whose elements come in several, or with those of others."""
-    if exchange.program.host_depth is None or _all_single(exchange):
+    if _all_single(exchange):
         return []
     messages = united(exchange.messages)
     if messages is None or messages.is_bijective():
@@ -183,8 +186,8 @@ def _orders(exchange: Exchange) -> list[Violation]:
     if moved is None:
         return []
     channel = 2 * exchange.program.rank_axes
-    bad = _increasing(moved.get_space().domain(), channel).apply_domain(moved).apply_range(moved)
-    bad = bad.subtract(_increasing(moved.get_space().range(), channel))
+    sent = sets.equal_prefix(isl.Map.lex_lt(moved.get_space().domain()), channel)
+    bad = sent.apply_domain(moved).apply_range(moved).intersect(isl.Map.lex_ge(moved.get_space().range()))
     return [] if bad.is_empty() else [_crossed(exchange, moved, before, after, bad)]
 
 
@@ -212,12 +215,6 @@ def _clocks(exchange: Exchange, halves: tuple[Statement, ...]) -> dict[str, isl.
             clock = [sets.outputs(half.coords)[d] for d, loop in loops if not program.loops[loop].is_rank]
         found[half.name] = sets.function(half.frame, None, [*sets.outputs(exchange.channel(half)), *clock])
     return found
-
-
-def _increasing(space: isl.Space, equal: int) -> isl.Map:
-    """The pairs that agree in the first dimensions, the first of which is lexicographically less."""
-    alike = sets.equal_prefix(isl.Map.universe(space.map_from_set()), equal)
-    return alike.intersect(isl.Map.lex_lt(space))
 
 
 def _crossed(

@@ -19,7 +19,10 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.proof import (
     bits,
     combining,
+    deadlock,
+    executors,
     kernels,
+    matching,
     memories,
     places,
     races,
@@ -41,6 +44,7 @@ OPERATIONS = 80_000_000
 #: The conditions in the order in which they are tried, by the names under which they can be asserted.
 CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("kernels", kernels.findings),
+    ("executors", executors.findings),
     ("memories", memories.findings),
     ("places", places.findings),
     ("values", values.findings),
@@ -52,6 +56,8 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("waits", waits.findings),
     ("combining", combining.findings),
     ("arrays", strays.findings),
+    ("messages", matching.findings),
+    ("deadlock", deadlock.findings),
 )
 
 

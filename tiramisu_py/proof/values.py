@@ -14,7 +14,8 @@ from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, reading, words
+from tiramisu_py.proof.elsewhere import missing_message
+from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, on_rank, reading, words
 from tiramisu_py.proof.repairs import create_xfer, order_repair, storage_repair, transfer_repair
 
 
@@ -57,26 +58,35 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     if here:
         witness = Witness(spot.params, value, reader, element)
         done = "copied there" if all(w.role is Role.COPY for w in here) else "computed"
-        message = f"{where} before it is {done}, {witness}"
+        done = "received" if all(_receives(w) for w in here) else done
+        message = f"{where}{on_rank(spot)} before it is {done}, {witness}"
         return Violation("order", message, witness, repair=order_repair(flow, read, here))
-    elsewhere = [w for w in writers if w.buffer is only.buffer and w.device != only.device]
+    other_device = [w for w in writers if w.buffer is only.buffer and w.device != only.device]
+    elsewhere = [w for w in other_device if _on_its_rank(flow, w, only)]
     if elsewhere:
         witness = Witness(spot.params, value, reader, element)
         return _not_brought(flow, only, asks, elsewhere, witness)
+    if writers and not any(_on_its_rank(flow, w, only) for w in writers):
+        return missing_message(flow, read, bad, spot, writers, where)
     if writers:
         witness = Witness(spot.params, value, reader, element)
         kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
-        message = f"{where}, but there it never is: it is kept in {kept}, in another element or another copy, {witness}"
+        message = f"{where}, but there it never is: it is kept in {kept}, in another element or another copy{on_rank(spot)}, {witness}"
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
     witness = Witness(spot.params, None, reader, element)
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
+
+
+def _receives(write: Touch) -> bool:
+    return write.actor.statement is not None and write.actor.statement.receives
 
 
 def _asking(program: Program, spot: Spot) -> str:
     statement = spot.touch.actor.statement
     if statement is None:
         return "the caller finds"
-    return f"{reading(program, spot)} {'copies' if statement.transfer is not None else 'reads'}"
+    does = "sends" if statement.role is Role.SEND else "copies" if statement.transfer is not None else "reads"
+    return f"{reading(program, spot)} {does}"
 
 
 def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], witness: Witness) -> Violation:
@@ -93,6 +103,11 @@ def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], wit
     return Violation("communication", message, witness, repair=repair)
 
 
+def _on_its_rank(flow: Flow, write: Touch, read: Touch) -> bool:
+    """Whether the value that a read names is written on the rank of the read, wherever it is kept there."""
+    return not read.ranks or not flow.same_value(write, read).is_disjoint(flow.same_rank(write, read))
+
+
 def _precedes(flow: Flow, write: Touch, read: Touch) -> bool:
     return flow.precedence.happens(write, read, flow.one_chain(write, read))
 
@@ -103,10 +118,11 @@ def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
     witness = Witness(spot.params, other, reader, spot.element)
     by = f"{words(other)} has been" if other else "another value has been"
     if only.actor.statement is None and only.source in flow.touches.program.algorithm.inputs:
-        message = f"the caller's array {only.source} is changed: {by} written to {words(spot.element)}, {witness}"
+        changed = f"the caller's array {only.source} is changed{on_rank(spot)}"
+        message = f"{changed}: {by} written to {words(spot.element)}, {witness}"
         advice = f"{only.source} is not an output: keep {other[0] if other else 'the value'} in a buffer of its own"
         return Violation("overwritten", message, witness, repair=advice)
-    message = f"{where}, where {by} written in the meantime, {witness}"
+    message = f"{where}, where {by} written in the meantime{on_rank(spot)}, {witness}"
     return Violation("overwritten", message, witness, repair=storage_repair(flow, only))
 
 
@@ -148,5 +164,4 @@ def first_spot(touch: Touch, bad: isl.Set) -> Spot:
 
 def one(touch: Touch, spot: Spot) -> isl.Set:
     """The domain that holds one element at given parameters."""
-    point = smallest.singleton(touch.domain.get_space(), spot.at)
-    return sets.at_params(point, spot.params)
+    return smallest.alone(touch.domain, spot.at, spot.params)

@@ -175,8 +175,8 @@ def _freed(flow: Flow) -> Iterator[Finding]:
         if statement.message is not None:
             who = f"{handle(statement)} of {words(named)}"
         message = (
-            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for {who}{where}, "
-            f"{witness}"
+            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
+            f"{who}{where}, {witness}"
         )
         repair = f"{handle(statement)}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
         persists = partial(_still_freed, statement=statement, buffer=touch.buffer.name)

@@ -249,3 +249,8 @@ def param_as_last_dim(of: isl.Set, name: str) -> isl.Set:
     of, last = named(of, None), of.dim(_SET)
     position = of.find_dim_by_name(_PARAM, name)
     return of.insert_dims(_SET, last, 1) if position < 0 else of.move_dims(_SET, last, _PARAM, position, 1)
+
+
+def count(of: isl.Set) -> int:
+    """How many elements a finite set without parameters has."""
+    return int(of.count_val().to_python())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
-from tiramisu_py.sets.frames import integer
+from tiramisu_py.sets.frames import carrying, integer
 
 _SET = isl.dim_type.set
 _IN = isl.dim_type.in_
@@ -134,3 +136,27 @@ def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> i
     for coefficient, inner in taken.divs:
         found = found.add(scaled(replaced(inner, space, values).floor(), coefficient))
     return found.scale_down_val(integer(space.get_ctx(), taken.denominator))
+
+
+def zero_like(of: isl.PwAff) -> isl.PwAff:
+    """Zero wherever a form has a value."""
+    return of.sub(of)
+
+
+def zero_elsewhere(of: isl.PwAff) -> isl.PwAff:
+    """A form of the parameters, 0 where it has no value."""
+    nothing = isl.Aff.zero_on_domain_space(of.get_domain_space()).to_pw_aff()
+    return of.union_add(nothing.intersect_domain(of.domain().complement()))
+
+
+def pieces(of: isl.PwAff) -> list[isl.Aff]:
+    """The affine forms that a piecewise one is made of."""
+    found: list[isl.Aff] = []
+    of.coalesce().foreach_piece(carrying(lambda domain, aff: found.append(aff)))
+    return found
+
+
+def involves(of: isl.Aff, names: Sequence[str]) -> bool:
+    """Whether a form depends on one of some parameters."""
+    positions = (of.find_dim_by_name(_PARAM, name) for name in names)
+    return any(p >= 0 and of.involves_dims(_PARAM, p, 1) for p in positions)

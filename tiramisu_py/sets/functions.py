@@ -133,3 +133,8 @@ def graph_of(of: isl.PwMultiAff) -> isl.Map:
 def at_any_point(form: isl.PwAff, space: isl.Space) -> isl.PwAff:
     """A form of the parameters alone, on the frame `space`."""
     return form.insert_domain(space)
+
+
+def with_params_of(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
+    """The same function over the parameters of a space as well."""
+    return of.align_params(space.params())

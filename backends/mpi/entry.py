@@ -1,0 +1,140 @@
+"""How a distributed function begins and ends: which rank this is, and what all ranks agree on before any message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from importlib import resources
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.lower import transform
+from tiramisu_py.lower.ir import Allocate, Block, Comment, For, Let, LoopFunction, Node, ProcessGrid, Requests
+from tiramisu_py.program.loops import Parallel
+from tiramisu_py.program.storage import Memory
+
+Lines = list[cgen.Generable]
+RUNTIME = "tm_mpi.h"
+#: What the source of a distributed function calls its own.
+OWN = ("comm", "mpi", "idle")
+CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ. All ranks return the same."
+
+
+def runtime() -> dict[str, str]:
+    """The runtime that a distributed function needs: text by name."""
+    file = resources.files("tiramisu_py.backends.mpi").joinpath("runtime").joinpath(RUNTIME)
+    return {RUNTIME: file.read_text(encoding="utf-8")}
+
+
+class Entry:
+    """The first and the last lines of one distributed function."""
+
+    def __init__(self, function: LoopFunction, grid: ProcessGrid, names: Mapping[str, str], scope: Scope) -> None:
+        self.function = function
+        self.grid = grid
+        self.names = names
+        self.scalars = Scalars(scope)
+        self.agreed = False
+
+    # -- in the function's check
+
+    def checks(self) -> Lines:
+        """What is checked between the sizes and the arrays: threads, ranks. Idle ranks have no arrays."""
+        name = self.function.name
+        few = f'"{name}: needs %" PRId64 " ranks, but the communicator has %d", ranks, mpi->size'
+        return [
+            *self.ranks(),
+            cgen.If(cgen.Line("mpi->size < ranks"), cgen.Statement(f"return {name}_fail(TM_RANKS, {few})")),
+            cgen.If(cgen.Line("mpi->rank >= ranks"), cgen.Statement("return 0")),
+            *self.coordinates("mpi->rank", {e.name for a in self.function.arguments if hasattr(a, "extents")
+                                            for extent in a.extents for e in transform_params(extent)}),
+        ]  # fmt: skip
+
+    def threads(self) -> Lines:
+        """The check that MPI lets this thread send messages."""
+        name = self.function.name
+        parallel = any(isinstance(n, For) and isinstance(n.tag, Parallel) for n in transform.walk(self.function.body))
+        return [
+            cgen.Statement(f"const char *const unfit = tm_mpi_unfit({'true' if parallel else 'false'})"),
+            cgen.If(
+                cgen.Line("unfit != NULL"),
+                cgen.Statement(f'return {name}_fail(TM_NO_MPI, "{name}: %s", unfit)'),
+            ),
+        ]
+
+    def ranks(self) -> Lines:
+        """The number of ranks of the grid."""
+        extents = ", ".join(map(self.scalars.text, self.grid.extents))
+        return [cgen.Statement(f"const int64_t ranks = TM_MPI_RANKS({extents})")]
+
+    def coordinates(self, rank: str, used: set[str]) -> Lines:
+        """This rank's coordinates, of which some are `used`."""
+        lines: Lines = []
+        for axis, name in enumerate(self.grid.coordinates):
+            if name in used:
+                lines.append(cgen.Statement(f"const int64_t {self.names[name]} = {self._coordinate(rank, axis)}"))
+        return lines
+
+    def _coordinate(self, rank: str, axis: int) -> str:
+        texts = [self.scalars.text(extent) for extent in self.grid.extents]
+        value = reduce(lambda v, extent: f"tm_floor_div_int64({v}, {extent})", reversed(texts[axis + 1 :]), rank)
+        return f"tm_mod_int64({value}, {texts[axis]})" if axis > 0 else value
+
+    # -- in the function
+
+    def begin(self, check: str, used: set[str]) -> Lines:
+        """Everything before the body; `check` are the arguments of the function's check."""
+        name = self.function.name
+        begun = f'tm_mpi_begin(&mpi, "{name}", comm, {name}_error, sizeof {name}_error)'
+        return [
+            cgen.Statement("tm_mpi mpi"),
+            cgen.If(cgen.Line(f"!{begun}"), cgen.Statement("return TM_NO_MPI")),
+            cgen.Statement(f"int wrong = {name}_check({check})"),
+            *self.ranks(),
+            cgen.Statement("const bool idle = mpi.rank >= ranks"),
+            *self.coordinates("mpi.rank", used),
+        ]
+
+    def before_agreement(self, node: Node) -> bool:
+        """Whether a node comes before the ranks agree, if they have not: memory that lasts as long as the call, which
+        each rank needs first.
+        """
+        match node:
+            case Block() | Comment() | Requests():
+                return True
+            case Let():
+                return self.agreed or not any(True for _ in transform.loads(replace_body(node)))
+            case Allocate():
+                return self.agreed or node.memory is Memory.HOST
+        return self.agreed
+
+    def agreement(self) -> Lines:
+        """Every rank has the same error, or none; from here on the body runs."""
+        self.agreed = True
+        name = self.function.name
+        params = [self.names[param] for param in self.function.params]
+        sizes = f"(const int64_t[]){{{', '.join(params)}}}" if params else "NULL"
+        quoted = ", ".join(f'"{param}"' for param in self.function.params)
+        words = f"(const char *const[]){{{quoted}}}" if params else "NULL"
+        agree = f"tm_mpi_agree(&mpi, wrong, {name}_error, sizeof {name}_error, {len(params)}, {sizes}, {words})"
+        return [
+            cgen.Assign("wrong", agree),
+            cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
+        ]
+
+    def allocated(self, name: str, kind: str, memory: str, words: str) -> Lines:
+        """Memory that is there before the ranks agree: where there is none, that is what they agree on."""
+        function = self.function.name
+        message = f"{function}: there is no memory for the temporary array {words}"
+        fault = f'{function}_fail(TM_MEMORY, "{message}")'
+        return [
+            cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = wrong || idle ? NULL : {memory}"),
+            cgen.If(cgen.Line(f"{name} == NULL && !wrong && !idle"), cgen.Assign("wrong", fault)),
+        ]
+
+    def end(self) -> Lines:
+        """Everything after the body."""
+        return [*([] if self.agreed else self.agreement()), cgen.Statement("tm_mpi_end(&mpi)")]

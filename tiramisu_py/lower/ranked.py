@@ -1,0 +1,108 @@
+"""One rank's part of a distributed program: the rank's coordinates are parameters, and loops over ranks one iteration.
+
+    for q in 0 .. 4: S[q]   -->   S[rank0]      (on each rank, rank0 from 0 to 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.from_isl import of_params
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.typing_pass import typed
+from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.ir import ProcessGrid
+from tiramisu_py.lower.names import RESERVED, unique
+from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.program.loops import LoopId, Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import axes, depth_of, ranks
+from tiramisu_py.program.statement import Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A program as one rank executes it, in `grid` (None where there is only one process)."""
+
+    program: Program
+    grid: ProcessGrid | None = None
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The parameters that are the coordinates of this rank."""
+        return () if self.grid is None else self.grid.coordinates
+
+    def named(self, variables: dict[LoopId, str]) -> dict[LoopId, str]:
+        """The variables of loops, where those over ranks are coordinates of this rank."""
+        found = dict(variables)
+        for number, loop in self.program.loops.items():
+            if isinstance(loop.tag, Rank) and number in found:
+                found[number] = self.coordinates[loop.tag.axis]
+        return found
+
+
+def on_one_rank(program: Program) -> Ranked:
+    """What each rank executes; values keep their indices, and arrays their extents."""
+    count = axes(program)
+    if count == 0:
+        return Ranked(program)
+    everyone = ranks(program)
+    grid = ProcessGrid(_extents(program, everyone), _names(program, count))
+    names = grid.coordinates
+    algorithm = program.algorithm
+    known = sets.with_more_params(program.context, names).intersect(sets.dims_as_params(everyone, names))
+    mine = replace(algorithm, params=(*algorithm.params, *names), context=known)
+    space = mine.param_space
+    statements = {s.name: _restricted(program, _aligned(s, space), names) for s in program.statements.values()}
+    storages = {
+        name: replace(storage, index=sets.with_params_of(storage.index, space))
+        for name, storage in program.storages.items()
+    }
+    return Ranked(program.with_(algorithm=mine, statements=statements, storages=storages), grid)
+
+
+def _names(program: Program, count: int) -> tuple[str, ...]:
+    algorithm = program.algorithm
+    taken = {*RESERVED, algorithm.name, *algorithm.params, *algorithm.inputs, *algorithm.computations}
+    taken.update((*program.buffers, *program.statements))
+    return tuple(unique(f"rank{axis}", taken) for axis in range(count))
+
+
+def _extents(program: Program, everyone: isl.Set) -> tuple[Expr, ...]:
+    if program.grid:
+        return tuple(typed(extent, int64) for extent in program.grid)
+    found = []
+    for axis in range(sets.size(everyone)):
+        most = sets.largest(everyone, axis).coalesce()
+        extent = simplified(of_params(sets.extent_between(sets.zero_like(most), most), program.context))
+        found.append(arithmetic.rounded(extent))
+    return tuple(found)
+
+
+def _aligned(statement: Statement, space: isl.Space) -> Statement:
+    message = statement.message
+    if message is not None:
+        slots = None if message.slots is None else sets.with_params_of(message.slots, space)
+        message = replace(message, peer=sets.with_params_of(message.peer, space), slots=slots)
+    return replace(
+        statement,
+        instances=statement.instances.align_params(space),
+        point=sets.with_params_of(statement.point, space),
+        coords=sets.with_params_of(statement.coords, space),
+        message=message,
+    )
+
+
+def _restricted(program: Program, statement: Statement, names: Sequence[str]) -> Statement:
+    """A statement with the executions of this rank alone."""
+    instances = statement.instances
+    for axis, name in enumerate(names):
+        depth = depth_of(program, statement, axis)
+        if depth is not None:
+            instances = sets.where_equal(instances, sets.outputs(statement.coords)[depth], name)
+    return replace(statement, instances=instances)
