@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.mpi.entry import Entry
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import (
     ArrayArgument,
@@ -59,7 +60,8 @@ def _index_arithmetic(body: Node) -> Iterator[Expr]:
 class Checks:
     """The body of a function's check, which returns 0 or what the function then returns."""
 
-    def __init__(self, function: LoopFunction, name: str, scope: Scope) -> None:
+    def __init__(self, function: LoopFunction, name: str, scope: Scope, entry: Entry | None = None) -> None:
+        self.entry = entry
         self.function = function
         self.name = name
         self.scope = scope
@@ -72,8 +74,10 @@ class Checks:
         sizes = [line for param in self.function.params for line in self._param(param)]
         return [
             cgen.Statement(f"{self.name}_error[0] = 0"),
+            *(self.entry.threads() if self.entry else []),
             *sizes,
             *self._preconditions(),
+            *(self.entry.checks() if self.entry else []),
             *[line for array in self.arrays for line in self._array(array)],
             *[self._overlap(a, b) for a, b in combinations(self.arrays, 2) if a.is_output or b.is_output],
             cgen.Statement("return 0"),

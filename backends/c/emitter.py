@@ -14,6 +14,7 @@ from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
+from tiramisu_py.backends.mpi import entry as mpi
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.lower.transform import names
@@ -24,7 +25,7 @@ RUNTIME = "tm_runtime.h"
 
 def emit(function: LoopFunction) -> dict[str, str]:
     """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``; of a function that uses GPUs also its
-    kernels, ``<name>.cu``, and the runtime that these and the host need.
+    kernels, ``<name>.cu``, and the runtime that these and the host need; of a distributed one ``tm_mpi.h``.
 
     Loops must no longer be tagged Vector or Unroll (see `lower.passes.optimise`). Raises `UnsupportedError` for a name
     that C does not allow, or a node that the emitter does not know.
@@ -35,7 +36,8 @@ def emit(function: LoopFunction) -> dict[str, str]:
     runtime = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME).read_text(encoding="utf-8")
     source = Source(function)
     own = {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime}
-    return {**own, **(device_sources(function) if source.on_gpu else {})}
+    more = {**(device_sources(function) if source.on_gpu else {}), **(mpi.runtime() if source.distributed else {})}
+    return {**own, **more}
 
 
 class Source:
@@ -45,10 +47,12 @@ class Source:
         self.function = function
         self.name = function.name
         arguments = [argument.name for argument in function.arguments]
-        inside = sorted(names(function.body) - {*function.params, *arguments})
+        coordinates = function.grid.coordinates if function.grid else ()
+        inside = sorted({*names(function.body), *coordinates} - {*function.params, *arguments})
         self.on_gpu = uses_gpu(function)
+        self.distributed = function.grid is not None
         self.kernels = kernel_names(function)
-        own = self._own_names([*arguments, *inside]) if self.on_gpu else ()
+        own = [*(self._own_names([*arguments, *inside]) if self.on_gpu else ()), *(mpi.OWN if function.grid else ())]
         self.names = c_names([*function.params, *arguments, *inside], self.name, own)
         self.types = VectorTypes()
 
@@ -64,7 +68,8 @@ class Source:
         """The declarations that a caller includes."""
         guard = f"{self.name.upper()}_H"
         lines: Lines = [cgen.Line(f"#ifndef {guard}"), cgen.Line(f"#define {guard}"), cgen.Line()]
-        lines += [cgen.Include("stdbool.h"), cgen.Include("stdint.h"), cgen.Line()]
+        included = [*(["mpi.h"] if self.distributed else []), "stdbool.h", "stdint.h"]
+        lines += [*map(cgen.Include, included), cgen.Line()]
         lines += self._half_types()
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line('extern "C" {'), cgen.Line("#endif"), cgen.Line()]
         lines += [cgen.LineComment(line) for line in self._documentation()]
@@ -104,10 +109,12 @@ class Source:
         on_gpu = "GPUs: 101 no driver, 102 no device, 103 no kernels for it, 104 no memory, 105 launch, 106 fault."
         arrays = (a for a in self.function.arguments if isinstance(a, ArrayArgument) and a.device is not None)
         places = [f"{self.names[a.name]} is an address in the memory of GPU {a.device}." for a in arrays]
-        return [*given, result, *([on_gpu] if self.on_gpu else []), *places]
+        on_ranks = [mpi.CODES, "Every rank of comm calls it."] if self.distributed else []
+        return [*given, result, *([on_gpu] if self.on_gpu else []), *on_ranks, *places]
 
     def _parameters(self, restrict: bool) -> str:
-        declared = [f"int64_t {self.names[param]}" for param in self.function.params]
+        declared = ["MPI_Comm comm"] if self.distributed else []
+        declared += [f"int64_t {self.names[param]}" for param in self.function.params]
         declared += [self._argument(argument, restrict) for argument in self.function.arguments]
         return ", ".join(declared) or "void"
 
@@ -126,6 +133,7 @@ class Source:
         main = self._main()  # first: it says which vector types there are
         lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
         included = [f"{self.name}.h", RUNTIME, *(["tm_gpu.h"] if self.on_gpu else [])]
+        included += [mpi.RUNTIME] if self.distributed else []
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
             lines += _extern(extern)
@@ -145,7 +153,7 @@ class Source:
         ]
         last = cgen.Block([cgen.Statement(f"return {self.name}_error")])
         return [
-            cgen.Statement(f"static _Thread_local char {self.name}_error[{1024 if self.on_gpu else 256}]"),
+            cgen.Statement(f"static _Thread_local char {self.name}_error[{1024 if self.on_gpu or self.distributed else 256}]"),
             cgen.Line(),
             _Function(f"const char *{self.name}_last_error(void)", last),
             cgen.Line(),
@@ -176,17 +184,27 @@ class Source:
             cgen.LineComment("Ends the work on GPUs, and releases what the call holds there; the code to return."),
             _Function(f"static int {name}_end(tm_gpu_call *gpu, int code)", cgen.Block(end)),
             cgen.Line("#define TM_TRY(...) do { const int tm_code = (__VA_ARGS__); "
-                      f"if (tm_code != 0) return {name}_end(gpu, tm_code); }} while (0)"),
+                      f"if (tm_code != 0) {self._gpu_failure()}; }} while (0)"),
             cgen.Line(),
         ]  # fmt: skip
 
+    def _gpu_failure(self) -> str:
+        """What a failure of a GPU leads to: the other ranks of a distributed function wait for this one's messages."""
+        ended = f"{self.name}_end(gpu, tm_code)"
+        return f'{ended}, tm_mpi_give_up(&mpi, "%s", {self.name}_error)' if self.distributed else f"return {ended}"
+
+    def _entry(self) -> mpi.Entry | None:
+        function, scope = self.function, of_function(self.function, self.names)
+        return mpi.Entry(function, function.grid, self.names, scope, self.on_gpu) if function.grid else None
+
     def _check(self) -> Lines:
-        checks = Checks(self.function, self.name, of_function(self.function, self.names))
+        checks = Checks(self.function, self.name, of_function(self.function, self.names), self._entry())
         arrays = self._declared_for_check()
         return [_Function(f"static int {self.name}_check({arrays})", cgen.Block(checks.lines()))]
 
     def _declared_for_check(self) -> str:
-        declared = [f"int64_t {self.names[param]}" for param in self.function.params]
+        declared = ["const tm_mpi *mpi"] if self.distributed else []
+        declared += [f"int64_t {self.names[param]}" for param in self.function.params]
         arrays = [a for a in self.function.arguments if isinstance(a, ArrayArgument)]
         return ", ".join([*declared, *(f"const void *{self.names[a.name]}" for a in arrays)]) or "void"
 
@@ -194,20 +212,29 @@ class Source:
         function = self.function
         scope = of_function(function, self.names)
         arrays = [a.name for a in function.arguments if isinstance(a, ArrayArgument)]
-        given = ", ".join(self.names[name] for name in [*function.params, *arrays])
-        statements = Statements(self.name, self.types, self.on_gpu)
+        given = [self.names[name] for name in [*function.params, *arrays]]
+        entry = self._entry()
+        statements = Statements(self.name, self.types, self.on_gpu, entry)
         statements.devices.kernels = {k.name: (self.kernels[k.name], k) for k in function.kernels}
         used = names(function.body)
         unused = [self.names[a.name] for a in function.arguments if a.name not in used and a.name not in arrays]
+        if entry:
+            body = entry.begin(", ".join(["&mpi", *given]), used) + (entry.begin_gpu() if self.on_gpu else [])
+        else:
+            body = self._begin(", ".join(given))
+        body += [cgen.Statement(f"(void){name}") for name in unused]
+        body += statements.emit(function.body, scope)
+        body += entry.end() if entry else []
+        body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]
+        return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
+
+    def _begin(self, given: str) -> Lines:
         body: Lines = [cgen.Statement(f"const int wrong = {self.name}_check({given})")]
         body += [cgen.If(cgen.Line("wrong"), cgen.Statement("return wrong"))]
-        body += [cgen.Statement(f"(void){name}") for name in unused]
         if self.on_gpu:
             begin = f"tm_gpu_begin(&gpu, &{self.name}_program, {self.name}_first_device)"
             body += [cgen.Statement("tm_gpu_call *gpu = NULL"), cgen.Statement(f"TM_TRY({begin})")]
-        body += statements.emit(function.body, scope)
-        body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]
-        return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
+        return body
 
 
 class _Function(cgen.Collection):

@@ -31,7 +31,7 @@ def is_reserved(name: str) -> bool:
 
 def _is_prefixed(name: str) -> bool:
     """Whether a name begins as those of the runtime, of C's types or of its macros do."""
-    own = name.startswith(("tm_", "TM_", "_", "load_", "omp_"))
+    own = name.startswith(("tm_", "TM_", "_", "load_", "omp_", "MPI_", "PMPI_", "ompi_"))
     return own or _TYPE.match(name) is not None or _MACRO.match(name) is not None
 
 

@@ -8,18 +8,31 @@ from importlib import resources
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Iter, Param
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import Allocate, Block, Comment, For, Let, LoopFunction, Node, ProcessGrid, Requests
+from tiramisu_py.lower.ir import (
+    Allocate,
+    ArrayArgument,
+    Block,
+    Comment,
+    For,
+    Let,
+    Load,
+    LoopFunction,
+    Node,
+    ProcessGrid,
+    Requests,
+)
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_mpi.h"
 #: What the source of a distributed function calls its own.
-OWN = ("comm", "mpi", "idle")
+OWN = ("comm", "mpi", "idle", "ranks", "unfit")
 CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ. All ranks return the same."
 
 
@@ -32,7 +45,8 @@ def runtime() -> dict[str, str]:
 class Entry:
     """The first and the last lines of one distributed function."""
 
-    def __init__(self, function: LoopFunction, grid: ProcessGrid, names: Mapping[str, str], scope: Scope) -> None:
+    def __init__(self, function: LoopFunction, grid: ProcessGrid, names: Mapping[str, str], scope: Scope, on_gpu: bool) -> None:
+        self.on_gpu = on_gpu
         self.function = function
         self.grid = grid
         self.names = names
@@ -49,9 +63,14 @@ class Entry:
             *self.ranks(),
             cgen.If(cgen.Line("mpi->size < ranks"), cgen.Statement(f"return {name}_fail(TM_RANKS, {few})")),
             cgen.If(cgen.Line("mpi->rank >= ranks"), cgen.Statement("return 0")),
-            *self.coordinates("mpi->rank", {e.name for a in self.function.arguments if hasattr(a, "extents")
-                                            for extent in a.extents for e in transform_params(extent)}),
-        ]  # fmt: skip
+            *self.coordinates("mpi->rank", self._of_arrays()),
+        ]
+
+    def _of_arrays(self) -> set[str]:
+        """The names in the extents of the arrays."""
+        arrays = (a for a in self.function.arguments if isinstance(a, ArrayArgument))
+        parts = (part for array in arrays for extent in array.extents for part in walk(extent))
+        return {part.name for part in parts if isinstance(part, Iter | Param)}
 
     def threads(self) -> Lines:
         """The check that MPI lets this thread send messages."""
@@ -102,14 +121,34 @@ class Entry:
         """Whether a node comes before the ranks agree, if they have not: memory that lasts as long as the call, which
         each rank needs first.
         """
+        if self.agreed:
+            return True
         match node:
             case Block() | Comment() | Requests():
                 return True
             case Let():
-                return self.agreed or not any(True for _ in transform.loads(replace_body(node)))
+                return not any(isinstance(part, Load) for part in walk(node.value))
             case Allocate():
-                return self.agreed or node.memory is Memory.HOST
-        return self.agreed
+                return node.memory is Memory.HOST
+        return False
+
+    def begin_gpu(self) -> Lines:
+        """The work on GPUs begins, if it can: otherwise that is what the ranks agree on."""
+        name = self.function.name
+        begun = f"tm_gpu_begin(&gpu, &{name}_program, {name}_first_device)"
+        failed = f"wrong = {name}_end(gpu, tm_began), gpu = NULL"
+        return [
+            cgen.Statement("tm_gpu_call *gpu = NULL"),
+            cgen.If(
+                cgen.Line("!wrong && !idle"),
+                cgen.Block(
+                    [
+                        cgen.Statement(f"const int tm_began = {begun}"),
+                        cgen.If(cgen.Line("tm_began != 0"), cgen.Statement(failed)),
+                    ]
+                ),
+            ),
+        ]
 
     def agreement(self) -> Lines:
         """Every rank has the same error, or none; from here on the body runs."""
@@ -122,6 +161,7 @@ class Entry:
         agree = f"tm_mpi_agree(&mpi, wrong, {name}_error, sizeof {name}_error, {len(params)}, {sizes}, {words})"
         return [
             cgen.Assign("wrong", agree),
+            *([cgen.If(cgen.Line("wrong && gpu != NULL"), cgen.Statement("tm_gpu_end(gpu, 0)"))] if self.on_gpu else []),
             cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
         ]
 

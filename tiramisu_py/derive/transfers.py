@@ -16,6 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.touches import Touch, Touches
 from tiramisu_py.derive.boxes import boxes, loops_outside
+from tiramisu_py.derive.exchanges import with_exchanges
 from tiramisu_py.derive.needs import Need, keys, needs
 from tiramisu_py.derive.relaxed import relaxed
 from tiramisu_py.derive.waits import with_waits
@@ -47,10 +48,12 @@ def derived_transfers(program: Program, command: str) -> Program:
     """
     program = _without_derived(program)
     before = set(program.statements)
+    program, _ = with_exchanges(program, command)
     for need in list(needs(program, Touches(program))):
         for batch in _batches(program, need):
             program = _transferred(program, batch, command)
-    program = with_waits(program, command)
+    if any(s.transfer is not None for s in program.statements.values()):
+        program = with_waits(program, command)
     made = [s for s in program.statements.values() if s.name not in before]
     program = program.with_statement(*(replace(s, derived=True) for s in made))
     return relaxed(program, [s.name for s in made if s.transfer is not None])

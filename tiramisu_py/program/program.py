@@ -38,8 +38,9 @@ class Program:
     nothing else. `asserted` are facts that the user vouches for where isl gives up. `grid` are the extents of the
     process grid, where they were declared, and `distributions` say how ranks hold the caller's arrays (an array
     without one is held in full by every rank). A program that `is_spread` has the coordinates of its rank in every
-    instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does
-    (see `program.windows`).
+    instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does;
+    with a `window`, parameters with values of their own on each rank, what it and its neighbours do (see
+    `program.windows`). `narrowed` is then the context.
     """
 
     algorithm: Algorithm
@@ -54,6 +55,7 @@ class Program:
     is_spread: bool = False
     blocks: Blocks | None = None
     narrowed: isl.Set | None = None
+    window: tuple[str, ...] = ()
     rank_axes: int = 0
     ranks: isl.Set | None = None
     command: Command | None = None

@@ -163,7 +163,10 @@ class Statement:
     @property
     def handle(self) -> str:
         """How the user addresses it: ``C.update``, ``C.init``, ``down.send``, ``down.recv``, or its name."""
-        if self.message is not None and self.name in (f"{self.message.exchange}_send", f"{self.message.exchange}_receive"):
+        if self.message is not None and self.name in (
+            f"{self.message.exchange}_send",
+            f"{self.message.exchange}_receive",
+        ):
             return f"{self.message.exchange}.{'send' if self.role is Role.SEND else 'recv'}"
         if self.name == f"{self.source}_{self.role.value}":
             return f"{self.source}.{self.role.value}"

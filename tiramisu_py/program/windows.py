@@ -183,8 +183,9 @@ def window(program: Program) -> Program:
     context = program.context.intersect(_window_context(bounds, *outer)).coalesce()
     algorithm = replace(algorithm, context=context)
     changed = program.with_(
-        algorithm=algorithm, narrowed=context, rank_axes=1, ranks=_numbers(algorithm, blocks), blocks=None
-    )
+        algorithm=algorithm, narrowed=context, rank_axes=1, ranks=_numbers(algorithm, blocks), blocks=None,
+        window=(*blocks.bounds, *names),
+    )  # fmt: skip
     for statement in program.statements.values():
         loop = Loop(changed.next_loop(), "rank", Rank())
         changed = changed.with_loop(loop).with_statement(_on_three(statement, blocks, names, algorithm, loop))

@@ -24,7 +24,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.findings import Finding, Named, words
+from tiramisu_py.proof.findings import Finding, Named
 from tiramisu_py.proof.matching import matched
 from tiramisu_py.proof.messages import (
     Exchange,
@@ -51,14 +51,18 @@ def findings(flow: Flow) -> Iterator[Finding]:
     if order.is_local() or (not order.is_small and order.has_ranking()):
         return
     found = _search(order)
+    if found is None and order.program.window:
+        found = _not_known(order)  # no three ranks stop, but more may
     if found is not None:
         yield Finding(found, partial(_persists, params=dict(found.witness.params), kind=found.kind))
 
 
 def _persists(flow: Flow, params: dict[str, int], kind: str) -> bool:
-    """Whether another state of the program has the deadlock at the same sizes."""
-    if not exchanges(flow) or not matched(flow):
+    """Whether another state of the program has the deadlock at the same sizes, or messages that do not match yet."""
+    if not exchanges(flow):
         return False
+    if not matched(flow):
+        return True
     order = Needs(flow.touches.program, exchanges(flow))
     return not order.is_local() if kind == "unknown" else bool(order.stuck(params))
 
@@ -141,6 +145,8 @@ class Needs:
     def _partitions(self) -> Iterator[list[isl.Set]]:
         space = sets.sized_frame(self.program.algorithm.param_space, None, self.program.rank_axes)
         yield [sets.universe(space)]
+        if self.program.window:
+            return  # the parity of a rank in the window is not that of its number
         halves = [
             [sets.within(sets.modulo(variable, 2), parity, parity + 1) for parity in range(2)]
             for variable in sets.variables(space)
@@ -159,7 +165,8 @@ class Needs:
         every = isl.UnionSet.empty(self.program.algorithm.param_space.params())
         for statement in self.acting:
             every = every.union(isl.UnionSet.from_set(events(self.program, statement)))
-        constraints = isl.ScheduleConstraints.on_domain(every.apply(nodes)).set_validity(edges)
+        every, edges = (sets.without_union_params(of, self.program.window) for of in (every.apply(nodes), edges))
+        constraints = isl.ScheduleConstraints.on_domain(every).set_validity(edges)
         try:
             time = constraints.compute_schedule().get_map()
         except isl.Error as error:
@@ -219,7 +226,7 @@ class Needs:
     def is_small(self) -> bool:
         """Whether nothing depends on parameters, and a run is short."""
         params = next(small_params(self.program.context, self.relevant), None)
-        return not self.relevant and (params is None or self.size(params) <= MOST_OF_ALL)
+        return not self.program.window and not self.relevant and (params is None or self.size(params) <= MOST_OF_ALL)
 
     def size(self, params: dict[str, int]) -> int:
         """How many messages and waits there are at given sizes."""
@@ -264,7 +271,7 @@ def _search(order: Needs) -> Violation | None:
 
 def _not_known(order: Needs) -> Violation:
     sizes = ", ".join(order.relevant)
-    found = [name for name in dict.fromkeys(e.name for e in order.exchanges)]
+    found = dict.fromkeys(e.name for e in order.exchanges)
     message = (
         f"no deadlock of {', '.join(found)} was found at small sizes, but that there is none at any size could not "
         "be proven"

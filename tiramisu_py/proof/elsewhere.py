@@ -119,8 +119,8 @@ def _with(of: isl.Set, name: str) -> isl.Space:
 
 def _range(of: isl.Set, at: int, context: isl.Set, names: dict[str, Param]) -> str:
     """The values of one dimension: ``R``, or ``(1, R - 1)``."""
-    low, high = sets.least(sets.smallest_coordinate(of, at)), sets.least(sets.largest(of, at))
-    if low is None or high is None:
+    low, high = sets.smallest_coordinate(of, at).coalesce(), sets.largest(of, at).coalesce()
+    if low.n_piece() != 1 or high.n_piece() != 1:
         raise ValueError("bounds of several pieces")
-    first, last = (of_params(form.to_pw_aff(), context.params(), names) for form in (low, sets.plus(high, 1)))
+    first, last = (of_params(form, context.params(), names) for form in (low, sets.raised(high, 1)))
     return str(last) if str(first) == str(as_expr(0)) else f"({first}, {last})"

@@ -71,7 +71,8 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     if writers:
         witness = Witness(spot.params, value, reader, element)
         kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
-        message = f"{where}, but there it never is: it is kept in {kept}, in another element or another copy{on_rank(spot)}, {witness}"
+        kept = f"it is kept in {kept}, in another element or another copy{on_rank(spot)}"
+        message = f"{where}, but there it never is: {kept}, {witness}"
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
     witness = Witness(spot.params, None, reader, element)
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)

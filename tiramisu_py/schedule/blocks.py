@@ -26,7 +26,9 @@ def declare_blocks(program: Program, extent: Operand, lower: object, upper: obje
     if names[0] == names[1]:
         raise CommandError(f"the block is empty: it begins and ends at {names[0]}")
     if program.blocks is not None and program.blocks.bounds != tuple(names):
-        raise CommandError(f"there are blocks already, with the bounds {', '.join(program.blocks.bounds)}: one axis only")
+        raise CommandError(
+            f"there are blocks already, with the bounds {', '.join(program.blocks.bounds)}: one axis only"
+        )
     if _has_constant_ranks(program):
         raise CommandError("ranks are constant blocks already (r // B): blocks with bounds cannot be used beside them")
     _check_extent(program.algorithm, as_expr(extent), names)
@@ -46,7 +48,9 @@ def _check_extent(algorithm: Algorithm, extent: Expr, names: Sequence[str]) -> N
     try:
         Affine(sets.sized_frame(algorithm.param_space, None, 0), {}).single(extent)
     except NotAffine as error:
-        raise CommandError(f"the extent of the blocks, {extent}, is not affine in the parameters: {error.part}") from None
+        raise CommandError(
+            f"the extent of the blocks, {extent}, is not affine in the parameters: {error.part}"
+        ) from None
     if used & set(names):
         raise CommandError(f"the extent of the blocks, {extent}, is the same on all ranks: it cannot have {names}")
 
@@ -88,3 +92,22 @@ def distribute(program: Program, source: str, iterators: Sequence[object], rank:
         raise CommandError(f"rank={rank}: with bounds give the iterator that is dealt out, one of {', '.join(names)}")
     distribution = Distribution((OwnBlock(names.index(dim)),))
     return program.with_(distributions={**program.distributions, source: distribution})
+
+
+def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr]) -> tuple[list[Expr], bool]:
+    """The peers of a message, and whether they are counted from the rank itself: where ranks have blocks with bounds.
+
+    ``tm.rank + 1`` is then 1.
+    """
+    if program.blocks is None:
+        return list(peers), False
+    if len(peers) != 1:
+        raise CommandError("blocks with bounds lie along one axis of the ranks: give one coordinate of the other rank")
+    frame = program.algorithm.frame(None, (RANK.name,))
+    try:
+        away = Affine(frame).single(peers[0] - RANK)
+    except NotAffine:
+        away = None
+    if RANK.name in dims or away is None or not sets.is_constant(away):
+        raise CommandError(f"{peers[0]} is no neighbour that is known: give tm.rank + 1 or tm.rank - 1")
+    return [as_expr(sets.constant_of(away))], True

@@ -17,6 +17,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Message, Role, SendMode, Statement
+from tiramisu_py.schedule.blocks import relative_peers
 from tiramisu_py.schedule.recompute import loads
 from tiramisu_py.schedule.selection import check_new_name
 from tiramisu_py.schedule.transfers import Mode
@@ -55,7 +56,8 @@ def half(
     """One half of an exchange, from what the user gives."""
     if not isinstance(access, Access):
         raise CommandError(f"{access!r} names no value: give one such as bx[r, c] of this function")
-    found = parse_domain(algorithm, name, domain, None, owner)
+    domain, where = domain if isinstance(domain, tuple) and len(domain) == 2 else (domain, None)
+    found = parse_domain(algorithm, name, domain, where, owner)
     if found.guards:
         raise CommandError(f"the domain of {name} has conditions that are not affine: {found.guards[0]}")
     peers = tuple(to) if isinstance(to, tuple | list) else (to,)
@@ -85,7 +87,8 @@ def half_of(program: Program, made: str, name: str, half: Half, role: Role) -> P
     space = instances.get_space()
     reader = Affine(space)
     point = sets.function(space, source, [_form(reader, made, index) for index in half.access.indices])
-    peer = sets.function(space, None, [_form(reader, made, as_expr(peer)) for peer in half.peers])
+    peers, is_relative = relative_peers(program, half.dims, [as_expr(peer) for peer in half.peers])
+    peer = sets.function(space, None, [_form(reader, made, peer) for peer in peers])
     first = program.next_loop()
     tags = {loop.name: loop.tag for loop in program.loops.values() if isinstance(loop.tag, Rank)}
     loops = [Loop(first + k, dim, tags.get(dim)) for k, dim in enumerate(half.dims)]
@@ -101,7 +104,7 @@ def half_of(program: Program, made: str, name: str, half: Half, role: Role) -> P
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=source,
-        message=Message(name, peer, half.asynchronous, half.mode),
+        message=Message(name, peer, half.asynchronous, half.mode, is_relative=is_relative),
     )
     return _in_place(program.with_loop(*loops), statement)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import axis_name
-from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Unroll, Vector
+from tiramisu_py.program.loops import Bulk, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -30,7 +30,7 @@ def _check_pair(program: Program, statement: Statement, outer: LoopId, inner: Lo
     why = _contradiction(a, b)
     if why:
         raise CommandError(
-            f"in {statement.name}, the {b.tag.name} loop {b.name} ({b.tagged_by}) is inside the {a.tag.name} loop "
+            f"in {statement.handle}, the {b.tag.name} loop {b.name} ({b.tagged_by}) is inside the {a.tag.name} loop "
             f"{a.name} ({a.tagged_by}); {why}"
         )
 
@@ -38,6 +38,8 @@ def _check_pair(program: Program, statement: Statement, outer: LoopId, inner: Lo
 def _contradiction(a: Loop, b: Loop) -> str:
     """Why a loop tagged as b cannot be inside one tagged as a; empty where it can."""
     outer, inner = a.tag, b.tag
+    if isinstance(inner, Rank):
+        return _rank_inside(outer, inner)
     if isinstance(outer, Parallel) and isinstance(inner, Parallel) and inner.collapse > 0:
         return "to deal both out to threads, name them in one parallelize"
     if isinstance(outer, Vector) and isinstance(inner, Parallel | Vector):
@@ -55,19 +57,34 @@ def _contradiction(a: Loop, b: Loop) -> str:
     return ""
 
 
+def _rank_inside(outer: Tag | None, inner: Rank) -> str:
+    """Why a loop over ranks cannot be inside one that is tagged otherwise; empty where it can."""
+    if isinstance(outer, Parallel | Vector | GpuBlock | GpuThread):
+        return "a rank has threads and GPUs of its own, and is not inside of them: move the loop over ranks outwards"
+    if isinstance(outer, Bulk):
+        return "a message comes from one rank, and goes to one: move the loop over ranks outwards"
+    if isinstance(outer, Rank) and outer.axis == inner.axis:
+        return (
+            f"both are along axis {inner.axis} of the process grid: name them in one tag_distribute, which gives each "
+            "an axis of its own, or give one of them axis="
+        )
+    return ""
+
+
 def _check_operation(program: Program, statement: Statement) -> None:
-    """Transfers and waits are given out by the host, one after another."""
-    host = statement.transfer is not None or statement.role is Role.WAIT
-    what = "a transfer" if statement.transfer is not None else "a wait"
+    """Transfers, messages and waits are given out by the host, one after another."""
+    moves = statement.transfer is not None or statement.message is not None
+    host = moves or statement.role is Role.WAIT
+    what = "a wait" if not moves else "half of an exchange" if statement.message is not None else "a transfer"
     for number in statement.loops:
         loop = program.loops[number]
         if host and not isinstance(loop.tag, Unroll | Bulk | Rank | None):
             raise CommandError(
-                f"{statement.name} is {what}, which the host gives out: it cannot be in the {loop.tag.name} loop "
+                f"{statement.handle} is {what}, which the host gives out: it cannot be in the {loop.tag.name} loop "
                 f"{loop.name} ({loop.tagged_by})"
             )
         shared = isinstance(loop.tag, Bulk) and len(program.with_this_loop(number)) > 1
-        if shared or (isinstance(loop.tag, Bulk) and statement.transfer is None and statement.message is None):
+        if shared or (isinstance(loop.tag, Bulk) and not moves):
             raise CommandError(f"loop {loop.name} is one operation ({loop.tagged_by}): nothing else can be in it")
 
 

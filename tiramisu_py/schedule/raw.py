@@ -28,6 +28,12 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
         raise CommandError(
             f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them"
         )
+    for loop in (program.loops[number] for number in statement.loops):
+        if loop.is_rank:
+            raise CommandError(
+                f"loop {loop.name} of {statement.handle} runs on ranks ({loop.tagged_by}), and a time map makes all "
+                "loops anew: give it the time map before tag_distribute"
+            )
     relation = _parsed(program, statement, text)
     coords = _as_function(statement, relation, text)
     first = program.next_loop()

@@ -110,7 +110,7 @@ def loops_named(program: Program, names: Sequence[str], given: object) -> list[t
 def nest(program: Program, statement: Statement) -> str:
     """A statement's loops in words."""
     loops = ", ".join(program.loop_names(statement))
-    return f"{statement.name} has the loops {loops}" if loops else f"{statement.name} has no loop"
+    return f"{statement.handle} has the loops {loops}" if loops else f"{statement.handle} has no loop"
 
 
 def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], apart: Iterable[LoopId] = ()) -> None:

@@ -69,6 +69,11 @@ def plus(aff: isl.Aff, value: int) -> isl.Aff:
     return aff.add_constant_val(integer(aff.get_ctx(), value))
 
 
+def raised(form: isl.PwAff, by: int) -> isl.PwAff:
+    """``form + by``, of a form that may be piecewise."""
+    return form.add_constant_val(integer(form.get_ctx(), by))
+
+
 def least(aff: isl.PwAff | isl.Aff) -> isl.Aff | None:
     """The single affine expression of a piecewise one, or None where it has several pieces."""
     if isinstance(aff, isl.Aff):
@@ -160,3 +165,13 @@ def involves(of: isl.Aff, names: Sequence[str]) -> bool:
     """Whether a form depends on one of some parameters."""
     positions = (of.find_dim_by_name(_PARAM, name) for name in names)
     return any(p >= 0 and of.involves_dims(_PARAM, p, 1) for p in positions)
+
+
+def has_floors(of: isl.Aff) -> bool:
+    """Whether a form has integer parts."""
+    return int(of.dim(isl.dim_type.div)) > 0
+
+
+def on_params(of: isl.Aff) -> isl.Aff:
+    """An affine form of the parameters alone, on their space."""
+    return of if of.get_domain_space().is_params() else of.project_domain_on_params()

@@ -147,7 +147,7 @@ def negated(of: isl.Map) -> isl.Map:
     return of.neg()
 
 
-def map_of_forms(forms: Sequence[isl.PwAff], space: isl.Space, name: str) -> isl.Map:
+def map_of_forms(forms: Sequence[isl.PwAff], space: isl.Space, name: str | None) -> isl.Map:
     """The map from a frame to ``name[forms]``, where each form may be piecewise."""
     context = space.get_ctx()
     listed = isl.PwAffList.alloc(context, len(forms))

@@ -1,0 +1,223 @@
+"""The messages between ranks that a program needs: what each rank reads and has not, from the nearest that has it.
+
+There is one exchange for each distance between ranks, ``bx_to_next`` and ``bx_to_previous`` between neighbours on a
+line, ``bx_to_plus2``, ``bx_to_1_0`` or ``bx_to_minus1_1`` further off and on grids; where no constant distance will do
+(a broadcast, a gathering, a transposition) one exchange, ``bx_to_ranks``, loops over the ranks at the other end. What a
+rank sends to another in one iteration of the loops around is one message. Messages are under way at the same time:
+receives are posted, then sends, and then all are waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.dimension_names import dimension_names
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.derive.lacks import Distance, lacks
+from tiramisu_py.derive.meetings import Meeting, Traffic, meetings
+from tiramisu_py.derive.message_waits import waiting_for
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Bulk, Loop, LoopId, Rank
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import axes, spread
+from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.schedule.recompute import distinct
+from tiramisu_py.schedule.selection import free_name
+
+
+@dataclass(frozen=True, eq=False)
+class Exchanged:
+    """A program with the messages of one place: receives, sends and waits, in their order, just before `readers`."""
+
+    program: Program
+    meeting: Meeting
+    receives: tuple[str, ...]
+    sends: tuple[str, ...]
+    waits: tuple[str, ...]
+
+
+def with_exchanges(program: Program, command: str) -> tuple[Program, list[Exchanged]]:
+    """The program with the messages between ranks that it lacks, and what was added at each place."""
+    if not axes(program):
+        return program, []
+    spread_out = spread(program)
+    found = []
+    for meeting in meetings(spread_out, list(lacks(spread_out, Touches(spread_out)))):
+        made = _exchanged(program, meeting, command)
+        if made is not None:
+            program = made.program
+            found.append(made)
+    return program, found
+
+
+def name_of(storage: str, distance: Distance | None) -> str:
+    """What an exchange over a distance is called."""
+    if distance is None:
+        return f"{storage}_to_ranks"
+    if len(distance) == 1:
+        (by,) = distance
+        word = {1: "next", -1: "previous"}.get(by, f"plus{by}" if by > 0 else f"minus{-by}")
+        return f"{storage}_to_{word}"
+    return f"{storage}_to_{'_'.join(str(by) if by >= 0 else f'minus{-by}' for by in distance)}"
+
+
+def _exchanged(program: Program, meeting: Meeting, command: str) -> Exchanged | None:
+    before = program
+    receives: list[str] = []
+    sends: list[str] = []
+    first = _first_reader(program, meeting)
+    for traffic in meeting.traffic:
+        name = free_name(program, name_of(traffic.storage.name, traffic.distance))
+        for role, made in ((Role.COPY, receives), (Role.SEND, sends)):
+            program, half = _half(program, meeting, traffic, name, role, command)
+            program = program.with_statement_before(half, first)
+            made.append(half.name)
+    halves = [*receives, *sends]
+    waits: list[str] = []
+    for half_name in halves:
+        wait = waiting_for(program, half_name, meeting.loops)
+        if wait is None:
+            return None
+        program = wait.program.with_statement_before(wait.statement, first)
+        waits.append(wait.statement.name)
+    program = _ordered(before, program, meeting, [*halves, *waits], command)
+    return None if program is None else Exchanged(program, meeting, tuple(receives), tuple(sends), tuple(waits))
+
+
+def _first_reader(program: Program, meeting: Meeting) -> list[str]:
+    names = {p.lack.reader.actor.name for p in meeting.placed if p.lack.reader.actor.statement is not None}
+    return [name for name in program.statements if name in names]
+
+
+# -- one half
+
+
+def _half(
+    program: Program, meeting: Meeting, traffic: Traffic, exchange: str, role: Role, command: str
+) -> tuple[Program, Statement]:
+    """One half of an exchange: instances ``[loops shared, ranks, peers, indices]``."""
+    count, source = axes(program), traffic.storage.source
+    frame = sum(not program.loops[loop].is_rank for loop in program.frame(traffic.storage))
+    pairs = traffic.route.flat_range_product(traffic.first)
+    forms = sets.variables(sets.flat_pairs(pairs, exchange).get_space())
+    size = sets.in_size(traffic.route)
+    reader, sender = forms[:count], forms[size : size + count]
+    value, iteration = forms[count + frame : size], iter(forms[2 * size :])
+    rank, peer = (sender, reader) if role is Role.SEND else (reader, sender)
+    inside = {tag.axis: loop for loop in meeting.loops if isinstance(tag := program.loops[loop].tag, Rank)}
+    own = [axis for axis in range(count) if axis not in inside]
+    at = [_coordinate(program, loop, rank, iteration) for loop in meeting.loops]
+    listed = peer if traffic.distance is None else []
+    names = [
+        *(program.loops[loop].name for loop in meeting.loops),
+        *(_axis_name(program, axis) for axis in own),
+        *("peer" if count == 1 else f"peer{axis}" for axis in range(len(listed))),
+        *dimension_names(program.algorithm, source),
+    ]
+    name = free_name(program, f"{exchange}_{'send' if role is Role.SEND else 'receive'}")
+    chosen = sets.function(forms[0].get_domain_space(), name, [*at, *(rank[axis] for axis in own), *listed, *value])
+    dims = distinct(names)
+    instances = sets.with_dims(sets.flat_pairs(pairs, exchange).apply(sets.graph(chosen)).coalesce(), dims)
+    new = sets.variables(instances.get_space())
+    outside = len(dims) - len(value)
+    mine = {axis: new[meeting.loops.index(loop)] for axis, loop in inside.items()}
+    mine |= {axis: new[len(meeting.loops) + k] for k, axis in enumerate(own)}
+    if traffic.distance is None:
+        others = new[outside - count : outside]
+    else:
+        sign = 1 if role is Role.SEND else -1
+        others = [sets.plus(mine[axis], sign * by) for axis, by in enumerate(traffic.distance)]
+    number = program.next_loop()
+    tags = [Rank(axis) for axis in own] + [None] * len(listed) + [Bulk()] * len(value)
+    loops = [
+        Loop(number + k, dim, tag, command if tag else "")
+        for k, (dim, tag) in enumerate(zip(dims[len(meeting.loops) :], tags, strict=True))
+    ]
+    declared = program.algorithm.source(source)
+    space = instances.get_space()
+    own_name = traffic.storage.name
+    statement = Statement(
+        name=name,
+        source=source,
+        role=role,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, source, new[outside:]),
+        loops=(*meeting.loops, *(loop.id for loop in loops)),
+        coords=sets.renamed(sets.identity(space), None),
+        body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=own_name,
+        sources={} if own_name == source else {source: own_name},
+        message=Message(exchange, sets.function(space, None, others), asynchronous=True),
+    )
+    return program.with_loop(*loops), statement
+
+
+def _coordinate(program: Program, loop: LoopId, rank: Sequence[isl.Aff], iteration: Iterator[isl.Aff]) -> isl.Aff:
+    tag = program.loops[loop].tag
+    return rank[tag.axis] if isinstance(tag, Rank) else next(iteration)
+
+
+def _axis_name(program: Program, axis: int) -> str:
+    """The name of the loops that run along an axis of the grid."""
+    named = (loop.name for loop in program.loops.values() if isinstance(loop.tag, Rank) and loop.tag.axis == axis)
+    return next(named, f"rank{axis}")
+
+
+# -- order
+
+
+def _ordered(before: Program, program: Program, meeting: Meeting, block: Sequence[str], command: str) -> Program | None:
+    """The program with the statements of a block in their order and place; None where others would change theirs."""
+    level = meeting.loops[-1] if meeting.loops else None
+    chain = [Order(a, b, level, command) for a, b in pairwise(block)]
+    for around in (_needed(before, meeting), _all(before, meeting)):
+        orders = [Order(name, block[0], level, command) for name in around[0]]
+        orders += [Order(block[-1], name, level, command) for name in around[1]]
+        changed = program.with_(orders=(*program.orders, *chain, *orders))
+        try:
+            if same_order(before, changed):
+                return changed
+        except CommandError:
+            continue
+    return None
+
+
+def _needed(program: Program, meeting: Meeting) -> tuple[list[str], list[str]]:
+    """The writers that a block comes after, and the readers that it comes before."""
+    at = _children(program, meeting)
+    writers = {w.actor.name for placed in meeting.placed for w in placed.lack.writers}
+    readers = {placed.lack.reader.actor.name for placed in meeting.placed}
+    return (
+        [name for name in at if name in writers and at[name] < meeting.high],
+        [name for name in at if name in readers and at[name] >= meeting.high],
+    )
+
+
+def _all(program: Program, meeting: Meeting) -> tuple[list[str], list[str]]:
+    """Everything that comes before a block, and after it."""
+    at = _children(program, meeting)
+    return [n for n in at if at[n] < meeting.high], [n for n in at if at[n] >= meeting.high]
+
+
+def _children(program: Program, meeting: Meeting) -> dict[str, int]:
+    depth = len(meeting.loops)
+    inside = [s for s in program.statements.values() if s.loops[:depth] == meeting.loops]
+    return {s.name: program.positions[s.name][depth] for s in inside}
+
+
+def same_order(before: Program, after: Program) -> bool:
+    """Whether the statements that were there are in the order in which they were."""
+    return _sorted(before, before) == _sorted(before, after)
+
+
+def _sorted(of: Program, by: Program) -> list[str]:
+    return sorted(of.statements, key=lambda name: by.positions[name])

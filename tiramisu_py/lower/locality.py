@@ -1,0 +1,124 @@
+"""Memory of one rank: of each array, the box that the rank touches.
+
+    bx[100][C], rows 25*rank0 - 1 to 25*rank0 + 25 on each rank   -->   bx[27][C], from row 25*rank0 - 1
+
+The box begins at one affine form of the rank's coordinates, and has a constant extent where that is possible: it may
+then be a little larger than what is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.from_isl import of_params
+from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.arrays import INSIDE
+from tiramisu_py.lower.ranked import Ranked
+from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One dimension of a box: its first index, a form of parameters, and its extent."""
+
+    origin: isl.Aff
+    extent: Expr
+
+
+def localised(ranked: Ranked, touches: Touches) -> Ranked:
+    """The program with each array of the whole call cut down to what this rank touches of it."""
+    program = ranked.program
+    for buffer in program.buffers.values():
+        if buffer.scope or buffer.argument or buffer.memory in INSIDE or not _is_local(program, buffer):
+            continue
+        touched = touched_of(touches, buffer)
+        if touched is not None:
+            program = cut(program, buffer, sides(ranked, touched))
+    return replace(ranked, program=program)
+
+
+def touched_of(touches: Touches, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
+    """The elements of a buffer that statements touch; with `which`, only by writes (True) or reads (False)."""
+    found: isl.Set | None = None
+    for touch in touches.of_buffer(buffer.name):
+        if touch.actor.statement is not None and (which is None or which.get(touch.is_write, False)):
+            part = elements_of(touches.program, touch)
+            found = part if found is None else found.union(part)
+    return None if found is None else found.coalesce()
+
+
+def elements_of(program: Program, touch: Touch) -> isl.Set:
+    """The elements that are touched on this rank."""
+    return touch.domain.intersect_params(program.context).apply(sets.graph(touch.element))
+
+
+def _is_local(program: Program, buffer: Buffer) -> bool:
+    """Whether a rank keeps its own part only: so it is unless a loop over ranks of what stores there says otherwise."""
+    for statement in program.storing:
+        if program.storages[statement.target].buffer == buffer.name:
+            tags = (program.loops[loop].tag for loop in statement.loops)
+            if any(isinstance(tag, Rank) and not tag.local for tag in tags):
+                return False
+    return True
+
+
+def cut(program: Program, buffer: Buffer, box: list[Side | None]) -> Program:
+    """The program with a buffer that begins at the origins of a box, and has its extents (None: as before)."""
+    if not any(box):
+        return program
+    extents = tuple(e if side is None else side.extent for e, side in zip(buffer.extents, box, strict=True))
+    for storage in program.storages_in(buffer.name):
+        frame = storage.index.get_space().domain()
+        forms = [
+            form if side is None else form.sub(sets.on_frame(side.origin, frame))
+            for form, side in zip(sets.outputs(storage.index), box, strict=True)
+        ]
+        moved = sets.function(frame, buffer.name, forms)
+        program = program.with_storage(replace(storage, index=moved))
+    return program.with_buffer(replace(buffer, extents=extents))
+
+
+def sides(ranked: Ranked, touched: isl.Set) -> list[Side | None]:
+    """A box around elements, by dimension; None where it is the same on each rank."""
+    return [_side(ranked, sets.component_of(touched, axis)) for axis in range(sets.size(touched))]
+
+
+def _side(ranked: Ranked, line: isl.Set) -> Side | None:
+    context = ranked.program.context
+    line = line.intersect_params(context).coalesce()
+    low, high = sets.smallest_coordinate(line, 0).coalesce(), sets.largest(line, 0).coalesce()
+    lows, highs = _bounds(low, 1), _bounds(high, -1)
+    constant = [(sets.constant_of(b.sub(a)) + 1, a) for a in lows for b in highs if sets.is_constant(b.sub(a))]
+    if constant:
+        extent, origin = min(constant, key=lambda pair: pair[0])
+        return Side(origin, arithmetic.number(extent)) if sets.involves(origin, ranked.coordinates) else None
+    depends = any(sets.involves(form, ranked.coordinates) for form in (*lows, *highs))
+    if not lows or not depends or sets.has_divisions(line):
+        return None
+    origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])
+    extent = sets.zero_elsewhere(sets.extent_between(sets.on_params(origin).to_pw_aff(), high))
+    return Side(origin, simplified(of_params(extent.gist(context), context)))
+
+
+def _bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:
+    """Affine forms that are never above (sign 1) or never below (sign -1) a form, and near to it in places."""
+    found = []
+    for piece in sets.pieces(of):
+        gap = of.sub(piece.to_pw_aff()) if sign < 0 else piece.to_pw_aff().sub(of)
+        most = sets.largest_value(sets.on_line(sets.at_any_point(gap, sets.sized_frame(gap.get_space(), None, 0))), 0)
+        if most is not None and not sets.has_floors(piece):
+            found.append(sets.plus(piece, -sign * max(most, 0)))
+    return found
+
+
+def _is_above(a: isl.Aff, b: isl.Aff, line: isl.Set) -> bool:
+    return bool(line.params().is_subset(a.to_pw_aff().ge_set(b.to_pw_aff()).params()))
