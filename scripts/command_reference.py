@@ -25,7 +25,8 @@ before a command and those after it. Every command returns its handle (or the ne
 
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
-    "Function", "Input", "Computation", "Reduction", "Selection", "Transfer", "Wait", "Barrier", "Direction", "Mode",
+    "Function", "Input", "Computation", "Reduction", "Selection", "Transfer", "Exchange", "Half", "Wait", "Barrier",
+    "Direction", "Mode", "Property",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
     "ExternFunction", "DType",
 )  # fmt: skip

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mpi.launching import FOLDER, TIMEOUT, implementations, run_test
+
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
 GIB = 2**30
@@ -16,6 +18,33 @@ GIB = 2**30
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing")
+    parser.addoption("--mpi", choices=["first", "all"], default="first",
+                     help="run tests on several ranks with the first MPI that is here (MPICH), or with all")  # fmt: skip
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test on several ranks runs with each MPI that it is for."""
+    marker = metafunc.definition.get_closest_marker("mpi")
+    if marker is None:
+        return
+    every = marker.kwargs.get("everywhere", False) or metafunc.config.getoption("--mpi") == "all"
+    names = [*implementations()] or ["none"]
+    metafunc.fixturenames.append("implementation")
+    metafunc.parametrize("implementation", names if every else names[:1])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test on several ranks launches itself on them, and fails with what each of them says."""
+    marker = pyfuncitem.get_closest_marker("mpi")
+    if marker is None or FOLDER in os.environ:
+        return None
+    implementation = implementations()[pyfuncitem.callspec.params["implementation"]]
+    nodeid = f"{pyfuncitem.path}::{pyfuncitem.nodeid.partition('::')[2]}"
+    said = run_test(nodeid, implementation, marker.args[0], marker.kwargs.get("timeout", TIMEOUT))
+    if said:
+        pytest.fail(f"on {marker.args[0]} ranks with {implementation.name}:\n{said}", pytrace=False)
+    return True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +58,8 @@ def _missing(item: pytest.Item) -> list[str]:
     reasons = []
     if item.get_closest_marker("gpu") and not _has_gpu():
         reasons.append("no NVIDIA GPU on this machine")
+    if item.get_closest_marker("mpi") and not implementations():
+        reasons.append("no MPI on this machine: pip install 'tiramisu_py[mpi]'")
     memory = item.get_closest_marker("memory")
     if memory and _free_memory() < memory.args[0] * GIB:
         reasons.append(f"needs {memory.args[0]} GiB of free memory")

@@ -86,7 +86,9 @@ from tiramisu_py.errors import (
 from tiramisu_py.function import (
     Barrier,
     Computation,
+    Exchange,
     Function,
+    Half,
     Input,
     Reduction,
     Selection,
@@ -98,8 +100,10 @@ from tiramisu_py.function import (
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof import Report
-from tiramisu_py.schedule.messages import Property
+from tiramisu_py.schedule.halves import Property
 from tiramisu_py.schedule.order import root
+from tiramisu_py.schedule.rank_numbers import RANK as rank
+from tiramisu_py.schedule.rank_numbers import rank_numbers as ranks
 from tiramisu_py.schedule.transfers import Direction, Mode
 
 PRIVATE = Combine.PRIVATE
@@ -119,6 +123,7 @@ ASYNC = Mode.ASYNC
 BLOCK = Property.BLOCK
 NONBLOCK = Property.NONBLOCK
 BUFFERED = Property.BUFFERED
+PERSISTENT = Property.PERSISTENT
 __version__ = "0.1.0"
 
 __all__ = [
@@ -141,12 +146,14 @@ __all__ = [
     "DeviceArray",
     "Direction",
     "Expr",
+    "Exchange",
     "ExternFunction",
     "Function",
     "GPU",
     "GPU2CPU",
     "GPU2GPU",
     "HOST",
+    "Half",
     "HOST_MAPPED",
     "Input",
     "Iter",
@@ -156,6 +163,7 @@ __all__ = [
     "Memory",
     "Mode",
     "Operator",
+    "PERSISTENT",
     "PINNED",
     "PRIVATE",
     "Param",
@@ -226,6 +234,8 @@ __all__ = [
     "pinned_empty",
     "product",
     "rint",
+    "rank",
+    "ranks",
     "root",
     "select",
     "sin",

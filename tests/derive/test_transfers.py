@@ -16,7 +16,8 @@ from tests.proof.stories import C, N, R, T, blur, c, c0, c1, i, i0, i1, r, r0, r
 from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.derive.communication import communication, points
+from tiramisu_py.derive.communication import communication
+from tiramisu_py.derive.counting import count
 from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.loops import Launch
@@ -257,7 +258,7 @@ def test_without_any_one_of_its_transfers_and_waits_a_program_is_refused() -> No
 def test_points_are_counted_as_numpy_counts_them(rows: int, columns: int, skew: int, step: int) -> None:
     text = f"{{ [i, j] : 0 <= i < {rows} and 0 <= j < {columns} and (j >= i - {skew} and (i + j) mod {step} = 0) }}"
     below, right = np.mgrid[:rows, :columns]
-    assert points(isl.Set(text)) == np.sum((right >= below - skew) & ((below + right) % step == 0))
+    assert count(isl.Set(text)) == np.sum((right >= below - skew) & ((below + right) % step == 0))
 
 
 def test_sizes_that_the_program_does_not_have_are_refused() -> None:

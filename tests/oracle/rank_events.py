@@ -196,6 +196,8 @@ class RankExecution(Execution):
             depth = next((d for d, loop in enumerate(act.loops) if isinstance(loop.tag, Bulk)), len(statement.loops))
             if any(loop.is_concurrent for loop in act.loops):
                 raise Misplaced(f"{act} communicates inside a concurrent loop")
+            if not all(isinstance(loop.tag, Bulk) for loop in act.loops[depth:]):
+                raise Misplaced(f"{act} is collapsed to a message that another loop is inside of")
             time = act.time[: 2 * depth + 1]
             padded = time + (0,) * (len(act.time) - len(time))
             peer = function(message.peer, self.params)(act.instance)

@@ -141,7 +141,7 @@ class Arguments:
     # -- sizes
 
     def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]) -> Mapping[str, int]:
-        sizes = tuple((name, _size(name, given[name])) for name in self.function.params if name in given)
+        sizes = tuple((name, as_size(name, given[name])) for name in self.function.params if name in given)
         return self._remembered(tuple((name, array.shape) for name, array in arrays.items()), sizes)
 
     @cached_property
@@ -185,7 +185,7 @@ def _unused(declared: Input) -> Argument:
     return ArrayArgument(declared.name, declared.dtype, declared.shape, is_input=True, is_output=False)
 
 
-def _size(name: str, given: object) -> int:
+def as_size(name: str, given: object) -> int:
     if isinstance(given, bool | np.bool_) or not isinstance(given, int | np.integer):
         raise ArgumentError(f"{name} is a size: pass an integer, not {given!r:.60}")
     if not 0 <= int(given) <= _LARGEST:

@@ -1,12 +1,14 @@
 """The cache on disk: what was built from the same sources, by the same compiler, for the same processor, is reused.
 
 An entry is a folder named by the key of its content. It is made in a private folder and renamed into place, so that any
-number of processes may share the cache without a lock. Files whose checksums do not match are built again.
+number of processes may share the cache. They wait for each other only to save work: of ranks that want the same entry,
+one builds it. Files whose checksums do not match are built again.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import logging
@@ -15,7 +17,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,8 @@ MAXIMUM_BYTES = 1 << 30
 #: An entry used more recently than this is not evicted: another process may be about to load it.
 GRACE_SECONDS = 3600.0
 ABANDONED_SECONDS = 86400.0
+#: For so long a process waits for another that builds the same entry; then it builds it as well.
+PATIENCE_SECONDS = 60.0
 _MANIFEST = "manifest.json"
 _ATTEMPTS = 10
 
@@ -54,10 +59,25 @@ class Cache:
             _mark_used(final)
             return final
         try:
-            return self._built(final, build)
+            with self._turn(key):
+                return final if _is_intact(final) else self._built(final, build)
         except OSError as error:
             fault = f"the cache {self.root} cannot be written ({error}); set TIRAMISU_CACHE_DIR"
             raise ToolchainError(fault) from error
+
+    @contextmanager
+    def _turn(self, key: str) -> Iterator[None]:
+        """Waits while another process, or thread, builds the same entry."""
+        path = self.root / f"building-{key}.lock"
+        with path.open("w") as lock:
+            waited = 0.0
+            while not _locked(lock.fileno()) and waited < PATIENCE_SECONDS:
+                time.sleep(0.02)
+                waited += 0.02
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
 
     def _built(self, final: Path, build: Callable[[Path], Iterable[Path]]) -> Path:
         final.parent.mkdir(mode=0o700, exist_ok=True)
@@ -182,6 +202,14 @@ def _prepared(root: Path) -> tuple[Path, str]:
 
 
 # -- entries on disk
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)  # a file system without locks: nobody waits
+    return True
 
 
 def _write_manifest(folder: Path, outside: Iterable[Path]) -> None:

@@ -15,14 +15,19 @@ from tiramisu_py.build.images import image_file
 from tiramisu_py.build.library import Recipe
 from tiramisu_py.build.templates import (
     CMAKE,
+    FIND_MPI,
     GPU_README,
     IMAGE,
     IMAGES,
+    LINK_MPI,
     MAKEFILE,
     MARK,
+    MPI_CC,
+    MPI_README,
     NATIVE_IF_THERE,
     OPENMP_IF_THERE,
     PKG_CONFIG,
+    PLAIN_CC,
     README,
     SIMULATED_README,
 )
@@ -77,13 +82,13 @@ def _libraries(recipe: Recipe) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as work:
         folder = Path(work)
         objects = recipe.compile_objects(folder)
-        recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder, recipe.libraries)
+        recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder, recipe.linked)
         run_checked([os.environ.get("AR", "") or "ar", "rcs", static, *objects], folder)
         return {name: (folder / name).read_bytes() for name in (recipe.file_name, static)}
 
 
 def _build_files(recipe: Recipe, prototype: str, gpu: GpuPart | None) -> dict[str, str]:
-    filled = {**_replacements(recipe, prototype), **_gpu_replacements(recipe, gpu)}
+    filled = {**_replacements(recipe, prototype), **_mpi_replacements(recipe), **_gpu_replacements(recipe, gpu)}
     return {
         "Makefile": _filled(MAKEFILE, filled),
         f"{recipe.name}.pc": _filled(PKG_CONFIG, filled),
@@ -112,6 +117,16 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "PROCESSOR": processor.name,
         "COMPILER": recipe.toolchain.version.splitlines()[0],
     }
+
+
+def _mpi_replacements(recipe: Recipe) -> dict[str, str]:
+    """What the build files of a distributed function say of MPI."""
+    if recipe.mpi is None:
+        plain = {"CC": PLAIN_CC, "OTHER_CC": "clang", "CALLED_CC": "cc"}
+        return {**plain, "FIND_MPI": "", "LINK_MPI": "", "STATIC_MPI": "", "MPI": ""}
+    text = _filled(MPI_README, {"MPI_VERSION": recipe.mpi.version.split(",")[0][:80].strip()})
+    own = {"CC": MPI_CC, "OTHER_CC": "mpicc", "CALLED_CC": "mpicc"}
+    return {**own, "FIND_MPI": FIND_MPI, "LINK_MPI": LINK_MPI, "STATIC_MPI": ";MPI::MPI_C", "MPI": text}
 
 
 def _gpu_replacements(recipe: Recipe, gpu: GpuPart | None) -> dict[str, str]:

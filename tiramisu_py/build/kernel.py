@@ -26,7 +26,9 @@ from tiramisu_py.build.export import export
 from tiramisu_py.build.flags import fast_flags
 from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.library import Library, Recipe, load, prepare
+from tiramisu_py.build.mpi import find_mpi
 from tiramisu_py.build.processor import Processor, resolve_processor
+from tiramisu_py.build.ranks import Ranks, as_c_communicator, c_communicator
 from tiramisu_py.build.runtime import explained
 from tiramisu_py.build.scalars import C_TYPES, Number, as_c
 from tiramisu_py.build.toolchain import find_toolchain
@@ -46,6 +48,9 @@ class Kernel:
 
     Everything can be passed by name: inputs, parameters (otherwise inferred from shapes), and outputs, which are then
     written in place. The interpreter lock is released while the function runs, and several threads may call it.
+
+    A distributed function is called by all ranks of a communicator, ``comm=`` (``MPI.COMM_WORLD`` by default), each with
+    its own part of every array.
     """
 
     function: LoopFunction
@@ -54,6 +59,7 @@ class Kernel:
     shared: Library | None
     threads: int | None = None
     gpu: GpuPart | None = None
+    ranks: Ranks | None = None
 
     @property
     def name(self) -> str:
@@ -101,16 +107,16 @@ class Kernel:
         """Runs the function; returns its output, or a tuple of them in order.
 
         Raises `ArgumentError`, naming the argument, for whatever does not fit, and `KernelError` where the function
-        itself reports a failure.
+        itself reports a failure. All ranks of a distributed function raise where one of them does.
         """
-        call = self.arguments.bind(inputs, named)
-        if self._writes_nothing(call):
+        call, comm = self.ranks.bind(inputs, named) if self.ranks else (self.arguments.bind(inputs, named), None)
+        if comm is None and self._writes_nothing(call):
             return call.results[0] if len(call.results) == 1 else call.results
         if self.recipe.openmp and os.getpid() != _FIRST_PROCESS:
             with ThreadPoolExecutor(max_workers=1) as fresh:
-                fresh.submit(self._run, call).result()
+                fresh.submit(self._run, call, comm).result()
         else:
-            self._run(call)
+            self._run(call, comm)
         return call.results[0] if len(call.results) == 1 else call.results
 
     def export(self, folder: str | Path) -> Path:
@@ -141,9 +147,10 @@ class Kernel:
     def _entry(self) -> Any:
         entry = self._loaded.loaded[self.name]
         entry.restype = ctypes.c_int
-        entry.argtypes = [ctypes.c_int64] * len(self.function.params) + [
+        declared = [ctypes.c_int64] * len(self.function.params) + [
             ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype.name] for a in self.function.arguments
         ]
+        entry.argtypes = [*([c_communicator()] if self.ranks else []), *declared]
         return entry
 
     @cached_property
@@ -158,9 +165,10 @@ class Kernel:
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
         return self.shared is not None and not any(call.values[name].size for name in written)
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: Call, comm: Any = None) -> None:
         entry, last_error = self._entry, self._last_error
-        passed: list[Number] = [call.params[name] for name in self.function.params]
+        passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
+        passed += [call.params[name] for name in self.function.params]
         passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
         with _thread_count(self._loaded.loaded, self.threads):
             self._choose_device()
@@ -219,11 +227,12 @@ def compile_function(
     gpu = _gpu_part(cache, function, sources, kernels, options, fast)
     recipe = prepare(
         function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitizers,
-        embedded=gpu.files if gpu else None,
+        embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
     )  # fmt: skip
     shared = None if recipe.processor.missing else load(recipe, cache)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
-    kernel = Kernel(function, recipe, arguments, shared, threads, gpu)
+    ranks = Ranks(arguments, function.grid) if function.grid else None
+    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
     _require_symbols(kernel)
     return kernel
 

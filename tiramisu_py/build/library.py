@@ -15,6 +15,7 @@ from pathlib import Path
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
 from tiramisu_py.build.cache import Cache, digest, open_cache, package_digest
 from tiramisu_py.build.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
+from tiramisu_py.build.mpi import Mpi
 from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run
 from tiramisu_py.errors import ToolchainError
@@ -30,7 +31,8 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 class Recipe:
     """Everything that a library is made of and with: what the key of the cache says.
 
-    `sources` were emitted; `embedded` are files made from them, with the kernels for GPUs.
+    `sources` were emitted; `embedded` are files made from them, with the kernels for GPUs. `mpi` is what a distributed
+    function runs on.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Recipe:
     fast: tuple[str, ...] = ()
     sanitize: tuple[str, ...] = ()
     embedded: Mapping[str, str] = field(default_factory=dict)
+    mpi: Mpi | None = None
 
     @property
     def files(self) -> dict[str, str]:
@@ -48,15 +51,21 @@ class Recipe:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What the library is linked with."""
+        """What the library is linked with, beside MPI, which mpicc knows."""
         return ("-lm", *(RUNTIME_LIBRARIES if RUNTIME in self.sources else ()))
+
+    @property
+    def linked(self) -> tuple[str, ...]:
+        """All that it is linked with here."""
+        return (*self.libraries, *(self.mpi.linking if self.mpi else ()))
 
     @property
     def flags(self) -> tuple[str, ...]:
         """The compiler's flags, in order."""
         strictness = (*STRICT, *fast_flags(self.fast))
         warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
-        return (*strictness, *OPTIMISED, *self.processor.flags, *self.openmp, *sanitize_flags(self.sanitize), *warnings)
+        own = (*self.processor.flags, *self.openmp, *(self.mpi.compiling if self.mpi else ()))
+        return (*strictness, *OPTIMISED, *own, *sanitize_flags(self.sanitize), *warnings)
 
     @property
     def uses_openmp(self) -> bool:
@@ -77,7 +86,8 @@ class Recipe:
     def key(self) -> str:
         """The key of this library in the cache."""
         files = dict(sorted(self.files.items()))
-        return digest([self.name, files, self.toolchain.identity, list(self.flags), package_digest()])
+        mpi = self.mpi.identity if self.mpi else None
+        return digest([self.name, files, self.toolchain.identity, list(self.flags), mpi, package_digest()])
 
     def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
         """Writes the sources into `folder` and compiles each C file; answers the object files.
@@ -113,7 +123,7 @@ class Recipe:
     def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:
         """Makes the shared library in `folder`; answers the headers outside of it that were included."""
         objects = self.compile_objects(folder, cache)
-        self.toolchain.link(objects, self.file_name, self.flags, folder, self.libraries)
+        self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
         headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
         for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
             leftover.unlink()
@@ -135,6 +145,7 @@ def prepare(
     fast: Collection[str] = (),
     sanitize: Collection[str] = (),
     embedded: Mapping[str, str] | None = None,
+    mpi: Mpi | None = None,
 ) -> Recipe:
     """The recipe of a library; raises `ToolchainError` for options that are unknown, or where there is no compiler."""
     fast_flags(fast), sanitize_flags(sanitize)
@@ -146,7 +157,7 @@ def prepare(
         raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
     recipe = Recipe(
         name, dict(sources), toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
-        tuple(sorted(set(sanitize))), dict(embedded or {}),
+        tuple(sorted(set(sanitize))), dict(embedded or {}), mpi,
     )  # fmt: skip
     if recipe.uses_openmp and not toolchain.openmp:
         _log.warning("%s has no OpenMP: the parallel loops of %s run on one thread", toolchain, name)

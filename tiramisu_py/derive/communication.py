@@ -1,35 +1,104 @@
-"""How much a program moves between memories: elements, bytes and messages, counted exactly."""
+"""How much a program moves between memories and between ranks: elements, bytes and messages, counted exactly.
+
+Between ranks it is counted by class: pairs of ranks that exchange as many elements in as many messages are one
+`Share`, however many they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.derive.boxes import copies_of
+from tiramisu_py.derive.counting import classes, count
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Device, Statement
+from tiramisu_py.program.ranks import axes, spread
+from tiramisu_py.program.statement import Device, Role, Statement
+
+#: The direction of what goes from rank to rank.
+BETWEEN_RANKS = "rank -> rank"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Elements, bytes and messages."""
+
+    elements: int = 0
+    bytes: int = 0
+    messages: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.elements + other.elements, self.bytes + other.bytes, self.messages + other.messages)
+
+
+@dataclass(frozen=True)
+class OfRank:
+    """What one rank sends to others, and receives from them."""
+
+    sent: Amount = Amount()
+    received: Amount = Amount()
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What one rank sends to another, with one exchange: the ranks by their numbers."""
+
+    exchange: str
+    sender: int
+    receiver: int
+    elements: int
+    bytes: int
+    messages: int
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Pairs ``[coordinates of the sender, coordinates of the receiver]`` that exchange `each`."""
+
+    pairs: isl.Set
+    each: Amount
+
+    def of_rank(self, at: Sequence[int], sends: bool) -> Amount:
+        """What the rank at some coordinates sends, or receives."""
+        first = 0 if sends else len(at)
+        mine = self.pairs
+        for axis, value in enumerate(at):
+            mine = mine.intersect(sets.within(sets.variables(mine.get_space())[first + axis], value, value + 1))
+        return times(self.each, count(mine))
+
+
+def times(amount: Amount, number: int) -> Amount:
+    """An amount, so many times."""
+    return Amount(amount.elements * number, amount.bytes * number, amount.messages * number)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What one transfer moves in a call: elements, bytes, and messages (operations that are put on a sequence)."""
+    """What one transfer or exchange moves in a call: elements, bytes, and messages (operations, towards a GPU)."""
 
     name: str
     direction: str
     elements: int
     bytes: int
     messages: int
+    shares: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True)
 class Communication:
-    """What all transfers of a program move in a call, and what each of them does."""
+    """What all transfers of a program move in a call, and what each of them does.
+
+    `grid` are the extents of the process grid. `elements`, `bytes` and `messages` are totals over all ranks.
+    """
 
     transfers: tuple[Moved, ...] = ()
+    grid: tuple[int, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -43,28 +112,85 @@ class Communication:
 
     @property
     def messages(self) -> int:
-        """How many copies are made."""
+        """How many copies are made, or messages sent."""
         return sum(moved.messages for moved in self.transfers)
 
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return prod(self.grid)
+
     def towards(self, direction: str) -> Communication:
-        """Only what goes in one direction, as in ``"host -> gpu 0"``."""
-        return Communication(tuple(moved for moved in self.transfers if moved.direction == direction))
+        """Only what goes in one direction, as in ``"host -> gpu 0"`` or ``"rank -> rank"``."""
+        return Communication(tuple(moved for moved in self.transfers if moved.direction == direction), self.grid)
+
+    def of_rank(self, rank: int | Sequence[int]) -> OfRank:
+        """What one rank sends and receives: a rank by its number, or by its coordinates in the process grid."""
+        at = self._coordinates(rank)
+        shares = [share for moved in self.transfers for share in moved.shares]
+        sent, received = ((share.of_rank(at, sends) for share in shares) for sends in (True, False))
+        return OfRank(sum(sent, Amount()), sum(received, Amount()))
+
+    def _coordinates(self, rank: int | Sequence[int]) -> tuple[int, ...]:
+        if not isinstance(rank, int):
+            at = tuple(rank)
+        elif 0 <= rank < self.ranks:
+            at = tuple(rank // prod(self.grid[axis + 1 :]) % extent for axis, extent in enumerate(self.grid))
+        else:
+            at = ()
+        if len(at) != len(self.grid) or any(not 0 <= x < extent for x, extent in zip(at, self.grid, strict=True)):
+            words = " x ".join(map(str, self.grid)) or "no"
+            raise ArgumentError(f"there is no rank {rank}: there are {words} ranks")
+        return at
+
+    @cached_property
+    def by_rank(self) -> tuple[OfRank, ...]:
+        """What each rank sends and receives, by its number."""
+        return tuple(self.of_rank(rank) for rank in range(self.ranks))
+
+    def channels(self) -> Iterator[Channel]:
+        """Who sends what to whom: exchange by exchange, every pair of ranks."""
+        for moved in self.transfers:
+            found = [(pair, share.each) for share in moved.shares for pair in sets.points(share.pairs)]
+            for pair, each in sorted(found, key=lambda entry: entry[0]):
+                ends = self._number(pair[: len(self.grid)]), self._number(pair[len(self.grid) :])
+                yield Channel(moved.name, *ends, each.elements, each.bytes, each.messages)
+
+    def _number(self, at: Sequence[int]) -> int:
+        number = 0
+        for x, extent in zip(at, self.grid, strict=True):
+            number = number * extent + x
+        return number
 
     def __str__(self) -> str:
-        rows = [
-            f"{m.name}: {m.direction}, {m.elements} elements, {m.bytes} bytes in {m.messages} operations"
-            for m in self.transfers
-        ]
-        return "\n".join(
-            [*rows, f"together {self.elements} elements, {self.bytes} bytes in {self.messages} operations"]
-        )
+        header = ("", "direction", "elements", "bytes", "messages" if self.grid else "operations")
+        total = Moved("together", "", self.elements, self.bytes, self.messages)
+        rows = [header]
+        for moved in (*self.transfers, total):
+            rows.append((moved.name, moved.direction, str(moved.elements), str(moved.bytes), str(moved.messages)))
+        widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
+        lines = []
+        for row in rows:
+            words = [word.ljust(width) for word, width in zip(row[:2], widths[:2], strict=True)]
+            words += [word.rjust(width) for word, width in zip(row[2:], widths[2:], strict=True)]
+            lines.append("  ".join(words).rstrip())
+        return "\n".join(lines)
 
 
 def communication(program: Program, params: Mapping[str, int]) -> Communication:
     """What a program moves at some parameter values."""
     _check(program, params)
-    transfers = (s for s in program.statements.values() if s.transfer is not None)
-    return Communication(tuple(_moved(program, statement, params) for statement in transfers))
+    statements = program.statements.values()
+    moved = [_moved(program, statement, params) for statement in statements if statement.transfer is not None]
+    if not axes(program):
+        return Communication(tuple(moved))
+    spread_out = spread(program)
+    assert spread_out.ranks is not None
+    everyone = sets.fixed(spread_out.ranks, params)
+    sides = [sets.interval(everyone, axis) for axis in range(spread_out.rank_axes)]
+    grid = tuple(0 if side is None else side[1] + 1 for side in sides)
+    sends = (s for s in spread_out.statements.values() if s.role is Role.SEND)
+    return Communication((*moved, *_exchanges(spread_out, sends, params)), grid)
 
 
 def _check(program: Program, params: Mapping[str, int]) -> None:
@@ -82,28 +208,51 @@ def _check(program: Program, params: Mapping[str, int]) -> None:
 def _moved(program: Program, statement: Statement, params: Mapping[str, int]) -> Moved:
     assert statement.transfer is not None
     instances = sets.fixed(statement.instances, params)
-    elements = points(instances)
-    messages = sum(points(sets.fixed(iterations, params)) for iterations in copies_of(program, statement))
-    size = program.buffers[program.storages[statement.target].buffer].dtype.bytes
+    elements = count(instances)
+    messages = sum(count(sets.fixed(iterations, params)) for iterations in copies_of(program, statement))
     direction = f"{_words(statement.transfer.source)} -> {_words(statement.transfer.target)}"
-    return Moved(statement.name, direction, elements, elements * size, messages)
+    return Moved(statement.name, direction, elements, elements * _size(program, statement), messages)
+
+
+def _size(program: Program, statement: Statement) -> int:
+    """The bytes of an element."""
+    return program.buffers[program.storages[statement.target].buffer].dtype.bytes
 
 
 def _words(device: Device) -> str:
     return "host" if device is None else f"gpu {device}"
 
 
-def points(of: isl.Set) -> int:
-    """How many elements a finite set without parameters has."""
-    return sum(_in_piece(piece) for piece in sets.basic_sets(of.coalesce()))
+# -- between ranks
 
 
-def _in_piece(piece: isl.Set) -> int:
-    sides = [sets.interval(piece, axis) for axis in range(sets.size(piece))]
-    count, inside = 1, sets.universe(piece.get_space())
-    for variable, side in zip(sets.variables(piece.get_space()), sides, strict=True):
-        if side is None:
-            return 0
-        count *= side[1] - side[0] + 1
-        inside = inside.intersect(sets.within(variable, side[0], side[1] + 1))
-    return count if inside.is_subset(piece) else int(piece.count_val().to_python())
+def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str, int]) -> Iterator[Moved]:
+    """What each exchange moves: its sends may have been cut into parts."""
+    shares: dict[str, list[Share]] = {}
+    for send in sends:
+        assert send.message is not None
+        shares.setdefault(send.message.exchange, []).extend(_shares(program, send, params))
+    for name, found in shares.items():
+        total = sum((times(share.each, count(share.pairs)) for share in found), Amount())
+        yield Moved(name, BETWEEN_RANKS, total.elements, total.bytes, total.messages, tuple(found))
+
+
+def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Iterator[Share]:
+    """The pairs of ranks that a send is for, with what it sends from one to the other."""
+    assert send.message is not None
+    instances = sets.fixed(send.instances.intersect_params(program.context.params()), params)
+    ends = sets.joined(program.rank_of(send), send.message.peer)
+    pairs = _at(ends, send, params).intersect_domain(instances)
+    iterations = _at(sets.renamed(send.prefix(program.host_depth(send)), None), send, params)
+    elements = list(classes(pairs.reverse()))
+    for several in classes(pairs.reverse().apply_range(iterations)):
+        for single in elements:
+            both = several.keys.intersect(single.keys).coalesce()
+            if not both.is_empty():
+                size = single.images * _size(program, send)
+                yield Share(both, Amount(single.images, size, several.images))
+
+
+def _at(of: isl.MultiAff, send: Statement, params: Mapping[str, int]) -> isl.Map:
+    """A function of instances, at some parameter values."""
+    return sets.fixed_map(sets.graph(of), params)

@@ -76,6 +76,7 @@ def _without_determined(piece: isl.Set) -> isl.Set:
 
 def classes(of: isl.Map) -> Iterator[Class]:
     """The domain of a relation without parameters in classes of as many images."""
+    of = sets.range_named(of, None)
     for piece in _domains(of):
         found = list(_alike(of.intersect_domain(piece)))
         if all(alike is not None for alike in found):

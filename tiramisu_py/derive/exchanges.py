@@ -125,7 +125,8 @@ def _half(
     name = free_name(program, f"{exchange}_{'send' if role is Role.SEND else 'receive'}")
     chosen = sets.function(forms[0].get_domain_space(), name, [*at, *(rank[axis] for axis in own), *listed, *value])
     dims = distinct(names)
-    instances = sets.with_dims(sets.flat_pairs(pairs, exchange).apply(sets.graph(chosen)).coalesce(), dims)
+    instances = sets.plain(sets.flat_pairs(pairs, exchange).apply(sets.graph(chosen)))
+    instances = sets.with_dims(instances, dims)
     new = sets.variables(instances.get_space())
     outside = len(dims) - len(value)
     mine = {axis: new[meeting.loops.index(loop)] for axis, loop in inside.items()}

@@ -65,7 +65,7 @@ def _inside(
     values = awaited.dims[len(awaited.dims) - sets.out_size(program.value_of(awaited)) :]
     ranks = [program.loops[loop].name for loop in loops if program.loops[loop].is_rank]
     dims = distinct([*(values[position] for position in positions), *ranks])
-    instances = sets.with_dims(sets.named(waiting, name), dims)
+    instances = sets.with_dims(sets.named(sets.plain(waiting), name), dims)
     coords = sets.from_frame(back, instances.get_space())
     return _wait(program, awaited, name, instances, dims, positions, loops, coords)
 

@@ -7,7 +7,7 @@ and those who read them share loops of the host; then it is in these loops, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -16,8 +16,10 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.touches import Touch, Touches
 from tiramisu_py.derive.boxes import boxes, loops_outside
+from tiramisu_py.derive.deep import deepened
 from tiramisu_py.derive.exchanges import with_exchanges
 from tiramisu_py.derive.needs import Need, keys, needs
+from tiramisu_py.derive.overlap import overlapped
 from tiramisu_py.derive.relaxed import relaxed
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
@@ -41,21 +43,26 @@ class Batch:
     writers: tuple[Statement, ...]
 
 
-def derived_transfers(program: Program, command: str) -> Program:
+def derived_transfers(
+    program: Program, command: str, overlap: bool = False, depth: Mapping[object, object] | None = None
+) -> Program:
     """The program with the transfers, and then the waits, that it lacks.
 
+    Messages between ranks are overlapped with work where that is wanted, and halos as deep as `depth` says.
     What cannot be transferred in a legal way is left out: the proof says what is missing.
     """
     program = _without_derived(program)
+    program = program if depth is None else deepened(program, depth)
     before = set(program.statements)
-    program, _ = with_exchanges(program, command)
+    program, exchanged = with_exchanges(program, command)
     for need in list(needs(program, Touches(program))):
         for batch in _batches(program, need):
             program = _transferred(program, batch, command)
-    if any(s.transfer is not None for s in program.statements.values()):
-        program = with_waits(program, command)
+    program = with_waits(program, command)
     made = [s for s in program.statements.values() if s.name not in before]
     program = program.with_statement(*(replace(s, derived=True) for s in made))
+    if overlap:
+        program = overlapped(program, exchanged, command)
     return relaxed(program, [s.name for s in made if s.transfer is not None])
 
 
@@ -63,7 +70,7 @@ def _without_derived(program: Program) -> Program:
     """The program without what was derived earlier, unless a wait of the user is for it: needs may have changed."""
     derived = [s for s in program.statements.values() if s.derived]
     awaited = {s.waits.of for s in program.statements.values() if s.waits is not None and not s.derived}
-    for statement in sorted(derived, key=lambda s: s.stores):
+    for statement in sorted(derived, key=lambda s: s.acts):
         if statement.name not in awaited:
             program = removed(program, statement.name)
     return program

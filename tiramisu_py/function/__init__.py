@@ -1,5 +1,6 @@
 """The public objects: `Function` and the handles of what it declares."""
 
+from tiramisu_py.function.exchanges import Exchange, Half
 from tiramisu_py.function.function import Function, iters, params
 from tiramisu_py.function.handles import Computation, Input, Reduction
 from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
@@ -8,7 +9,9 @@ from tiramisu_py.function.selection import Part, Selection
 __all__ = [
     "Barrier",
     "Computation",
+    "Exchange",
     "Function",
+    "Half",
     "Input",
     "Operation",
     "Part",

@@ -8,7 +8,9 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.block_commands import BlockCommands
 from tiramisu_py.function.declarations import Declarations
+from tiramisu_py.function.exchanges import Exchange, Half
 from tiramisu_py.function.handles import Computation, Input, Reduction
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
@@ -17,12 +19,12 @@ from tiramisu_py.function.selection import Selection
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule import order, waits
+from tiramisu_py.schedule import messages, order, waits
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import free_name
 
 
-class Function(Declarations, TransferCommands, OnRanks):
+class Function(Declarations, TransferCommands, BlockCommands, OnRanks):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::
@@ -40,9 +42,10 @@ class Function(Declarations, TransferCommands, OnRanks):
     """
 
     def __getitem__(self, name: str) -> Any:
-        """What has this name: an input, a computation, a transfer, a wait or a barrier, derived ones too.
+        """What has this name: an input, a computation, a transfer, an exchange, a wait or a barrier, derived ones too.
 
-        ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added. Raises `DeclarationError`.
+        ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added, ``f["down"]`` that of the
+        exchange with the halves ``f["down_send"]`` and ``f["down_receive"]``. Raises `DeclarationError`.
         """
         if name in self.algorithm.inputs:
             return Input(self, name)
@@ -52,10 +55,15 @@ class Function(Declarations, TransferCommands, OnRanks):
         statement = self.completed.statements.get(name)
         if statement is not None and statement.transfer is not None:
             return Transfer(self, statement.source, name)
+        if statement is not None and statement.message is not None:
+            return Half(self, statement.source, name)
         if statement is not None and statement.waits is not None:
             return Wait(self, statement.waits.of, name)
         if statement is not None and statement.role is Role.BARRIER:
             return Barrier(self, "", name)
+        moved = messages.halves(self.completed, name)
+        if moved:
+            return Exchange(self, moved[0].source, name)
         raise DeclarationError(f"{self.name} has nothing called {name!r}")
 
     def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
@@ -63,6 +71,8 @@ class Function(Declarations, TransferCommands, OnRanks):
         if len(handles) < 2:
             raise CommandError(f"{self.name}.order needs at least two computations")
         for handle in handles:
+            if isinstance(handle, Exchange):
+                raise CommandError(f"{handle} is an exchange of two halves: order {handle}.send and {handle}.recv")
             self._check_own(handle, Selection | Operation)
         names = [handle.statement_names() for handle in handles]
 
@@ -94,11 +104,12 @@ class Function(Declarations, TransferCommands, OnRanks):
                    lambda p, text: waits.barrier(p, made, before, after, at, text))  # fmt: skip
         return Barrier(self, "", made)
 
-    def remove(self, handle: Operation | Selection) -> None:
-        """Take away a transfer, a wait, a barrier, or a copy that nothing reads."""
-        if not isinstance(handle, Selection | Operation) or handle._function is not self:
+    def remove(self, handle: Operation | Selection | Exchange) -> None:
+        """Take away a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads."""
+        if not isinstance(handle, Selection | Operation | Exchange) or handle._function is not self:
             raise CommandError(
-                f"{handle!r} is nothing that {self.name} could remove: give a transfer, wait, barrier or copy of it"
+                f"{handle!r} is nothing that {self.name} could remove: give a transfer, exchange, wait, barrier or "
+                "copy of it"
             )
         names = handle.statement_names()
 

@@ -1,4 +1,4 @@
-"""Handles of what is no computation: transfers, waits and barriers."""
+"""Handles of what is no computation: transfers between devices, waits and barriers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.loop_commands import LoopCommands
 from tiramisu_py.function.order_commands import OrderCommands
-from tiramisu_py.function.rank_commands import RankCommands
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule import transfers, waits
@@ -82,24 +81,6 @@ class Awaitable(Statements):
 
         self._apply("wait", () if domain is None else (domain,), parameters, change)
         return Wait(self._function, of, made)
-
-
-class Half(RankCommands, Operation, Awaitable):
-    """One half of an exchange between ranks: its sends, or its receives. Scheduled, and waited for, on its own."""
-
-    def collapse_many(self, *loops: Iter) -> Self:
-        """Make all iterations of the innermost loops one message."""
-        names = self.statement_names()
-        self._apply("collapse_many", loops, {}, lambda p, text: transfers.collapse_many(p, names, loops, text))
-        return self
-
-
-class Exchange:
-    """Messages between ranks: what is sent (`send`), and what is received (`recv`). See `Function.create_xfer`."""
-
-    def __init__(self, send: Half, recv: Half) -> None:
-        self.send = send
-        self.recv = recv
 
 
 class Transfer(Operation, Awaitable):

@@ -9,7 +9,8 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.function.script import as_written
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.schedule import ranks
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule import blocks, ranks
 
 if TYPE_CHECKING:
     from tiramisu_py.function.scheduled import Scheduled
@@ -21,7 +22,7 @@ class Distributable:
     _function: Scheduled
     name: str
 
-    def distribute(self, iterators: Sequence[Iter], rank: object) -> Self:
+    def distribute(self, iterators: Sequence[Iter], rank: object, bounds: object = None) -> Self:
         """Let each rank hold a part of the array: the element at ``[iterators]`` is on rank `rank`.
 
         ::
@@ -32,6 +33,7 @@ class Distributable:
             image.distribute([r, c], rank=None)             all of it on every rank, as without the command
             a.distribute([i, j], rank=(i // B, j // B))     tiles on a process grid
             a.distribute([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
+            image.distribute([r, c], rank=r, bounds=(lo, hi))   the rows of the rank's block (Function.blocks)
 
         The caller passes on each rank the part that it holds, without gaps, and is given the like of an output; the
         algorithm and the commands go on naming elements by their indices in the whole. Said again, it replaces what it
@@ -39,10 +41,16 @@ class Distributable:
         computed. Raises `CommandError` for anything else than an input or an output in host memory, or where the
         number of entries is not that of the axes of the process grid.
         """
-        command = as_written(self.name, "distribute", (iterators,), {"rank": rank})
+        command = as_written(self.name, "distribute", (iterators,), {"rank": rank, "bounds": bounds})
         if rank is None:
             command = f"{command[:-1]}, rank=None)"
-        self._function.apply(command, lambda p, _: ranks.distribute(p, self.name, iterators, rank))
+
+        def change(program: Program, _: str) -> Program:
+            if bounds is not None:
+                return blocks.distribute(program, self.name, iterators, rank, bounds)
+            return ranks.distribute(program, self.name, iterators, rank)
+
+        self._function.apply(command, change)
         return self
 
 
@@ -50,7 +58,12 @@ class RankCommands(Statements):
     """How the loops of a computation are dealt out to ranks."""
 
     def tag_distribute(
-        self, *loops: Iter, axis: int | None = None, drop_rank_iter: bool = True, combine: Combine | None = None
+        self,
+        *loops: Iter,
+        axis: int | None = None,
+        drop_rank_iter: bool = True,
+        combine: Combine | None = None,
+        bounds: object = None,
     ) -> Self:
         """Run the iterations of a loop on ranks: iteration q on rank q, of several loops on a process grid.
 
@@ -66,12 +79,18 @@ class RankCommands(Statements):
         every rank along it. A rank keeps its own part of what is stored; with ``drop_rank_iter=False`` it keeps arrays
         in full, at their global indices. A reduction is computed by one rank for each value: `combine` is refused.
         The grid is as large as the loops need, or as `Function.grid` says.
+        With ``bounds=(lo, hi)``, parameters that `Function.blocks` declared, a rank runs the iterations from lo up to
+        hi, one after another; their values are its own, and known at run time.
         Source: TIRAMISU, ``tag_distribute_level``.
         """
         names = self.statement_names()
-        shown = {"axis": axis, "drop_rank_iter": None if drop_rank_iter is True else drop_rank_iter, "combine": combine}
-        self._apply(
-            "tag_distribute", loops, shown,
-            lambda p, text: ranks.tag_distribute(p, names, loops, axis, drop_rank_iter, combine, text),
-        )  # fmt: skip
+        kept = None if drop_rank_iter is True else drop_rank_iter
+        shown = {"axis": axis, "drop_rank_iter": kept, "combine": combine, "bounds": bounds}
+
+        def change(program: Program, text: str) -> Program:
+            if bounds is not None:
+                return blocks.tag_distribute(program, names, loops, bounds, text)
+            return ranks.tag_distribute(program, names, loops, axis, drop_rank_iter, combine, text)
+
+        self._apply("tag_distribute", loops, shown, change)
         return self

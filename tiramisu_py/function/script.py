@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -10,8 +11,13 @@ from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.halves import Property
 from tiramisu_py.schedule.order import root
 from tiramisu_py.schedule.transfers import Direction, Mode
+
+#: Functions as expressions print them, and their public names where these are others.
+_FUNCTIONS = re.compile(r"(?<![\w.])(min|max|select)\(")
+_NAMES = {"min": "minimum", "max": "maximum"}
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _BACKENDS = os.path.join(os.path.dirname(_PACKAGE), "backends")
@@ -40,12 +46,12 @@ def spelled(argument: object) -> str:
     if isinstance(argument, list | tuple):
         return f"[{', '.join(spelled(item) for item in argument)}]"
     if isinstance(argument, Expr):
-        return str(argument)
+        return _FUNCTIONS.sub(lambda found: f"tm.{_NAMES.get(found[1], found[1])}(", str(argument))
     if isinstance(argument, Buffer):
         return argument.name
     if isinstance(argument, Mapping):
         return "{" + ", ".join(f"{spelled(key)}: {_extent(value)}" for key, value in argument.items()) + "}"
-    if isinstance(argument, Combine | Memory | Direction | Mode):
+    if isinstance(argument, Combine | Memory | Direction | Mode | Property):
         return f"tm.{argument.name}"
     if argument is root:
         return "tm.root"

@@ -46,6 +46,8 @@ class Statements:
         self._function.apply(as_written(repr(self), command, positional, named), change)
 
     def _others(self, given: object) -> tuple[str, ...]:
+        if hasattr(given, "send") and hasattr(given, "recv"):
+            raise CommandError(f"{given!r} is an exchange of two halves: name {given!r}.send or {given!r}.recv")
         if not isinstance(given, Statements):
             raise CommandError(f"{given!r} is not a computation of {self._function.name}")
         if given._function is not self._function:

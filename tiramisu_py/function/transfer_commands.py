@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.derive.communication import Communication, communication
 from tiramisu_py.derive.transfers import derived_transfers
-from tiramisu_py.function.operations import Exchange, Half, Transfer
+from tiramisu_py.function.exchanges import Exchange
+from tiramisu_py.function.operations import Transfer
 from tiramisu_py.function.scheduled import Scheduled
 from tiramisu_py.function.script import as_written
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule import messages, transfers
-from tiramisu_py.schedule.messages import Property
+from tiramisu_py.program.statement import Role
+from tiramisu_py.schedule import halves, messages, ranks, transfers
+from tiramisu_py.schedule.halves import Property
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.transfers import Direction, Mode
 
@@ -67,7 +69,9 @@ class TransferCommands(Scheduled):
         send_props: Sequence[Mode | Property] = (),
         recv_props: Sequence[Mode | Property] = (),
     ) -> Transfer | Exchange:
-        """Copy values between the memories of the host and of GPUs: ``access`` for each point of `domain`.
+        """Move values between the memories of the host and of GPUs, or between ranks.
+
+        From one memory to another it copies ``access`` for each point of `domain`:
 
         ::
 
@@ -81,14 +85,34 @@ class TransferCommands(Scheduled):
         sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation, until
         `Transfer.collapse_many` makes whole rows, or all, one. Returns the transfer, to be scheduled like a
         computation; it comes after what computes the values, and otherwise where `order` says.
-        Source: TIRAMISU, ``create_xfer``, in its one-sided form.
+
+        With `send` and `recv` it sends values from rank to rank::
+
+            f.create_xfer(bx[r, c], send={q: (0, P - 1), r: (q*B + B - 1, q*B + B), c: C}, to=q + 1,
+                          recv={q: (1, P), r: (q*B - 1, q*B), c: C}, source=q - 1, name="down")
+                -->   on rank q < P - 1: for r, c: send bx[r, c] to rank q + 1         (down.send)
+                      on rank q > 0:     for r, c: receive bx[r, c] from rank q - 1    (down.recv)
+
+        Both halves name the value by their own iterators. One that has the name of a loop that runs on ranks does so
+        too; ``tm.rank`` (`tm.ranks` on a grid) is this rank's number, and need not be listed. A domain may have a
+        condition: ``send=({r: R, c: C}, tm.rank > 0)``. `to` and `source` are affine in the iterators (tuples on a
+        grid). The k-th message of an exchange from one rank to another meets the k-th receive there. Of the properties,
+        ``tm.SYNC`` sends are complete when they are being received, ``tm.ASYNC`` ones (the default) when the values may
+        be overwritten, and ``tm.BUFFERED`` ones at once; ``tm.NONBLOCK`` halves need a `Half.wait`, which
+        ``tm.BLOCK`` ones (the default) do not; ``tm.PERSISTENT`` ones, in time loops, set up their requests once. Each
+        point is a message, until `Half.collapse_many` makes whole rows, or all, one. Returns the exchange, whose halves
+        ``down.send`` and ``down.recv`` are scheduled like computations. What is missing, unmatched, or waits forever is
+        refused by `check`.
+        Source: TIRAMISU, ``create_xfer``, one-sided and two-sided.
         """
-        if access is None:
-            given = {
-                "send": send, "to": to, "recv": recv, "source": source,
-                "send_props": send_props, "recv_props": recv_props,
-            }  # fmt: skip
-            return self._exchange(domain, name, given)
+        given = {
+            "send": send, "to": to, "recv": recv, "source": source,
+            "send_props": send_props, "recv_props": recv_props,
+        }  # fmt: skip
+        two_sided = any(given[name] is not None for name in ("send", "to", "recv", "source"))
+        if access is None or two_sided or send_props or recv_props:
+            both = access is not None and isinstance(domain, Mapping | list | str)
+            return self._exchange(access if both else domain, direction, name, given)
         taken = transfers.source_of(access, self.owner)
         between = transfers.between(direction, mode, stream, device, to_device)
         made = free_name(self._program, transfers.default_name(taken, between)) if name is None else name
@@ -103,25 +127,40 @@ class TransferCommands(Scheduled):
         self.apply(as_written(self.name, "create_xfer", (domain, access, direction), shown), change)
         return Transfer(self, taken, made)
 
-    def _exchange(self, access: Expr, name: str | None, given: Mapping[str, Any]) -> Exchange:
+    def _exchange(self, access: Any, direction: object, name: str | None, given: Mapping[str, Any]) -> Exchange:
         """Messages between ranks: the two-sided form of `create_xfer`."""
-        source = transfers.source_of(access, self.owner)
-        made = free_name(self._program, f"{source}_exchange") if name is None else name
-
-        def change(program: Program, _: str) -> Program:
-            algorithm, owner = program.algorithm, self.owner
-            send = messages.half(algorithm, made, given["send"], access, given["to"], given["send_props"], owner)
-            receive = messages.half(algorithm, made, given["recv"], access, given["source"], given["recv_props"], owner)
-            return messages.exchange(program, made, send, receive)
-
         shown = {
-            key: None if isinstance(value, tuple) and not value else value
+            key: None if isinstance(value, tuple | list) and not value else value
             for key, value in {**given, "name": name}.items()
         }
-        self.apply(as_written(self.name, "create_xfer", (access,), shown), change)
-        return Exchange(Half(self, source, f"{made}_send"), Half(self, source, f"{made}_receive"))
+        source = getattr(access, "source", "exchange")
+        made = messages.free_exchange(self._program, f"{source}_exchange") if name is None else name
 
-    def derive_transfers(self) -> None:
+        def change(program: Program, text: str) -> Program:
+            halves.check_given(given, direction)
+            transfers.source_of(access, self.owner)
+            send = halves.half(
+                program, made, Role.SEND, given["send"], access, given["to"], given["send_props"], self.owner
+            )
+            receive = halves.half(
+                program, made, Role.COPY, given["recv"], access, given["source"], given["recv_props"], self.owner
+            )
+            return messages.exchange(program, made, send, receive, text)
+
+        self.apply(as_written(self.name, "create_xfer", (access,), shown), change)
+        return Exchange(self, source, made)
+
+    def grid(self, *extents: Expr | int) -> None:
+        """Declare the process grid: the number of ranks along each axis, ``f.grid(4)`` or ``f.grid(2, P)``.
+
+        Numbers are constants or affine in the parameters, at least 1. Ranks are numbered row by row, so that on a grid
+        of 2 x 3 rank 4 has the coordinates (1, 1). Without a declaration the grid is as large as the loops that
+        `tag_distribute` runs on ranks need. The function needs at least as many ranks as the grid has; those beyond it
+        do nothing. Raises `CommandError` where loops, arrays or messages use more axes.
+        """
+        self.apply(as_written(self.name, "grid", extents, {}), lambda p, _: ranks.grid(p, extents))
+
+    def derive_transfers(self, *, overlap: bool = False, depth: Mapping[Iter, int] | None = None) -> None:
         """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
 
         ::
@@ -131,10 +170,16 @@ class TransferCommands(Scheduled):
                                                            copy to the host what q reads of p
                                                            for r, c: q[..] = g(p)
 
+        Between ranks, the values that a rank reads and has not come in messages from the nearest that has them: exactly
+        these, one message from a rank to another in each iteration of the loops around, as far out as is legal. With
+        `overlap` what needs no other rank (the interior) is computed while messages are under way; ``depth={t: 4}``
+        lets ranks exchange every fourth iteration of t only, a halo four times as deep, and compute twice what overlaps.
+
         Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
         other commands, it derives its transfers and waits anew.
         """
-        self.apply(f"{self.name}.derive_transfers()", derived_transfers)
+        text = as_written(self.name, "derive_transfers", (), {"overlap": overlap or None, "depth": depth})
+        self.apply(text, lambda program, command: derived_transfers(program, command, overlap, depth))
 
     def communication(self, **params: int) -> Communication:
         """What the transfers move at these sizes: elements, bytes and operations, together and of each transfer."""

@@ -44,11 +44,12 @@ def arrays_of(program: Program) -> Mapping[str, Array]:
     """All instances that a program may use, by name."""
     count = device_count(program)
     devices: list[Device] = [None, *range(count)]
+    lasting = count > 0 or any(s.message is not None and s.message.asynchronous for s in program.acting)
     found: dict[str, Array] = {}
     for buffer in program.buffers.values():
         for device in devices:
             name = array_name(buffer, device)
-            found.setdefault(name, Array(name, buffer, None if name == buffer.name else device, count > 0))
+            found.setdefault(name, Array(name, buffer, None if name == buffer.name else device, lasting))
     return found
 
 

@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import array_name
+from tiramisu_py.lower.holdings import Arrays
 from tiramisu_py.lower.indices import of_operands
 from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
 from tiramisu_py.lower.remainders import as_remainders
@@ -26,8 +27,11 @@ def output_buffers(program: Program) -> tuple[str, ...]:
     return tuple(program.storages[name].buffer for name in program.algorithm.outputs)
 
 
-def arguments(program: Program) -> tuple[Argument, ...]:
-    """Inputs and scalars as declared, then the outputs that are not in an input's array."""
+def arguments(program: Program, arrays: Arrays | None = None) -> tuple[Argument, ...]:
+    """Inputs and scalars as declared, then the outputs that are not in an input's array.
+
+    `arrays` says which part of them a rank has.
+    """
     found: dict[str, Argument] = {}
     outputs = output_buffers(program)
     for declared in program.algorithm.inputs.values():
@@ -35,20 +39,22 @@ def arguments(program: Program) -> tuple[Argument, ...]:
             found[declared.name] = ScalarArgument(declared.name, declared.dtype)
         else:
             buffer = program.buffers[program.storages[declared.name].buffer]
-            found.setdefault(buffer.name, _array(program, buffer, True, buffer.name in outputs))
+            found.setdefault(buffer.name, _array(program, buffer, True, buffer.name in outputs, arrays))
     for name in outputs:
-        found.setdefault(name, _array(program, program.buffers[name], False, True))
+        found.setdefault(name, _array(program, program.buffers[name], False, True, arrays))
     return tuple(found.values())
 
 
-def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool) -> ArrayArgument:
-    extents = tuple(typed(extent, int64) for extent in buffer.extents)
-    covered = not is_output or _covered(program, buffer)
+def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, arrays: Arrays | None) -> ArrayArgument:
+    holding = None if arrays is None else arrays.holdings.get(buffer.name)
+    extents = tuple(typed(extent, int64) for extent in buffer.extents) if holding is None else holding.extents()
+    held = None if holding is None else holding.elements()
+    covered = not is_output or _covered(program, buffer, held)
     return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device)
 
 
-def _covered(program: Program, buffer: Buffer) -> bool:
-    """Whether the statements that are executed for certain store every element."""
+def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
+    """Whether the statements that are executed for certain store every element (that this rank holds)."""
     stored: isl.Set | None = None
     for statement in program.storing:
         storage = program.storages[statement.target]
@@ -61,7 +67,8 @@ def _covered(program: Program, buffer: Buffer) -> bool:
         stored = image if stored is None else stored.union(image)
     if stored is None:
         return False
-    return _box(program, buffer, stored.get_space()).is_subset(stored)
+    wanted = _box(program, buffer, stored.get_space()) if held is None else sets.named(held, None)
+    return bool(wanted.is_subset(stored))
 
 
 def _box(program: Program, buffer: Buffer, space: isl.Space) -> isl.Set:

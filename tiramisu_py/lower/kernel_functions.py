@@ -34,7 +34,7 @@ from tiramisu_py.lower.ir import (
 )
 from tiramisu_py.lower.kernel_loops import KernelLoops, Threads
 from tiramisu_py.lower.launches import Grid
-from tiramisu_py.lower.names import unique
+from tiramisu_py.lower.names import loop_value, unique
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece, pieces_of
 from tiramisu_py.lower.transform import all_expressions, block, walk
@@ -128,7 +128,7 @@ class Maker:
 
     def _coordinate(self, loop: LoopId, number: Expr) -> Expr:
         """The coordinate of a block loop, by the number of the block."""
-        host = [Iter(self.variables[outer], int64) for outer in self.nest.host]
+        host = [loop_value(self.nest.program, outer, self.variables[outer]) for outer in self.nest.host]
         corner = of_operands(self.nest.corner(loop), host)
         return arithmetic.added(number, corner)
 
@@ -166,7 +166,7 @@ class Maker:
         found = list(all_expressions(body))
         sizes = {e.name for e in [*found, *_of_extents(arrays)] if isinstance(e, Param)}
         coordinates = {e.name for e in found if isinstance(e, Iter)}
-        host = [self.variables[loop] for loop in nest.host if self.variables[loop] in coordinates]
+        host = [self.variables[loop] for loop in nest.host if self.variables[loop] in coordinates.difference(sizes)]
         scalars = {e.name: ScalarArgument(e.name, e.dtype) for e in found if isinstance(e, Scalar)}
         return KernelFunction(
             name=f"{nest.name}_kernel",

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.arrays import Array, arrays_of, device_count
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.collapse import settled
 from tiramisu_py.lower.events import Waits
+from tiramisu_py.lower.holdings import Arrays
 from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
-from tiramisu_py.lower.ir import Block, LoopFunction, Node
+from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.lower.kernel_functions import Kernel, Maker
 from tiramisu_py.lower.launches import Grid, launch
+from tiramisu_py.lower.locality import localised
+from tiramisu_py.lower.messages import Messages
 from tiramisu_py.lower.names import loop_variables, reserved_names
 from tiramisu_py.lower.nests import Nest
 from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_operation
 from tiramisu_py.lower.pieces import pieces_of
+from tiramisu_py.lower.ranked import Ranked, on_one_rank
 from tiramisu_py.lower.transfers import copies
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -26,26 +31,55 @@ from tiramisu_py.program.statement import Role, Statement
 
 def lower(program: Program) -> LoopFunction:
     """The loops of a program that has been proven; raises `UnsupportedError` where isl finds no loops for it."""
-    reserved = reserved_names(program)
-    variables = loop_variables(program, reserved)
-    host = host_of(program)
-    gpu = Gpu(program, host, variables, reserved)
-    bodies = [[body for s in group for body in gpu.bodies(s)] for group in groups(host.program)]
-    arrays = arrays_of(program)
-    nests = [Nest(host.program, group, variables, reserved, arrays).lowered() for group in bodies if group]
-    body = settled(_whole(arrays, [nest for nest in nests if nest is not None]))
-    return LoopFunction(
-        name=program.algorithm.name,
-        params=program.algorithm.params,
-        arguments=arguments(program),
-        preconditions=(*preconditions(program), *gpu.preconditions.values()),
-        body=gpu.waits.around(body),
-        externs=_externs([*(body for group in bodies for body in group), *gpu.kernels.values()]),
-        documentation=_documentation(program),
-        outputs=output_buffers(program),
-        kernels=tuple(kernel.function for kernel in gpu.kernels.values()),
-        devices=device_count(program),
-    )
+    whole = on_one_rank(program)
+    touches = Touches(whole.program)
+    arrays = Arrays(whole, touches)
+    ranked = whole
+    if whole.grid is not None:
+        ranked = arrays.in_blocks()
+        ranked = localised(ranked, Touches(ranked.program, touches.values))
+    return _Lowering(ranked).function(program, arguments(whole.program, arrays))
+
+
+class _Lowering:
+    """The part of a program that one rank executes, as loops."""
+
+    def __init__(self, ranked: Ranked) -> None:
+        self.program = ranked.program
+        self.grid = ranked.grid
+        self.reserved = reserved_names(self.program)
+        self.variables = ranked.named(loop_variables(self.program, self.reserved))
+        self.host = host_of(self.program)
+        taken = self.reserved.union(self.variables.values())
+        self.messages = Messages(ranked, self.host, self.variables, taken)
+        self.gpu = Gpu(self.program, self.host, self.variables, self.reserved)
+
+    def function(self, program: Program, passed: tuple[ArrayArgument | ScalarArgument, ...]) -> LoopFunction:
+        """The function of a program, which is passed these arguments."""
+        bodies = [[body for s in group for body in self._bodies(s)] for group in groups(self.host.program)]
+        arrays = arrays_of(self.program)
+        made = [Nest(self.host.program, g, self.variables, self.reserved, arrays).lowered() for g in bodies if g]
+        body = settled(_whole(arrays, [nest for nest in made if nest is not None]))
+        return LoopFunction(
+            name=program.algorithm.name,
+            params=program.algorithm.params,
+            arguments=passed,
+            preconditions=(*preconditions(program), *self.gpu.preconditions.values()),
+            body=self.messages.around(self.gpu.waits.around(body)),
+            externs=_externs([*(body for group in bodies for body in group), *self.gpu.kernels.values()]),
+            documentation=_documentation(program),
+            outputs=output_buffers(program),
+            kernels=tuple(kernel.function for kernel in self.gpu.kernels.values()),
+            devices=device_count(program),
+            grid=self.grid,
+        )
+
+    def _bodies(self, statement: Statement) -> list[Body | Operation]:
+        """What the executions of a statement of the host's part do."""
+        if statement.message is not None:
+            return list(self.messages.posts(self.program.statements[statement.name], statement))
+        completes = self.messages.completes(statement) if statement.waits is not None else []
+        return [*completes, *self.gpu.bodies(statement)]
 
 
 class Gpu:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tiramisu_py.algorithm.expressions import Call
+from tiramisu_py.algorithm.expressions import Call, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 
@@ -54,6 +55,11 @@ def reserved_names(program: Program) -> frozenset[str]:
     declared = {algorithm.name, *algorithm.params, *algorithm.inputs, *program.buffers}
     words = RESERVED | KERNEL_RESERVED if any(loop.is_gpu for loop in program.loops.values()) else RESERVED
     return frozenset({*words, *declared, *calls})
+
+
+def loop_value(program: Program, loop: LoopId, variable: str) -> Expr:
+    """The value of a loop's variable; of a loop over ranks, the parameter that is this rank's coordinate."""
+    return Param(variable, int64) if program.loops[loop].is_rank else Iter(variable, int64)
 
 
 def loop_variables(program: Program, reserved: frozenset[str]) -> dict[LoopId, str]:

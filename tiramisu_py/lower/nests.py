@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.expressions import Binary, Expr, Param
 from tiramisu_py.algorithm.from_isl import from_ast
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import UnsupportedError
@@ -31,6 +31,7 @@ from tiramisu_py.lower.ast import (
 from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.bounds import tightened
 from tiramisu_py.lower.ir import Block, For, If, Let, Node
+from tiramisu_py.lower.names import loop_value
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.reductions import privates
@@ -253,7 +254,8 @@ class Nest:
             scoped = self._scoped(waiting, depth + 1)
             whole = [array for array in scoped if self._is_whole(tree, array.buffer.scope[-1])]
             body = allocated_in(inside, whole)
-            return [replace(body, node=Let(variable, first, body.node))]
+            over_ranks = self.program.loops[statement.loops[depth]].is_rank
+            return [body if over_ranks else replace(body, node=Let(variable, first, body.node))]
         body = allocated_in(inside, self._scoped(waiting, depth + 1))
         upper = self._upper(tree, names)
         node = self._for(statement.loops[depth], For(variable, first, upper, body.node, tree.step))
@@ -287,7 +289,7 @@ class Nest:
     def _names(self, statement: Statement) -> dict[str, Expr]:
         names: dict[str, Expr] = {name: Param(name, int64) for name in self.program.algorithm.params}
         for depth, loop in enumerate(statement.loops):
-            names[f"@{depth}"] = Iter(self.variables[loop], int64)
+            names[f"@{depth}"] = loop_value(self.program, loop, self.variables[loop])
         return names
 
     def _scoped(self, waiting: frozenset[str], least: int) -> list[Array]:

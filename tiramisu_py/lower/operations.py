@@ -1,7 +1,7 @@
-"""What the host tells GPUs to do, as statements of its nests: launches, copies, and waits.
+"""What the host tells GPUs and other ranks, as statements of its nests: launches, copies, messages, and waits.
 
-A kernel is one operation for each iteration of the host's loops around it, and so is a transfer for each iteration of
-the loops outside of its bulk. Each becomes a statement with those loops alone.
+A kernel is one operation for each iteration of the host's loops around it, and so is a transfer, or a message, for each
+iteration of the loops outside of its bulk. Each becomes a statement with those loops alone.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Template:
 class Host:
     """The host's part of a program.
 
-    `program` has one statement for each kernel and each transfer, with the loops of the host alone; `launched` are
-    the kernels by the names of their statements, and `operation` names the statement that stands for one of a kernel
-    (or of a transfer).
+    `program` has one statement for each kernel, transfer and half of an exchange, with the loops of the host alone;
+    `launched` are the kernels by the names of their statements, and `operation` names the statement that stands for
+    one of a kernel (or of a transfer, or of a message).
     """
 
     program: Program
@@ -72,10 +72,10 @@ class Host:
 
 
 def host_of(program: Program) -> Host:
-    """The host's part; the program itself where there is no GPU."""
+    """The host's part; the program itself where there are no GPUs and no messages."""
     nests = {nest.name: nest for nest in kernels(program)}
     operation = {s.name: name for name, nest in nests.items() for s in nest.statements}
-    operation |= {s.name: s.name for s in program.storing if s.transfer is not None}
+    operation |= {s.name: s.name for s in program.acting if s.transfer is not None or s.message is not None}
     if not operation:
         return Host(program)
     found: dict[str, Statement] = {}

@@ -8,7 +8,7 @@ from tiramisu_py.lower.common import named
 from tiramisu_py.lower.convergence import check_uniform
 from tiramisu_py.lower.full_blocks import full_blocks
 from tiramisu_py.lower.full_tiles import full_tiles, over_registers
-from tiramisu_py.lower.ir import Allocate, Block, KernelFunction, LoopFunction, Node
+from tiramisu_py.lower.ir import Allocate, Block, Events, KernelFunction, LoopFunction, Node, Requests
 from tiramisu_py.lower.merging import merged
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
@@ -68,6 +68,8 @@ class Passes:
             inner = node.body if node.buffer in self.read else without_stores(node.body, node.buffer)
             body = self.run(inner)
             return replace(node, body=body) if node.buffer in self.read else body
+        if isinstance(node, Events | Requests):
+            return replace(node, body=self.run(node.body))
         if isinstance(node, Block):
             return block([self.run(child) for child in node.body])
         return self._nest(node)

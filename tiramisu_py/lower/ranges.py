@@ -199,10 +199,13 @@ def _below(variable: Linear, high: Linear) -> Iterator[Linear]:
 
 
 def facts_of(function: LoopFunction) -> Facts:
-    """What a function's preconditions say, which it checks before anything else."""
+    """What a function's preconditions say, which it checks before anything else, and where in its grid a rank is."""
     facts = Facts()
     for condition, _ in function.preconditions:
         facts = facts.where(condition)
+    if function.grid is not None:
+        for extent, name in zip(function.grid.extents, function.grid.coordinates, strict=True):
+            facts = facts.where(Binary("<", Param(name, int64), extent, bool_))
     return facts
 
 

@@ -1,6 +1,6 @@
 """One rank's part of a distributed program: the rank's coordinates are parameters, and loops over ranks one iteration.
 
-    for q in 0 .. 4: S[q]   -->   S[rank0]      (on each rank, rank0 from 0 to 3)
+for q in 0 .. 4: S[q]   -->   S[rank0]      (on each rank, rank0 from 0 to 3)
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from tiramisu_py.lower.ir import (
     Launch,
     Load,
     Node,
+    Post,
     Ramp,
     Store,
     Variable,
@@ -95,6 +96,8 @@ def _accesses(node: Allocate) -> Iterator[Access | None]:
             yield _access(node, statement.indices) if len(statement.indices) == len(node.extents) else None
         if isinstance(statement, Copy) and node.buffer in (statement.source, statement.target):
             yield None
+        if isinstance(statement, Post) and node.buffer == statement.array:
+            return False
         if isinstance(statement, Launch) and node.buffer in statement.arrays:
             yield None
     for load in loads(node.body):

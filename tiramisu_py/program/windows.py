@@ -78,12 +78,14 @@ def _both(*parts: isl.Set | isl.BasicSet) -> isl.Set:
 
 
 def _own_context(blocks: Blocks | None, algorithm: Algorithm) -> isl.Set:
-    """The bounds that a rank can have: all numbers, or a part of them that is wide enough."""
+    """The bounds that a rank can have: all numbers, or a part that is wide enough, and leaves enough to others."""
     assert blocks is not None
     bounds = _Bounds(blocks, sets.sized_frame(algorithm.param_space, None, 0))
     inside = _both(bounds.zero.le_set(bounds.lower), bounds.lower.le_set(bounds.upper), bounds.within(bounds.upper))
-    wide = bounds.wide(bounds.lower, bounds.upper)
-    return inside.intersect(wide.union(bounds.first.intersect(bounds.last))).params()
+    several = bounds.wide(bounds.lower, bounds.upper)
+    several = several.intersect(bounds.first.union(bounds.wide(bounds.zero, bounds.lower)))
+    several = several.intersect(bounds.last.union(bounds.wide(bounds.upper, bounds.extent)))
+    return inside.intersect(several.union(bounds.first.intersect(bounds.last))).params().coalesce()
 
 
 class _Bounds:
@@ -122,9 +124,30 @@ def held(program: Program, source: str, values: isl.Set) -> isl.Set:
     dim = None if distribution is None else distribution.in_blocks
     if dim is None or blocks is None:
         return values
-    elements = sets.renamed(program.storages[source].index, None)
-    inside = in_block(blocks, sets.variables(sets.sized_frame(values.get_space(), None, sets.out_size(elements)))[dim])
-    return values.intersect(sets.preimage(inside, sets.from_frame(elements, values.get_space())))
+    return values.intersect(in_block(blocks, _element(program, source, values, dim)))
+
+
+def _element(program: Program, source: str, values: isl.Set, dim: int) -> isl.Aff:
+    """One index of the element that a value is kept in."""
+    index = sets.from_frame(program.storages[source].index, values.get_space())
+    return sets.outputs(index)[dim]
+
+
+def in_any_block(program: Program, source: str, values: isl.Set) -> isl.Set:
+    """Those of the values of a source that are in the array of some rank."""
+    distribution, blocks = program.distributions.get(source), program.blocks
+    dim = None if distribution is None else distribution.in_blocks
+    if dim is None or blocks is None:
+        return values
+    form = _element(program, source, values, dim)
+    zero, extent = sets.constant(values.get_space(), 0), Affine(values.get_space(), {}).single(blocks.extent)
+    return values.intersect(_both(form.ge_set(zero), form.lt_set(extent)))
+
+
+def own_elements(program: Program, elements: isl.Set, dim: int) -> isl.Set:
+    """Those of an array's elements that are in the rank's block."""
+    assert program.blocks is not None
+    return elements.intersect(in_block(program.blocks, sets.variables(elements.get_space())[dim]))
 
 
 # -- how wide blocks are at least

@@ -14,9 +14,9 @@ from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
 from tiramisu_py.program.ordering import shared
+from tiramisu_py.proof.chains import Chains
 from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.races import pair_spots, race_at
-from tiramisu_py.proof.reductions import Chains
 
 
 def reordered(flow: Flow) -> Iterator[str]:

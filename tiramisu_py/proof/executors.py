@@ -13,7 +13,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.findings import Finding, Named, words
-from tiramisu_py.proof.messages import executed, half_words, is_half_like, on_rank, rank_words, soonest
+from tiramisu_py.proof.messages import executed, half_words, has_full_peers, is_half_like, on_rank, rank_words, soonest
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -25,7 +25,9 @@ def findings(flow: Flow) -> Iterator[Finding]:
         bad = _without_rank(program, statement)
         if not bad.is_empty():
             yield Finding(_no_executor(program, statement, bad), partial(_homeless, statement=statement))
-        if statement.message is not None:
+        if statement.message is not None and not has_full_peers(program, statement):
+            yield Finding(_peers_of_other_grid(program, statement), partial(_partial, statement=statement))
+        elif statement.message is not None:
             wrong = _without_peer(program, statement)
             if not wrong.is_empty():
                 yield Finding(_no_peer(program, statement, wrong), partial(_peerless, statement=statement))
@@ -53,10 +55,29 @@ def _homeless(flow: Flow, statement: Statement) -> bool:
 def _peerless(flow: Flow, statement: Statement) -> bool:
     program = flow.touches.program
     alike = (s for s in program.statements.values() if s.message is not None and is_half_like(s, statement))
-    return bool(program.rank_axes) and any(not _without_peer(program, s).is_empty() for s in alike)
+    placed = (s for s in alike if has_full_peers(program, s))
+    return bool(program.rank_axes) and any(not _without_peer(program, s).is_empty() for s in placed)
+
+
+def _partial(flow: Flow, statement: Statement) -> bool:
+    program = flow.touches.program
+    alike = (s for s in program.statements.values() if s.message is not None and is_half_like(s, statement))
+    return any(not has_full_peers(program, s) for s in alike)
 
 
 # -- in words
+
+
+def _peers_of_other_grid(program: Program, half: Statement) -> Violation:
+    assert half.message is not None
+    given, axes = sets.out_size(half.message.peer), program.rank_axes
+    argument = "source" if half.receives else "to"
+    message = (
+        f"{half_words(half)} names its peer by {given} coordinate{'s' if given > 1 else ''}, and the process grid has "
+        f"{axes} {'axes' if axes > 1 else 'axis'}"
+    )
+    advice = f"give {argument}= as many coordinates as there are axes: a tuple where there are several"
+    return Violation("communication", message, Witness({}), repair=advice)
 
 
 def _no_executor(program: Program, statement: Statement, bad: isl.Set) -> Violation:

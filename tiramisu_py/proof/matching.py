@@ -16,21 +16,20 @@ import islpy as isl
 from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.findings import Finding, Named, words
+from tiramisu_py.proof.crossing import crossed
+from tiramisu_py.proof.exchanges import Exchange, exchanges, united
+from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.messages import (
-    Exchange,
-    Pairs,
+    element_of,
     event_of,
-    exchanges,
     half_words,
-    local_time,
+    has_full_peers,
     on_rank,
     rank_words,
     soonest,
-    united,
 )
+from tiramisu_py.proof.tally import uneven
 
 _KNOWN: WeakKeyDictionary[Exchange, tuple[Violation, ...]] = WeakKeyDictionary()
 
@@ -48,7 +47,7 @@ def _persists(flow: Flow, name: str, kind: str) -> bool:
 
 def matched(flow: Flow) -> bool:
     """Whether the messages of all exchanges are known to match."""
-    return all(next(_of(flow, exchange), None) is None for exchange in exchanges(flow))
+    return all(e.is_placed and next(_of(flow, e), None) is None for e in exchanges(flow))
 
 
 def _of(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
@@ -58,11 +57,13 @@ def _of(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
 
 
 def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
-    alone = [_alone(exchange, h, bad) for h in _halves(exchange) if not (bad := exchange.unmet(h)).is_empty()]
+    if any(not has_full_peers(exchange.program, half) for half in exchange.halves):
+        return  # refused as executors that do not exist
+    alone = [_alone(exchange, h, bad) for h in exchange.halves if not (bad := exchange.unmet(h)).is_empty()]
     if alone:
         yield from alone
         return
-    for half in _halves(exchange):
+    for half in exchange.halves:
         if flow.has_ties(half):
             message = f"{half_words(half)} takes several elements at one time: they have no order"
             yield Violation("unknown", message, Witness({}), repair="give each element a time of its own")
@@ -70,11 +71,7 @@ def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
     if exchange.meeting is None:
         yield _repeated(exchange)
         return
-    yield from _sizes(exchange) or _orders(exchange)
-
-
-def _halves(exchange: Exchange) -> tuple[Statement, ...]:
-    return (*exchange.sends, *exchange.receives)
+    yield from _sizes(exchange) or crossed(exchange)
 
 
 # -- sends without receives, and receives without sends
@@ -83,7 +80,7 @@ def _halves(exchange: Exchange) -> tuple[Statement, ...]:
 def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
     program = exchange.program
     params, instance = soonest(program, half, bad)
-    named, rank, peer = _element(program, half, instance, params)
+    named, rank, peer = element_of(program, half, instance, params)
     others = exchange.sends if half.receives else exchange.receives
     other = half_words(others[0]) if others else exchange.name
     if half.receives:
@@ -101,18 +98,11 @@ def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
     return Violation("communication", message, witness, repair=f"let {half_words(half)} and {other} name equal values")
 
 
-def _element(
-    program: Program, half: Statement, instance: tuple[int, ...], params: dict[str, int]
-) -> tuple[Named, tuple[int, ...], tuple[int, ...]]:
-    """What an instance of a half takes, on which rank, and the rank at the other end."""
-    assert half.message is not None
-    value = smallest.evaluated(program.value_of(half), instance, params)
-    rank = smallest.evaluated(program.rank_of(half), instance, params)
-    return (half.source, value), rank, smallest.evaluated(half.message.peer, instance, params)
-
-
 def _repeated(exchange: Exchange) -> Violation:
-    """One value sent several times on a channel: which is which cannot be told."""
+    """Some value goes several times over a channel: a channel with too few halves, or which is which is not known."""
+    found = uneven(exchange)
+    if found is not None:
+        return found
     send, receive = half_words(exchange.sends[0]), half_words(exchange.receives[0])
     message = (
         f"{send} sends, or {receive} receives, some value several times between the same two ranks, and which meets "
@@ -137,14 +127,14 @@ def _sizes(exchange: Exchange) -> list[Violation]:
             several = _several(exchange, mine, there)
             if not several.is_empty():
                 return [_sized(exchange, mine, theirs, there, several)]
-    first = _halves(exchange)[0]
+    first = exchange.halves[0]
     message = f"messages of {exchange.name} come apart, or together, in its other parts"
     return [Violation("communication", f"{half_words(first)}: {message}", Witness({}))]
 
 
 def _all_single(exchange: Exchange) -> bool:
     """Whether each element is a message."""
-    return all(exchange.program.host_depth(half) == len(half.loops) for half in _halves(exchange))
+    return all(exchange.program.host_depth(half) == len(half.loops) for half in exchange.halves)
 
 
 def _several(exchange: Exchange, name: str, there: isl.Map) -> isl.Set:
@@ -159,7 +149,7 @@ def _sized(exchange: Exchange, mine: str, theirs: str, there: isl.Map, several: 
     statement, other = program.statements[mine], program.statements[theirs]
     elements = sets.preimage(several, event_of(program, statement)).intersect(exchange.existing[mine])
     params, instance = soonest(program, statement, elements)
-    named, rank, peer = _element(program, statement, instance, params)
+    named, rank, peer = element_of(program, statement, instance, params)
     event = smallest.singleton(several.get_space(), smallest.evaluated(event_of(program, statement), instance, params))
     all_of_it = sets.preimage(event, event_of(program, statement)).intersect(exchange.existing[mine])
     count = sets.count(sets.fixed(all_of_it, params))
@@ -174,94 +164,3 @@ def _sized(exchange: Exchange, mine: str, theirs: str, there: isl.Map, several: 
     )
     advice = f"collapse the same loops of {half_words(statement)} and {half_words(other)}: collapse_many"
     return Violation("communication", message, witness, repair=advice)
-
-
-# -- order
-
-
-def _orders(exchange: Exchange) -> list[Violation]:
-    """Pairs of elements that are received in another order than they are sent, on one channel."""
-    assert exchange.meeting is not None
-    moved, before, after = _moved(exchange, exchange.meeting)
-    if moved is None:
-        return []
-    channel = 2 * exchange.program.rank_axes
-    sent = sets.equal_prefix(isl.Map.lex_lt(moved.get_space().domain()), channel)
-    bad = sent.apply_domain(moved).apply_range(moved).intersect(isl.Map.lex_ge(moved.get_space().range()))
-    return [] if bad.is_empty() else [_crossed(exchange, moved, before, after, bad)]
-
-
-def _moved(
-    exchange: Exchange, meeting: Pairs
-) -> tuple[isl.Map | None, dict[str, isl.MultiAff], dict[str, isl.MultiAff]]:
-    """``[channel, time of the send] -> [channel, time of the receive]``, and the functions to both."""
-    before = _clocks(exchange, exchange.sends)
-    after = _clocks(exchange, exchange.receives)
-    moved: isl.Map | None = None
-    for (send, receive), pairs in meeting.items():
-        one = pairs.apply_domain(sets.graph(before[send])).apply_range(sets.graph(after[receive]))
-        moved = one if moved is None else moved.union(one)
-    return (None if moved is None else moved.coalesce()), before, after
-
-
-def _clocks(exchange: Exchange, halves: tuple[Statement, ...]) -> dict[str, isl.MultiAff]:
-    """``instance -> [channel, time]``; static positions only where there are several halves to tell apart."""
-    program, found = exchange.program, {}
-    for half in halves:
-        if len(halves) > 1:
-            clock = sets.outputs(local_time(program, half))
-        else:
-            loops = enumerate(half.loops)
-            clock = [sets.outputs(half.coords)[d] for d, loop in loops if not program.loops[loop].is_rank]
-        found[half.name] = sets.function(half.frame, None, [*sets.outputs(exchange.channel(half)), *clock])
-    return found
-
-
-def _crossed(
-    exchange: Exchange,
-    moved: isl.Map,
-    before: dict[str, isl.MultiAff],
-    after: dict[str, isl.MultiAff],
-    bad: isl.Map,
-) -> Violation:
-    """``bad`` relates times of receives: the first is sent first, and received second."""
-    program = exchange.program
-    params = smallest.smallest_params(bad)
-    fixed = sets.fixed_map(bad, params)
-    one = smallest.first(fixed.domain())
-    other = smallest.first(smallest.at(smallest.singleton(fixed.get_space().domain(), one), {}).apply(fixed))
-    found = [_received(exchange, after, key, params) for key in (one, other)]
-    (first, event, receive), (second, next_event, _) = found
-    sender, receiver = one[: program.rank_axes], one[program.rank_axes : 2 * program.rank_axes]
-    send = half_words(exchange.sends[0])
-    witness = Witness(params, first, second)
-    order = f"{words(first)} before {words(second)}"
-    if event == next_event:
-        message = (
-            f"in one message from {rank_words(sender)} to {rank_words(receiver)} {send} sends {order}, and "
-            f"{receive} takes them in the other order, {witness}"
-        )
-        advice = f"order the loops of {send} and {receive} alike"
-    else:
-        message = (
-            f"{send} sends {order} from {rank_words(sender)} to {rank_words(receiver)}, and {receive} expects the "
-            f"other order: messages of one exchange are received as they are sent, {witness}"
-        )
-        advice = f"order the loops of {send} and {receive} alike, or make them two exchanges"
-    return Violation("communication", message, witness, repair=advice)
-
-
-def _received(
-    exchange: Exchange, after: dict[str, isl.MultiAff], key: tuple[int, ...], params: dict[str, int]
-) -> tuple[Named, tuple[object, ...], str]:
-    """The value that is received at ``[channel, time]``, the message it comes in, and by which half."""
-    program = exchange.program
-    for half in exchange.receives:
-        clock = after[half.name]
-        there = sets.preimage(smallest.singleton(clock.get_space().range(), key), clock)
-        here = sets.fixed(exchange.existing[half.name].intersect(there), params)
-        if not here.is_empty():
-            instance = smallest.first(here)
-            event = smallest.evaluated(event_of(program, half), instance, params)
-            return _element(program, half, instance, params)[0], (half.name, event), half_words(half)
-    raise AssertionError("a time at which nothing is received")

@@ -12,9 +12,8 @@ updates share (its *generation*): lexicographic order keeps generations apart in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import combinations
 
 import islpy as isl
 
@@ -23,9 +22,10 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Device, Role
-from tiramisu_py.proof.findings import Finding, handle, words
+from tiramisu_py.proof.chains import Chains, Miscount, union_of
+from tiramisu_py.proof.findings import Finding, handle, on_rank, rank_words, reading, words
+from tiramisu_py.proof.races import pair_spots
 from tiramisu_py.proof.repairs import onto_gpu, order_repair
 from tiramisu_py.proof.values import first_spot, one, reads_alike
 
@@ -37,107 +37,8 @@ def findings(flow: Flow) -> Iterator[Finding]:
             chains = Chains(flow, computation)
             yield from _miscounted(chains)
             yield from _unstarted(chains)
+            yield from _replaced(chains)
             yield from _early_readers(chains)
-
-
-@dataclass(frozen=True, eq=False)
-class Miscount:
-    """The keys ``(place, generation, point)`` of what is done twice, left out, or done without need."""
-
-    keys: isl.Set
-    what: str
-    touch: Touch
-
-
-class Chains:
-    """The chains of one reduction in one program."""
-
-    def __init__(self, flow: Flow, computation: Computation) -> None:
-        self.flow = flow
-        self.computation = computation
-        found = flow.touches.program.statements_of(computation.name)
-        writes = [w for w in map(flow.touches.write, found) if w is not None]
-        self.starts = [w for w in writes if w.role is Role.INIT]
-        self.updates = [w for w in writes if w.role is Role.UPDATE]
-        self.points = {s.name: s.point for s in found}
-        self.generation = 0
-        common = min((shared(a, b) for a, b in combinations(found, 2)), default=0)
-        if common and any(not bad.is_empty() for bad in self._repeated_starts(0)):
-            self.generation = 0 if any(not bad.is_empty() for bad in self._repeated_starts(common)) else common
-
-    # -- keys
-
-    def key(self, write: Touch, generation: int, point: isl.MultiAff) -> isl.Map:
-        """``instance -> [place, generation, point]``."""
-        assert write.coords is not None
-        return sets.graph(sets.joined(write.place, sets.prefix(write.coords, generation), point), write.domain)
-
-    def same(self, a: Touch, b: Touch) -> isl.Map:
-        """``a -> b`` of one chain."""
-        pairs = self.flow.one_chain(a, b)
-        if not self.generation:
-            return pairs
-        return pairs.intersect(a.prefix(self.generation).apply_range(b.prefix(self.generation).reverse()))
-
-    def _repeated_starts(self, generation: int) -> list[isl.Set]:
-        return [bad for group in self._by_buffer(self.starts) for bad in self._repeated_in(group, generation)]
-
-    def _repeated_in(self, starts: list[Touch], generation: int) -> Iterator[isl.Set]:
-        yield from _repeated([self.key(w, generation, w.value) for w in starts])
-
-    @staticmethod
-    def _by_buffer(writes: list[Touch]) -> list[list[Touch]]:
-        names = dict.fromkeys(write.home for write in writes)
-        return [[write for write in writes if write.home == name] for name in names]
-
-    # -- every term once
-
-    def miscounts(self) -> Iterator[Miscount]:
-        """What is wrong with the number of starts and terms of the chains."""
-        for group in self._by_buffer([*self.starts, *self.updates]):
-            starts = [self.key(w, self.generation, w.value) for w in group if w.role is Role.INIT]
-            updates = [self.key(w, self.generation, self._point(w)) for w in group if w.role is Role.UPDATE]
-            needed = self._needed(group[0], starts)
-            added = _union([m.range() for m in updates], needed)
-            counts = [(bad, "is started twice") for bad in _repeated(starts)]
-            counts += [(bad, "gets a term twice") for bad in _repeated(updates)]
-            counts.append((needed.subtract(added), "lacks a term"))
-            counts.append((added.subtract(needed), "gets a term without a start"))
-            yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
-
-    def _point(self, write: Touch) -> isl.MultiAff:
-        assert write.actor.statement is not None
-        return write.actor.statement.point
-
-    def _needed(self, write: Touch, starts: list[isl.Map]) -> isl.Set:
-        """``{ [place, generation, point] : the chain [place, generation, value of the point] is started }``."""
-        algorithm, c = self.flow.touches.program.algorithm, self.computation
-        before = sets.out_size(write.places) + self.generation
-        space = sets.sized_frame(algorithm.param_space, None, before + len(c.point_iterators))
-        variables = sets.variables(space)
-        chain = sets.function(space, None, variables[: before + len(c.iterators)])
-        point = sets.function(space, c.name, variables[before:])
-        points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
-        started = _union([m.range() for m in starts], sets.empty(chain.get_space().range()))
-        return sets.preimage(started, chain).intersect(sets.preimage(points, point))
-
-
-def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
-    """The keys that two instances have."""
-    for mine in keys:
-        if not mine.is_injective():
-            pairs = mine.apply_range(mine.reverse())
-            twice = pairs.subtract(isl.Map.identity(pairs.get_space()))
-            yield twice.domain().apply(mine)
-    for a, b in combinations(keys, 2):
-        yield a.range().intersect(b.range())
-
-
-def _union(listed: list[isl.Set], like: isl.Set) -> isl.Set:
-    total = sets.empty(like.get_space())
-    for found in listed:
-        total = total.union(found)
-    return total.coalesce()
 
 
 def _again(flow: Flow, c: Computation) -> Chains:
@@ -165,10 +66,41 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
     place = sets.out_size(touch.places)
     point = key[place + chains.generation :]
     value = (c.name, point[: len(c.iterators)])
-    witness = Witness(params, None, value, (touch.buffer.name, key[len(touch.buffer.scope) : place]))
+    first = touch.ranks + len(touch.buffer.scope)
+    witness = Witness(params, None, value, (touch.buffer.name, key[first:place]))
     over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
+    where = f" on {rank_words(key[: touch.ranks])}" if touch.ranks else ""
+    elsewhere = _added_elsewhere(chains, params, point, key[: touch.ranks]) if over else None
+    if elsewhere is not None:
+        message = (
+            f"{words(value)} {wrong.what}{where}: {_term(c, point)} is added on {rank_words(elsewhere)}, {witness}"
+        )
+        return Violation("reduction", message, witness, repair=_on_one_rank(chains))
     repair = _on_one_device(chains, touch)
-    return Violation("reduction", f"{words(value)} {wrong.what}{over}, {witness}", witness, repair=repair)
+    return Violation("reduction", f"{words(value)} {wrong.what}{over}{where}, {witness}", witness, repair=repair)
+
+
+def _added_elsewhere(
+    chains: Chains, params: dict[str, int], point: tuple[int, ...], rank: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The first other rank on which a term is added; None where there is none."""
+    for update in chains.updates if rank else ():
+        points = sets.graph(chains.points[update.actor.name], update.domain)
+        term = smallest.alone(points.range(), point, params)
+        ranks = sets.fixed(term.apply(points.reverse()).apply(update.on_ranks), params)
+        others = ranks.subtract(smallest.singleton(ranks.get_space(), rank))
+        if not others.is_empty():
+            return smallest.first(others)
+    return None
+
+
+def _on_one_rank(chains: Chains) -> str:
+    """What to do about a reduction whose terms are on different ranks."""
+    c = chains.computation
+    return (
+        f"the terms of {c.name} are on different ranks: keep the loop over {', '.join(c.over)} on one rank, or reduce "
+        f"on each rank to a value of its own (the rank as one more index), bring these to one rank, and combine them"
+    )
 
 
 def _on_one_device(chains: Chains, touch: Touch) -> str:
@@ -234,14 +166,61 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
     spot = first_spot(accumulator, bad)
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
     if any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot)))):
-        message = f"another value is stored to {words(spot.element)} while {words(spot.named)} is made there, {witness}"
+        made = f"while {words(spot.named)} is made there{on_rank(spot)}"
+        message = f"another value is stored to {words(spot.element)} {made}, {witness}"
         return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
     point = smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params)
     term = _term(chains.computation, point)
-    message = f"{term} is added to {words(spot.named)} before that is started, {witness}"
+    message = f"{term} is added to {words(spot.named)} before that is started{on_rank(spot)}, {witness}"
     starts = [start for start in chains.starts if start.home == update.home]
     repair = order_repair(flow, accumulator, starts) or _on_one_device(chains, update)
     return Violation("reduction", message, witness, repair=repair)
+
+
+# -- nothing else in between
+
+
+def _replaced(chains: Chains) -> Iterator[Finding]:
+    """Complete results that are copied, or received, over the partial result that goes on there."""
+    for update in chains.updates:
+        for copy in chains.copies:
+            bad = _goes_on(chains, update, copy)
+            if not bad.is_empty():
+                found = partial(_still_replaced, c=chains.computation)
+                yield Finding(_copied_over(chains, update, copy, bad), found)
+
+
+def _still_replaced(flow: Flow, c: Computation) -> bool:
+    chains = _again(flow, c)
+    return any(not _goes_on(chains, update, copy).is_empty() for update in chains.updates for copy in chains.copies)
+
+
+def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
+    """``update -> copy`` of one value at one place, the copy first, and the chain not started again since."""
+    flow = chains.flow
+    accumulator = _accumulator(chains, update)
+    pairs = flow.one_chain(copy, accumulator)
+    earlier = flow.precedence.before(copy, accumulator, pairs) if copy.home == update.home else None
+    if earlier is None or earlier.is_empty():
+        return sets.no_pair(pairs.reverse())
+    for start in chains.starts:
+        if start.home == copy.home:
+            since = flow.precedence.before(copy, start, flow.one_chain(copy, start))
+            until = flow.precedence.before(start, accumulator, chains.same(start, accumulator))
+            if since is not None and until is not None:
+                earlier = earlier.subtract(since.apply_range(until))
+    return earlier.reverse()
+
+
+def _copied_over(chains: Chains, update: Touch, copy: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(chains.flow, _accumulator(chains, update), copy, bad)
+    assert copy.actor.statement is not None
+    does = "receives" if copy.actor.statement.receives else "copies"
+    message = (
+        f"{handle(copy.actor.statement)} {does} {words(other.named)} to {words(other.element)}, where terms are added "
+        f"to it afterwards{on_rank(one)}, {witness}"
+    )
+    return Violation("overwritten", message, witness, repair=f"keep {other.named[0]} in a buffer of its own")
 
 
 # -- the updates before the readers
@@ -286,9 +265,10 @@ def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map
 
 
 def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
-    bad = _union([candidate.pairs.domain() for candidate in late], read.domain)
+    bad = union_of([candidate.pairs.domain() for candidate in late], read.domain)
     spot = first_spot(read, bad)
     reader = spot.computed(flow.touches.program)
     witness = Witness(spot.params, spot.named, reader, spot.element)
-    message = f"{words(reader)} reads {words(spot.named)} before all of its terms are added, {witness}"
+    who = f"{reading(flow.touches.program, spot)} {'sends' if read.role is Role.SEND else 'reads'}"
+    message = f"{who} {words(spot.named)} before all of its terms are added{on_rank(spot)}, {witness}"
     return Violation("reduction", message, witness, repair=order_repair(flow, read, [c.write for c in late]))

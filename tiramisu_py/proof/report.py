@@ -40,7 +40,8 @@ class Report:
     def superfluous(self) -> tuple[str, ...]:
         """The waits and barriers without any one of which the program is still proven, by name; found when asked for.
 
-        Each is tried alone: of two that do the same both are named, and one of them is needed.
+        Each is tried alone: of two that do the same both are named, and one of them is needed. Of messages that bring
+        more than is needed a sentence says what.
         """
         return superfluous(self.program) if self.ok and self.program is not None else ()
 

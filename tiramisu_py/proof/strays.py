@@ -18,7 +18,9 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.storage import Buffer, instance_name
-from tiramisu_py.proof.findings import Finding, words
+from tiramisu_py.proof.findings import Finding, on_rank, words
+from tiramisu_py.proof.holders import held_places
+from tiramisu_py.proof.places import extent_box
 from tiramisu_py.proof.values import first_spot
 
 
@@ -47,8 +49,18 @@ def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:
         for kept in exits:
             if not _is_conditional(flow, kept.source):
                 bad = bad.subtract(sets.preimage(kept.touched, write.place))
+        bad = _in_callers_array(flow, outputs[0], write, bad)
         if not bad.is_empty():
             yield write, bad
+
+
+def _in_callers_array(flow: Flow, output: str, write: Touch, bad: isl.Set) -> isl.Set:
+    """What is stored to elements that the caller's array on that rank has."""
+    program = flow.touches.program
+    if bad.is_empty() or not program.is_spread:
+        return bad
+    held = held_places(program, output, extent_box(program, write.buffer), write.home)
+    return bad if held is None else bad.intersect(sets.preimage(held, write.place))
 
 
 def _is_output(flow: Flow, name: str) -> bool:
@@ -66,7 +78,7 @@ def _stray(write: Touch, bad: isl.Set) -> Violation:
     spot = first_spot(write, bad)
     witness = Witness(spot.params, spot.named, None, spot.element)
     message = (
-        f"{words(spot.named)} is stored to {words(spot.element)}, in an array of the caller in which no output has a "
-        f"value there: its elements stay as they are, {witness}"
+        f"{words(spot.named)} is stored to {words(spot.element)}{on_rank(spot)}, in an array of the caller in which no "
+        f"output has a value there: its elements stay as they are, {witness}"
     )
     return Violation("overwritten", message, witness, repair=f"keep {write.source} in a buffer of its own")

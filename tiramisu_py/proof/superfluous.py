@@ -1,4 +1,4 @@
-"""Waits and barriers that a program is right without, and transfers that the host waits for in vain."""
+"""Waits, barriers and messages that a program is right without, and transfers that the host waits for in vain."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof import threads, waits
+from tiramisu_py.proof.idle import idle
 from tiramisu_py.schedule.waits import removed
 
 
 def superfluous(program: Program) -> tuple[str, ...]:
     """What a proven program is right without, one at a time: waits, barriers, and the host's waiting for a transfer.
 
-    Of two that do the same both are named, and one of them is needed; a transfer that is named may be `tm.ASYNC`.
+    Of two that do the same both are named, and one of them is needed; a transfer that is named may be `tm.ASYNC`. Of
+    messages it is said in words which of the values that they bring are not needed.
     """
     memory: Memory = {}
     touches = Touches(program, None, memory)
-    return tuple(s.name for s in program.statements.values() if _is_proven_without(program, s, touches, memory))
+    names = (s.name for s in program.statements.values() if _is_proven_without(program, s, touches, memory))
+    return (*names, *idle(program, touches, memory))
 
 
 def _is_proven_without(program: Program, statement: Statement, touches: Touches, memory: Memory) -> bool:

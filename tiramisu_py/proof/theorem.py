@@ -21,6 +21,7 @@ from tiramisu_py.proof import (
     combining,
     deadlock,
     executors,
+    holders,
     kernels,
     matching,
     memories,
@@ -36,6 +37,7 @@ from tiramisu_py.proof import (
 from tiramisu_py.proof.findings import Finding
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.trust import proven, trusted
+from tiramisu_py.proof.windows import in_window
 from tiramisu_py.schedule.initial import caught_up
 
 #: isl does about 2.8 million operations a second; a check that needs more than half a minute is given up.
@@ -44,7 +46,8 @@ OPERATIONS = 80_000_000
 #: The conditions in the order in which they are tried, by the names under which they can be asserted.
 CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("kernels", kernels.findings),
-    ("executors", executors.findings),
+    ("executors", in_window(executors.findings)),
+    ("holders", holders.findings),
     ("memories", memories.findings),
     ("places", places.findings),
     ("values", values.findings),
@@ -56,8 +59,8 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("waits", waits.findings),
     ("combining", combining.findings),
     ("arrays", strays.findings),
-    ("messages", matching.findings),
-    ("deadlock", deadlock.findings),
+    ("messages", in_window(matching.findings)),
+    ("deadlock", in_window(deadlock.findings)),
 )
 
 

@@ -10,7 +10,11 @@ import islpy as isl
 from tiramisu_py import sets, smallest
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import SendMode, Statement
-from tiramisu_py.proof.messages import Exchange, Pairs, events, static_times
+from tiramisu_py.proof.exchanges import Exchange, Pairs
+from tiramisu_py.proof.messages import events, static_times
+
+#: How many messages and waits a run at given sizes may have, and how many all runs in search of a cycle.
+MOST_OF_ONE, MOST_OF_ALL = 100_000, 4_000
 
 #: A statement, and the event of one of its messages or waits.
 Act = tuple[str, tuple[int, ...]]

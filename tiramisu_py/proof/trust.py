@@ -22,7 +22,7 @@ _KNOWN = (
 
 def trusted(program: Program, values: Values, asserted: Collection[str] = ()) -> tuple[str, ...]:
     """What the proof of a program relies on without proving it, in words; `asserted` are conditions it left out."""
-    facts = [*_assumed(program.algorithm), *_declared(program.algorithm, values)]
+    facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
     return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in asserted)]))
@@ -33,6 +33,16 @@ def _assumed(algorithm: Algorithm) -> Iterator[str]:
     at_least_zero = sets.nonnegative(algorithm.param_space)
     if not at_least_zero.is_subset(context):
         yield f"assumed: {in_words(context.gist(at_least_zero).coalesce())}"
+
+
+def _of_blocks(program: Program) -> Iterator[str]:
+    blocks = program.blocks
+    if blocks is not None:
+        lower, upper = blocks.bounds
+        yield (
+            f"agreed before any message: the blocks {lower}..{upper} of ranks 0, 1, ... follow one another from 0 to "
+            f"{blocks.extent}, and where there are several each has {blocks.least} at least"
+        )
 
 
 def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:
@@ -79,6 +89,16 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     reductions = [name for name, c in program.algorithm.computations.items() if c.is_reduction]
     if reductions:
         yield "reductions", f"every term is in {', '.join(reductions)} once, and only complete results are read"
+    if program.rank_axes or program.blocks is not None:
+        yield "values", "each rank reads only what it computes, receives, or has in its arrays"
+    pending = [s.message.exchange for s in program.acting if s.message is not None and s.message.asynchronous]
+    if pending:
+        exchanges = ", ".join(dict.fromkeys(pending))
+        yield "waits", f"what the messages of {exchanges} use is left alone until they are complete"
+    talking = ", ".join(dict.fromkeys(s.message.exchange for s in program.acting if s.message is not None))
+    if talking:
+        yield "messages", f"every message of {talking} meets its receive, with the same values in the same order"
+        yield "deadlock", f"no deadlock is possible {_on_ranks(program)}, whatever MPI puts aside or does not"
     queues = sorted({queue for s in program.storing if (queue := program.queue_of(s)) is not None})
     if queues:
         yield "waits", f"everything waits for the operations that it needs, on {_sequences(queues)} and on the host"
@@ -94,3 +114,18 @@ def _sequences(queues: list[tuple[int, int]]) -> str:
     several = len({device for device, _ in queues}) > 1
     names = [f"{stream} of GPU {device}" if several else f"{stream}" for device, stream in queues]
     return f"operation sequence{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _on_ranks(program: Program) -> str:
+    """How many ranks there are: numbers, or any."""
+    if program.blocks is not None or program.ranks is None:
+        return "on any number of ranks"
+    extents = []
+    for axis in range(program.rank_axes):
+        last = sets.least(sets.largest(program.ranks, axis))
+        if last is None or not sets.is_constant(last):
+            return "on any number of ranks"
+        extents.append(sets.constant_of(last) + 1)
+    if len(extents) == 1:
+        return f"on {extents[0]} rank{'s' if extents[0] != 1 else ''}"
+    return f"on a grid of {' x '.join(map(str, extents))} ranks"

@@ -17,6 +17,7 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.elsewhere import missing_message
 from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, on_rank, reading, words
 from tiramisu_py.proof.repairs import create_xfer, order_repair, storage_repair, transfer_repair
+from tiramisu_py.proof.windows import of_another_block
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -74,6 +75,9 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
         kept = f"it is kept in {kept}, in another element or another copy{on_rank(spot)}"
         message = f"{where}, but there it never is: {kept}, {witness}"
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
+    elsewhere_in_blocks = of_another_block(program, spot, where)
+    if elsewhere_in_blocks is not None:
+        return elsewhere_in_blocks
     witness = Witness(spot.params, None, reader, element)
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
 

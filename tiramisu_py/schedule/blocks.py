@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.expressions import Expr, Iter, Operand, Param, as_expr
+from tiramisu_py.algorithm.expressions import Expr, Operand, Param, as_expr
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.distribution import Blocks, Distribution, OwnBlock
 from tiramisu_py.program.loops import Rank, RankBlock
 from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.rank_numbers import RANK
 from tiramisu_py.schedule.selection import listed, loop_name, loops_named
 from tiramisu_py.schedule.tags import tagged
-
-#: How a peer is said relative to the rank itself: ``tm.rank + 1``.
-RANK = Iter("rank")
 
 
 def declare_blocks(program: Program, extent: Operand, lower: object, upper: object) -> Program:

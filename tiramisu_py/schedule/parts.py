@@ -48,7 +48,7 @@ def _separated(program: Program, statement: Statement, loop: str, points: list[E
         check_new_name(program, name, f"part {k} of {statement.name}")
         program, part = _part(program, statement, name, piece, depth)
         parts.append(part)
-    return _in_place_of(program, statement, parts)
+    return in_place_of(program, statement, parts)
 
 
 def _pieces(statement: Statement, coordinate: isl.Aff, points: list[Expr]) -> list[isl.Set]:
@@ -87,7 +87,8 @@ def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tup
     )
 
 
-def _in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Program:
+def in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Program:
+    """The program with a statement replaced by parts of it, which inherit its orders."""
     statements_: dict[str, Statement] = {}
     for name, statement in program.statements.items():
         if name == old.name:

@@ -109,6 +109,8 @@ def _extent(program: Program, given: object) -> Expr:
 
 def check_axes(program: Program) -> None:
     """Refuse loops, arrays of the caller and messages that do not agree on how many axes the process grid has."""
+    if program.blocks is not None:
+        return
     count = axes(program)
     if program.grid and count > len(program.grid):
         has = f"the process grid ({', '.join(map(str, program.grid))}) has {_axes(len(program.grid))}"

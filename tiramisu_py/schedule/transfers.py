@@ -150,7 +150,7 @@ def _declared(
         raise CommandError(f"{source} is kept in no memory: there is nothing to transfer")
     _check_not_into_an_input(program, source, transfer)
     space = sets.with_dims(instances, dims).get_space()
-    _check_values(program, name, source, sets.graph(sets.from_frame(point, space), instances).range())
+    check_values(program, name, source, sets.graph(sets.from_frame(point, space), instances).range())
     declared = program.algorithm.source(source)
     first = program.next_loop()
     loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
@@ -170,7 +170,8 @@ def _declared(
     return _in_place(program.with_loop(*loops), statement), statement
 
 
-def _check_values(program: Program, name: str, source: str, values: isl.Set) -> None:
+def check_values(program: Program, name: str, source: str, values: isl.Set) -> None:
+    """Refuse a transfer, or half of an exchange, that takes values which the source does not have."""
     outside = sets.named(values, None).intersect_params(program.context).subtract(existing(program, source))
     if not outside.is_empty():
         params = smallest.smallest_params(outside)

@@ -164,7 +164,7 @@ def wait(
     check_name(name, "a wait")
     check_new_name(program, name, "the wait (see name=)")
     awaited = statements(program, names)
-    if any(not statement.stores for statement in awaited):
+    if any(not statement.acts for statement in awaited):
         raise CommandError(f"{of} is no operation: there is nothing to wait for")
     if domain is None:
         space = program.algorithm.frame(name, ())
@@ -190,7 +190,7 @@ def wait(
 
 def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
     """The value index that an iterator stands for, and what is added to the iterator there (a constant form)."""
-    if awaited.transfer is None:
+    if awaited.transfer is None and awaited.message is None:
         values = value_names(program.algorithm.source(awaited.source))
         if dim in values:
             return values.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
@@ -216,16 +216,17 @@ def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl
 
 
 def removed(program: Program, name: str) -> Program:
-    """The program without a transfer, a wait, a barrier, or a copy that nothing reads."""
+    """The program without a transfer, a half of an exchange, a wait, a barrier, or a copy that nothing reads."""
     (gone,) = statements(program, [name])
     if gone.stores and gone.role is not Role.COPY:
         raise CommandError(
             f"{name} computes values of {gone.source}: only transfers, waits, barriers and copies can be removed"
         )
+    is_local = gone.role is Role.COPY and gone.transfer is None and gone.message is None
     for other in program.statements.values():
         if other.waits is not None and other.waits.of in (name, *gone.part_of):
             raise CommandError(f"{other.name} waits for {name}: remove {other.name} first")
-        if gone.role is Role.COPY and gone.transfer is None and _reads_copy(program, other, gone):
+        if is_local and _reads_copy(program, other, gone):
             raise CommandError(f"{name} is read by {other.name}: it cannot be removed")
     remaining = {n: s for n, s in program.statements.items() if n != name}
     into = [order for order in program.orders if order.after == name]
@@ -235,9 +236,7 @@ def removed(program: Program, name: str) -> Program:
     program = program.with_(statements=remaining, orders=(*kept, *through))
     used = {loop for s in remaining.values() for loop in s.loops}
     program = program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
-    if not gone.stores or gone.transfer is not None:
-        return program
-    return _without_buffer(program, program.storages[gone.target].buffer)
+    return _without_buffer(program, program.storages[gone.target].buffer) if is_local else program
 
 
 def _reads_copy(program: Program, reader: Statement, copy: Statement) -> bool:

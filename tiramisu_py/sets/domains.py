@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import islpy as isl
 
@@ -11,6 +12,7 @@ from tiramisu_py.sets.frames import carrying, dim_names, integer, params, tuple_
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
+_Union = TypeVar("_Union", isl.UnionSet, isl.UnionMap)
 
 
 def universe(space: isl.Space) -> isl.Set:
@@ -199,6 +201,15 @@ def without_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
     return of
 
 
+def without_union_params(of: _Union, names: Sequence[str]) -> _Union:
+    """A union of sets or of maps without some parameters, at any values of them."""
+    for name in names:
+        position = of.get_space().find_dim_by_name(_PARAM, name)
+        if position >= 0:
+            of = of.project_out(_PARAM, position, 1)
+    return of
+
+
 def dims_as_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
     """A set of points as a set of parameter values: each dimension becomes the parameter of that name."""
     count = of.dim(_PARAM)
@@ -254,3 +265,8 @@ def param_as_last_dim(of: isl.Set, name: str) -> isl.Set:
 def count(of: isl.Set) -> int:
     """How many elements a finite set without parameters has."""
     return int(of.count_val().to_python())
+
+
+def plain(of: isl.Set) -> isl.Set:
+    """The same set in as few pieces and constraints as isl finds."""
+    return of.coalesce().detect_equalities().remove_redundancies()

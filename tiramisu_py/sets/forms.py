@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -175,3 +174,17 @@ def has_floors(of: isl.Aff) -> bool:
 def on_params(of: isl.Aff) -> isl.Aff:
     """An affine form of the parameters alone, on their space."""
     return of if of.get_domain_space().is_params() else of.project_domain_on_params()
+
+
+def is_one(of: isl.PwAff) -> bool:
+    """Whether a form is 1 wherever it has a value."""
+    found = pieces(of)
+    return len(found) == 1 and is_constant(found[0]) and constant_of(found[0]) == 1
+
+
+def stride(of: isl.Aff, position: int) -> int | None:
+    """By how much a form grows with a dimension of its frame; None where that is no constant."""
+    taken = terms(of)
+    if any(div.involves_dims(_IN, position, 1) for _, div in taken.divs) or taken.dims[position] % taken.denominator:
+        return None
+    return taken.dims[position] // taken.denominator

@@ -207,3 +207,42 @@ def pieces_of(of: isl.PwAff) -> list[isl.Set]:
     found: list[isl.Set] = []
     of.coalesce().foreach_piece(carrying(lambda domain, aff: found.append(domain)))
     return found
+
+
+def with_prefix(of: isl.Set, count: int, name: str) -> isl.Map:
+    """``name[first coordinates] -> point``, of the points of a set."""
+    space = of.get_space()
+    first = function(space, name, variables(space)[:count])
+    return isl.Map.from_multi_aff(first).intersect_domain(of).reverse()
+
+
+def leading_as_params(of: isl.Map, names: Sequence[str]) -> isl.Map:
+    """A relation whose first input coordinates are parameters of these names, and no longer inputs."""
+    count = of.dim(_PARAM)
+    of = of.reset_tuple_id(_IN) if of.has_tuple_id(_IN) else of
+    for position, name in enumerate(names):
+        of = of.set_dim_name(_IN, position, name)
+    return of.move_dims(_PARAM, count, _IN, 0, len(names))
+
+
+def domain_named(of: isl.Map, name: str | None) -> isl.Map:
+    """The same relation from the tuple `name`."""
+    if not name:
+        return of.reset_tuple_id(_IN) if of.has_tuple_id(_IN) else of
+    return of.set_tuple_name(_IN, name)
+
+
+def with_inputs(of: isl.Map) -> isl.Map:
+    """``x -> [x, y]`` of a relation ``x -> y``."""
+    same = isl.Map.identity(of.get_space().domain().map_from_set()).intersect_domain(of.domain())
+    return range_named(same.flat_range_product(of), None)
+
+
+def affine_hull(of: isl.Map) -> isl.Map:
+    """The equations that hold on a relation, as a relation: a function beyond the domain that it has."""
+    return of.affine_hull().to_map()
+
+
+def plain_map(of: isl.Map) -> isl.Map:
+    """The same relation in as few pieces and constraints as isl finds."""
+    return of.coalesce().detect_equalities().remove_redundancies()

@@ -1,0 +1,102 @@
+"""Whether the proof and the judge agree about a program with ranks, and whether its ranks compute what they should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.oracle.agreement import Verdict, inputs
+from tests.oracle.judge import Failure, sizes
+from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.oracle.rank_events import RankExecution
+from tests.oracle.rank_judge import judge
+from tests.oracle.script import Script
+from tests.oracle.values import Values
+from tiramisu_py.errors import UnsupportedError, Violation
+from tiramisu_py.interpret import InterpretError
+from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.program.statement import Role
+
+
+def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
+    """What the judge finds."""
+    return judge(script.program, params)
+
+
+def small(script: Script) -> list[dict[str, int]]:
+    """Sizes from nothing to a few blocks and something left over, or in two dimensions less."""
+    return sizes(script.program, 7 if len(script.program.algorithm.params) == 1 else 3)
+
+
+def compared(script: Script) -> Verdict:
+    """The proof's verdict beside the judge's, at all small sizes and at the proof's counterexamples."""
+    report = script.function.check()
+    if report.ok:
+        for params in small(script):
+            failures = judged(script, params)
+            if failures:
+                return Verdict("unsound", f"accepted, but at {params}: {failures[0]}")
+        return Verdict("accepted")
+    known = [violation for violation in report.violations if violation.kind != "unknown"]
+    if not known:
+        return Verdict("unknown", str(report.violations[0]))
+    for violation in known:
+        if not _confirmed(script, violation, small(script)):
+            return Verdict("strict", f"the judge finds nothing: {violation}")
+    return Verdict("refused")
+
+
+def _confirmed(script: Script, violation: Violation, all_sizes: Sequence[Mapping[str, int]]) -> bool:
+    """Whether the judge finds something wrong at a counterexample, or, for what is so at all sizes, at any."""
+    if judged(script, {**all_sizes[0], **violation.witness.params}):
+        return True
+    return violation.kind in ("reach", "reduction") and any(judged(script, params) for params in all_sizes)
+
+
+def communicates(script: Script) -> bool:
+    """Whether some message is part of the program."""
+    return any(statement.role is Role.SEND for statement in script.program.statements.values())
+
+
+def loops_of(script: Script) -> dict[str, LoopFunction]:
+    """The loops of a proven program, before and after the passes; none where it cannot be turned into loops."""
+    try:
+        plain = lower(script.function.completed)
+        return {"plain": plain, "optimised": optimise(plain)}
+    except UnsupportedError:
+        return {}
+
+
+def wrong_loops(script: Script, seed: int) -> str:
+    """What is wrong with the loops of a proven program, or with what they send; empty where nothing is."""
+    for number, params in enumerate(small(script)[1::3]):
+        for which, function in loops_of(script).items():
+            for timing in range(3):
+                wrong = wrong_run(script, function, params, 3 * (seed + number) + timing)
+                if wrong:
+                    return f"{which} loops at {params}: {wrong}"
+    return ""
+
+
+def wrong_run(script: Script, function: LoopFunction, params: Mapping[str, int], seed: int) -> str:
+    """What is wrong with one run of the loops; empty where nothing is."""
+    given = inputs(script, params, seed)
+    try:
+        ran = ran_on_ranks(script.function, None, seed, function=function, **given, **params)
+    except (InterpretError, AssertionError) as error:
+        return str(error)
+    outputs = ran.outputs if len(ran.outputs) > 1 else ran.outputs[0]
+    counted = (ran.traffic.messages, ran.traffic.elements, ran.traffic.bytes)
+    if counted != named(script, params):
+        return f"{counted} are sent, {named(script, params)} in the program (messages, elements, bytes)"
+    return agreed(script.function, outputs, **given, **params)
+
+
+def named(script: Script, params: Mapping[str, int]) -> tuple[int, int, int]:
+    """How many messages, elements and bytes the sends of the program are."""
+    execution = RankExecution(script.program, params, Values(script.program.algorithm, params))
+    parcels = [parcel for parcel in execution.parcels(execution.acts()) if parcel.sends]
+    sources = script.program.algorithm.source
+    elements = [len(parcel.acts) for parcel in parcels]
+    width = [len(parcel.acts) * sources(parcel.statement.source).dtype.numpy.itemsize for parcel in parcels]
+    return len(parcels), sum(elements), sum(width)

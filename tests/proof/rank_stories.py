@@ -1,0 +1,131 @@
+"""Programs on ranks that the tests of the proof vary: a blur, heat in one and two dimensions, sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import tiramisu_py as tm
+from tiramisu_py.errors import Violation
+
+P, B = 4, 25
+C, T = tm.params("C T")
+r, c, q, r1, t, i, i1, p, j, j1, k = tm.iters("r c q r1 t i i1 p j j1 k")
+
+#: Properties of halves that do not block.
+LATER = (tm.ASYNC, tm.NONBLOCK)
+
+
+def blur() -> SimpleNamespace:
+    """by sums three rows of bx, bx three columns of the image; rows in blocks of 25 on 4 ranks, no message."""
+    f = tm.Function("blur", params=[C], assume="C >= 1")
+    image = f.input("image", tm.float32, [P * B, C + 2])
+    bx = f.computation("bx", {r: P * B, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
+    by = f.computation("by", {r: (1, P * B - 1), c: C}, (bx[r - 1, c] + bx[r, c] + bx[r + 1, c]) / 3,
+                       shape=[P * B, C])  # fmt: skip
+    f.outputs(by)
+    for array in (image, by):
+        array.distribute([r, c], rank=r // B)
+    for computation in (bx, by):
+        computation.split(r, B, q, r1)
+        computation.tag_distribute(q)
+    return SimpleNamespace(f=f, image=image, bx=bx, by=by)
+
+
+def down(s: SimpleNamespace, props: Sequence[Any] = (), rows: int = 1, wide: Any = None, name: str = "down") -> Any:
+    """The last rows of bx on each rank, sent to the next one; c ranges over `wide`."""
+    wide = C if wide is None else wide
+    made = s.f.create_xfer(
+        s.bx[r, c], send={q: (0, P - 1), r: (q * B + B - rows, q * B + B), c: wide}, to=q + 1,
+        recv={q: (1, P), r: (q * B - rows, q * B), c: wide}, source=q - 1, send_props=props, recv_props=props, name=name,
+    )  # fmt: skip
+    return _packed(made)
+
+
+def up(s: SimpleNamespace, props: Sequence[Any] = (), rows: int = 1, wide: Any = None, name: str = "up") -> Any:
+    """The first rows of bx on each rank, sent to the one before; c ranges over `wide`."""
+    wide = C if wide is None else wide
+    made = s.f.create_xfer(
+        s.bx[r, c], send={q: (1, P), r: (q * B, q * B + rows), c: wide}, to=q - 1,
+        recv={q: (0, P - 1), r: (q * B + B, q * B + B + rows), c: wide}, source=q + 1,
+        send_props=props, recv_props=props, name=name,
+    )  # fmt: skip
+    return _packed(made)
+
+
+def _packed(exchange: Any) -> Any:
+    exchange.send.collapse_many(c)
+    exchange.recv.collapse_many(c)
+    return exchange
+
+
+def exchanged(props: Sequence[Any] = ()) -> SimpleNamespace:
+    """The blur with both exchanges, in order; where they do not block, nothing waits for them."""
+    s = blur()
+    s.down, s.up = down(s, props), up(s, props)
+    s.messages = [s.down.send, s.up.send, s.down.recv, s.up.recv]
+    s.f.order(s.bx, *s.messages, s.by, at=tm.root)
+    return s
+
+
+def waited() -> SimpleNamespace:
+    """The blur with asynchronous messages, each of which is waited for before by."""
+    s = exchanged(LATER)
+    s.waits = [message.wait() for message in s.messages]
+    s.f.order(*s.messages, *s.waits, s.by, at=tm.root)
+    return s
+
+
+def heat(props: Sequence[Any] = (), kept: int | None = 2) -> SimpleNamespace:
+    """u[t, i] from three neighbours at t - 1, on 4 ranks; `kept` time steps are kept, and halos exchanged after each."""
+    f = tm.Function("heat", params=[T], assume="T >= 1")
+    start = f.input("start", tm.float32, [P * B])
+    edge = (t == 0) | (i == 0) | (i == P * B - 1)
+    u = f.computation("u", {t: T + 1, i: P * B},
+                      lambda u: tm.select(edge, start[i], u[t - 1, i - 1] + u[t - 1, i] + u[t - 1, i + 1]))  # fmt: skip
+    last = f.computation("last", {i: P * B}, u[T, i])
+    f.outputs(last)
+    for array in (start, last):
+        array.distribute([i], rank=i // B)
+    if kept is not None:
+        u.store_in(tm.Buffer("kept", [kept, P * B], tm.float32), [t % kept, i])
+    for computation in (u, last):
+        computation.split(i, B, q, i1)
+        computation.tag_distribute(q)
+    right = f.create_xfer(
+        u[t, i], send={t: T, q: (0, P - 1), i: (q * B + B - 1, q * B + B)}, to=q + 1,
+        recv={t: T, q: (1, P), i: (q * B - 1, q * B)}, source=q - 1, send_props=props, recv_props=props, name="right",
+    )  # fmt: skip
+    left = f.create_xfer(
+        u[t, i], send={t: T, q: (1, P), i: (q * B, q * B + 1)}, to=q - 1,
+        recv={t: T, q: (0, P - 1), i: (q * B + B, q * B + B + 1)}, source=q + 1,
+        send_props=props, recv_props=props, name="left",
+    )  # fmt: skip
+    messages = [right.send, left.send, right.recv, left.recv]
+    f.order(u, *messages, at=t)
+    f.order(u, last, at=tm.root)
+    return SimpleNamespace(f=f, u=u, last=last, right=right, left=left, messages=messages)
+
+
+def heat_waited(kept: int | None = 2) -> SimpleNamespace:
+    """Heat with asynchronous messages that are waited for in the iteration that sends them."""
+    s = heat(LATER, kept)
+    s.waits = [message.wait({t: T}) for message in s.messages]
+    s.f.order(*s.messages, *s.waits, at=t)
+    return s
+
+
+def refusal(f: Any) -> Violation:
+    """The first violation of a program."""
+    report = f.check()
+    assert not report.ok, str(report)
+    first: Violation = report.violations[0]
+    return first
+
+
+def proven(f: Any) -> bool:
+    """Whether a program is proven; shows why where it is not."""
+    report = f.check()
+    assert report.ok, str(report)
+    return True

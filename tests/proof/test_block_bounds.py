@@ -1,0 +1,160 @@
+"""Blocks with bounds that are known at run time: what is proven, and what is refused, beside ranks simulated by hand."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import tiramisu_py as tm
+from tests.oracle.block_ranks import Exchange, Half, Order, splits, verdict
+from tiramisu_py.program.ranks import spread
+
+R, lo, hi = tm.params("R lo hi")
+(r,) = tm.iters("r")
+
+DOWN = Exchange("down", Half("hi - 1", "hi", "hi < R", 1), Half("lo - 1", "lo", "lo > 0", -1))
+UP = Exchange("up", Half("lo", "lo + 1", "lo > 0", -1), Half("hi", "hi + 1", "hi < R", 1))
+WIDE_DOWN = Exchange("down", Half("hi - 2", "hi", "hi < R", 1), Half("lo - 2", "lo", "lo > 0", -1))
+WIDE_UP = Exchange("up", Half("lo", "lo + 2", "lo > 0", -1), Half("hi", "hi + 2", "hi < R", 1))
+PHASES: Order = (("send", "down"), ("recv", "down"), ("send", "up"), ("recv", "up"))
+NEAR, FAR = (-1, 0, 1), (-2, 0, 2)
+
+
+def stencil(
+    exchanges: tuple[Exchange, ...] = (), order: Order = (), reach: tuple[int, ...] = NEAR, **properties: Any
+) -> Any:
+    """``by[r]`` reads ``bx[r + d]`` for each d, in blocks from lo up to hi, after exchanges between neighbours."""
+    f = tm.Function("stencil", params=[R, lo, hi])
+    image = f.input("image", tm.float32, [R])
+    bx = f.computation("bx", {r: R}, 2 * image[r])
+    total = bx[r + reach[0]]
+    for d in reach[1:]:
+        total = total + bx[r + d]
+    by = f.computation("by", {r: (-min(reach), R - max(reach))}, total, shape=[R])
+    f.outputs(by)
+    f.blocks(R, lo, hi)
+    for array in (image, by):
+        array.distribute([r], rank=r, bounds=(lo, hi))
+    for computation in (bx, by):
+        computation.tag_distribute(r, bounds=(lo, hi))
+    made = {e.name: exchange(f, bx, e, **properties) for e in exchanges}
+    if order:
+        f.order(bx, *(getattr(made[name], does) for does, name in order), by, at=tm.root)
+    return f
+
+
+def exchange(f: Any, bx: Any, e: Exchange, **properties: Any) -> Any:
+    """The exchange as a user writes it."""
+    def rows(half: Half) -> Any:
+        names = {"lo": lo, "hi": hi, "R": R}
+        return {r: (eval(half.low, {}, names), eval(half.high, {}, names))}, eval(half.where, {}, names)
+
+    return f.create_xfer(
+        bx[r], send=rows(e.send), to=tm.rank + e.send.away, recv=rows(e.receive), source=tm.rank + e.receive.away,
+        name=e.name, **properties,
+    )  # fmt: skip
+
+
+def simulated(f: Any, exchanges: tuple[Exchange, ...], order: Order, reach: tuple[int, ...]) -> set[str]:
+    """What goes wrong with any split of up to seven rows over up to four ranks."""
+    blocks = spread(f.program).blocks
+    assert blocks is not None
+    found = set()
+    for ranks in range(1, 5):
+        for extent in range(1, 8):
+            found |= {verdict(exchanges, order, reach, split) for split in splits(extent, ranks, blocks.least)}
+    return found - {""}
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "reach"), [((DOWN, UP), NEAR), ((WIDE_DOWN, WIDE_UP), FAR), ((WIDE_DOWN, WIDE_UP), NEAR)]
+)
+def test_a_stencil_with_halos_is_proven_for_every_split(exchanges: Any, reach: Any) -> None:
+    f = stencil(exchanges, PHASES, reach)
+    assert f.check().ok, f.check()
+    assert not simulated(f, exchanges, PHASES, reach)
+
+
+def test_without_messages_the_row_of_the_neighbour_is_missing() -> None:
+    (found,) = stencil().check().violations
+    assert found.kind == "communication"
+    assert found.witness.reader == ("by", (1,))
+    assert found.witness.params == {"R": 3, "lo": 0, "hi": 2}
+    assert found.command.startswith("bx.tag_distribute")
+
+
+REFUSED = {
+    "halo one row short": ((Exchange("down", DOWN.send, DOWN.receive), ), FAR, "communication"),
+    "no message upwards": ((DOWN,), NEAR, "communication"),
+    "wrong peer": ((Exchange("down", Half("hi - 1", "hi", "hi < R", 2), DOWN.receive), UP), NEAR, "communication"),
+    "wrong side": ((Exchange("down", Half("hi - 1", "hi", "lo > 0", -1), DOWN.receive), UP), NEAR, "communication"),
+    "another row": ((Exchange("down", Half("lo", "lo + 1", "hi < R", 1), DOWN.receive), UP), NEAR, "communication"),
+    "no guard at the end": ((Exchange("down", Half("hi - 1", "hi", "hi <= R", 1), DOWN.receive), UP), NEAR,
+                            "communication"),
+    "no guard at the start": ((Exchange("down", DOWN.send, Half("lo - 1", "lo", "lo >= 0", -1)), UP), NEAR,
+                              "communication"),
+    "nobody receives": ((Exchange("down", DOWN.send, Half("lo - 1", "lo", "lo > 1", -1)), UP), NEAR, "communication"),
+    "one row more than is received": ((Exchange("down", WIDE_DOWN.send, DOWN.receive), UP), NEAR, "communication"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_goes_wrong_with_some_split_is_refused(name: str) -> None:
+    exchanges, reach, kind = REFUSED[name]
+    order = tuple(one for one in PHASES if one[1] in {e.name for e in exchanges})
+    f = stencil(exchanges, order, reach)
+    assert kind in {violation.kind for violation in f.check().violations}, f.check()
+    assert simulated(f, exchanges, order, reach)
+
+
+def test_both_neighbours_that_send_first_are_a_deadlock() -> None:
+    order: Order = (("send", "down"), ("send", "up"), ("recv", "down"), ("recv", "up"))
+    f = stencil((DOWN, UP), order)
+    assert [violation.kind for violation in f.check().violations] == ["deadlock"]
+    assert simulated(f, (DOWN, UP), order, NEAR) == {"deadlock"}
+
+
+def test_messages_that_do_not_block_may_all_be_posted_first() -> None:
+    both = {"send_props": [tm.NONBLOCK], "recv_props": [tm.NONBLOCK]}
+    f = stencil((DOWN, UP), (), **both)
+    halves = [f[name] if name in f.algorithm.computations else None for name in ("bx", "by")]
+    assert halves[0] is not None
+    assert "race" in {violation.kind for violation in f.check().violations}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_verdicts_agree_with_ranks_that_run(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(3):
+        exchanges, order, reach = mutant(rng)
+        f = stencil(exchanges, order, reach)
+        report, wrong = f.check(), simulated(f, exchanges, order, reach)
+        assert report.ok == (not wrong), (exchanges, order, reach, wrong, report)
+
+
+def mutant(rng: random.Random) -> tuple[tuple[Exchange, ...], Order, tuple[int, ...]]:
+    """A stencil with a few random changes of its halos, guards, peers and order."""
+    wide = rng.random() < 0.4
+    exchanges = [WIDE_DOWN, WIDE_UP] if wide else [DOWN, UP]
+    for k in range(2):
+        e = exchanges[k]
+        if rng.random() < 0.5:
+            continue
+        both = rng.random() < 0.4
+        shift = rng.choice(["", " + 1", " - 1"])
+        where = rng.choice([e.send.where, "hi < R", "lo > 0", "lo >= 0", "lo > 1"])
+        change = rng.choice(["low", "high", "where", "away"])
+
+        def changed(half: Half, change: str = change, shift: str = shift, where: str = where) -> Half:
+            values = {"low": half.low + shift, "high": half.high + shift, "where": where, "away": half.away}
+            values["away"] = -half.away if change == "away" else half.away
+            return Half(**{key: values[key] if key == change else getattr(half, key) for key in values})
+
+        send = changed(e.send) if both or rng.random() < 0.5 else e.send
+        exchanges[k] = Exchange(e.name, send, changed(e.receive) if both else e.receive)
+    order = list(PHASES)
+    if rng.random() < 0.4:
+        rng.shuffle(order)
+    return tuple(exchanges), tuple(order), rng.choice([FAR, FAR, NEAR] if wide else [NEAR, NEAR, (-1, 0), (0, 1)])
