@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import functools
@@ -103,7 +104,7 @@ def implementations() -> dict[str, Implementation]:
     folders = [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
     for name in ("mpirun", "mpirun.mpich", "mpirun.openmpi"):
         for folder in dict.fromkeys(folders):
-            path = shutil.which(folder / name)
+            path = shutil.which(str(folder / name))
             own = _implementation(path) if path else None
             if own and own.name not in found and _is_usable(own):
                 found[own.name] = own
@@ -125,12 +126,22 @@ def _is_usable(implementation: Implementation) -> bool:
     return done.returncode == 0 and words in done.stdout
 
 
+@functools.cache
+def _cache() -> str:
+    """What the ranks of all tests of this process compile into."""
+    folder = tempfile.mkdtemp(prefix="tiramisu_py-ranks-cache-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def run_test(nodeid: str, implementation: Implementation, count: int, timeout: float) -> str:
     """Runs one test on `count` ranks; answers what the ranks that failed say: nothing where all passed."""
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-ranks-") as folder:
         command = [sys.executable, LAUNCHER, str(timeout), nodeid]
         found = os.pathsep.join(f"{name}={own.mpirun}" for name, own in implementations().items())
-        done = implementation.run(count, command, timeout=timeout + 20, **{FOLDER: folder, FOUND: found})
+        done = implementation.run(count, command, timeout=timeout + 20, **{
+            FOLDER: folder, FOUND: found, "TIRAMISU_CACHE_DIR": _cache(),
+        })  # fmt: skip
         return _failures(Path(folder), count, done)
 
 

@@ -66,4 +66,4 @@ def test_ranks_that_hang_are_ended_and_say_where(failing):
     said = run_test(f"{failing}::test_hangs[{name}]", implementation, 2, 3.0)
     assert time.monotonic() - began < 60
     assert "rank 0 of 2: did not end" in said
-    assert "test_failing.py" in said and "recv" in said
+    assert "in test_hangs" in said

@@ -129,3 +129,79 @@ def proven(f: Any) -> bool:
     report = f.check()
     assert report.ok, str(report)
     return True
+
+
+def heat2(corners: bool = False, props: Sequence[Any] = LATER, waits: bool = True) -> SimpleNamespace:
+    """Heat in two dimensions on a grid of 2 x 3 ranks, with a time loop and four exchanges; 8 x 8 elements on each.
+
+    With `corners` the diagonal neighbours count too, for which there are no messages.
+    """
+    rows, cols, size = 2, 3, 8
+    height, width = rows * size, cols * size
+    f = tm.Function("heat", params=[T], assume="T >= 1")
+    start = f.input("start", tm.float32, [height, width])
+    edge = (t == 0) | (i == 0) | (i == height - 1) | (j == 0) | (j == width - 1)
+
+    def step(u: Any) -> Any:
+        near = u[t - 1, i - 1, j] + u[t - 1, i + 1, j] + u[t - 1, i, j - 1] + u[t - 1, i, j + 1]
+        return tm.select(edge, start[i, j], near + u[t - 1, i + 1, j + 1] if corners else near)
+
+    u = f.computation("u", {t: T + 1, i: height, j: width}, step)
+    last = f.computation("last", {i: height, j: width}, u[T, i, j])
+    f.outputs(last)
+    for array in (start, last):
+        array.distribute([i, j], rank=(i // size, j // size))
+    u.store_in(tm.Buffer("kept", [2, height, width], tm.float32), [t % 2, i, j])
+    for computation in (u, last):
+        computation.tile(i, j, size, size, p, q, i1, j1)
+        computation.tag_distribute(p, q)
+    r0, c0 = p * size, q * size
+    made = []
+    for name, there, back, own, other in (
+        ("south", (p + 1, q), (p - 1, q), (r0 + size - 1, r0 + size, 0, rows - 1), (r0 - 1, r0, 1, rows)),
+        ("north", (p - 1, q), (p + 1, q), (r0, r0 + 1, 1, rows), (r0 + size, r0 + size + 1, 0, rows - 1)),
+    ):
+        made.append(f.create_xfer(
+            u[t, i, j], send={t: T, p: own[2:], q: cols, i: own[:2], j: (c0, c0 + size)}, to=there,
+            recv={t: T, p: other[2:], q: cols, i: other[:2], j: (c0, c0 + size)}, source=back,
+            send_props=props, recv_props=props, name=name))  # fmt: skip
+    for name, there, back, own, other in (
+        ("east", (p, q + 1), (p, q - 1), (c0 + size - 1, c0 + size, 0, cols - 1), (c0 - 1, c0, 1, cols)),
+        ("west", (p, q - 1), (p, q + 1), (c0, c0 + 1, 1, cols), (c0 + size, c0 + size + 1, 0, cols - 1)),
+    ):
+        made.append(f.create_xfer(
+            u[t, i, j], send={t: T, p: rows, q: own[2:], i: (r0, r0 + size), j: own[:2]}, to=there,
+            recv={t: T, p: rows, q: other[2:], i: (r0, r0 + size), j: other[:2]}, source=back,
+            send_props=props, recv_props=props, name=name))  # fmt: skip
+    halves = [exchange.send for exchange in made] + [exchange.recv for exchange in made]
+    for half in halves:
+        half.collapse_many(i, j)
+    f.order(u, *halves, at=t)
+    if waits:
+        f.order(*halves, *[half.wait({t: T}) for half in halves], at=t)
+    f.order(u, last, at=tm.root)
+    return SimpleNamespace(f=f, u=u, last=last, halves=halves)
+
+
+def total(spread: str = "parts") -> SimpleNamespace:
+    """s = sum of x, which is in blocks of 25 on 4 ranks.
+
+    "terms": the loop over terms runs on ranks. "parts": each rank has a part, which rank 0 is sent and adds up.
+    """
+    f = tm.Function("total")
+    x = f.input("x", tm.float32, [P * B])
+    x.distribute([k], rank=k // B)
+    if spread == "terms":
+        s = f.reduction("s", {r: 1}, {k: P * B}, tm.sum, x[k])
+        f.outputs(s)
+        s.update.split(k, B, q, i1)
+        s.update.tag_distribute(q)
+        return SimpleNamespace(f=f, x=x, s=s)
+    part = f.reduction("part", {q: P}, {k: B}, tm.sum, x[q * B + k])
+    s = f.reduction("s", {r: 1}, {p: P}, tm.sum, part[p])
+    f.outputs(s)
+    s.distribute([r], rank=0)
+    part.tag_distribute(q)
+    s.split(r, 1, q, r1)
+    s.tag_distribute(q)
+    return SimpleNamespace(f=f, x=x, part=part, s=s)

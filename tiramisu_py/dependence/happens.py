@@ -131,8 +131,7 @@ class Happens:
     def awaited(self, wait: Statement, operation: Statement) -> isl.Map:
         """``time of the operation -> time of the wait`` for all operations that the wait names."""
         assert wait.waits is not None
-        value = sets.outputs(self.program.value_of(operation))
-        kept = sets.function(operation.frame, None, [value[k] for k in wait.waits.positions])
+        kept = sets.function(operation.frame, None, self.program.told_apart(wait, operation))
         chosen = sets.prefix(sets.identity(wait.frame), len(wait.waits.positions))
         waiting = sets.graph(chosen, self._instances(wait)).reverse()
         named = sets.graph(kept, self._instances(operation)).apply_range(waiting)

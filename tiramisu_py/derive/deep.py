@@ -16,6 +16,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.derive.boxes import box_around
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -64,7 +65,7 @@ def _deepened(program: Program, loop: LoopId, count: int) -> Program:
                 needed = _needed(program, touches, reader, writer, ranks[reader.name], loop, count)
                 if needed is not None and not needed.is_subset(_having(program, writer, ranks[writer.name])):
                     more = ranks[writer.name].union(_computing(program, writer, needed))
-                    ranks[writer.name] = _filled(more, writer, loop)
+                    ranks[writer.name] = _filled(more, writer, loop, count)
                     grown.add(writer.name)
         changed = grown
     for name, statement in inside.items():
@@ -117,12 +118,21 @@ def _number(statement: Statement, loop: LoopId, count: int) -> isl.Map:
     return sets.graph(sets.function(statement.frame, None, [form]), statement.instances)
 
 
-def _filled(of: isl.Map, writer: Statement, loop: LoopId) -> isl.Map:
-    """``instance -> rank`` without holes: a rank may compute more than it needs, of what there is, but in one piece."""
-    of = of.coalesce()
-    around = sets.as_map(of.compute_divs().simple_hull())
-    filled = around.intersect_domain(of.domain()).intersect_range(of.range())
-    return sets.plain_map(filled)
+def _filled(of: isl.Map, statement: Statement, loop: LoopId, count: int) -> isl.Map:
+    """``instance -> rank`` with a box of instances on each rank, in each iteration of the loop, as far as they exist.
+
+    A rank may compute more than it needs, but loops over it need no tests.
+    """
+    pairs = sets.flat_pairs(of.coalesce(), statement.name)
+    variables, dims = sets.variables(pairs.get_space()), len(statement.dims)
+    before = sets.function(pairs.get_space(), statement.name, variables[:dims])
+    time = sets.outputs(sets.compose(before, statement.coords))[statement.depth(loop)]
+    scope = [*variables[dims:], sets.floor_div(time, count), sets.modulo(time, count)]
+    lifted = sets.function(pairs.get_space(), None, [*scope, *variables[:dims]])
+    around = box_around(sets.plain(pairs.apply(sets.graph(lifted))), len(scope))
+    filled = sets.preimage(around, lifted).intersect(sets.preimage(statement.instances, before))
+    rank = sets.function(pairs.get_space(), None, variables[dims:])
+    return sets.graph(before, sets.plain(filled)).reverse().apply_range(sets.graph(rank)).coalesce()
 
 
 def _computing(program: Program, writer: Statement, needed: isl.Map) -> isl.Map:

@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.operations import Awaitable, Operation, Wait
 from tiramisu_py.function.rank_commands import RankCommands
+from tiramisu_py.program.program import Program
 from tiramisu_py.schedule import messages, transfers
 
 if TYPE_CHECKING:
@@ -55,7 +56,14 @@ class Half(RankCommands, Operation, Awaitable):
         Source: TIRAMISU, ``collapse_many``.
         """
         names = self.statement_names()
-        self._apply("collapse_many", loops, {}, lambda p, text: transfers.collapse_many(p, names, loops, text))
+
+        def change(program: Program, text: str) -> Program:
+            program = transfers.collapse_many(program, names, loops, text)
+            for name in names:
+                messages.check_slots(program, name)
+            return program
+
+        self._apply("collapse_many", loops, {}, change)
         return self
 
     def set_wait_access(self, *indices: Expr | int) -> Self:

@@ -10,7 +10,7 @@ from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.statements import Level, Statements
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory, as_memory
-from tiramisu_py.schedule import placement, recompute
+from tiramisu_py.schedule import messages, placement, ranks, recompute
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import size
 from tiramisu_py.schedule.shared import settled
@@ -45,7 +45,9 @@ class StorageCommands(Statements):
         written = (buffer,) if indices is None else (buffer, list(indices))
         self._apply(
             "store_in", written, {"device": device or None},
-            lambda p, _: settled(placement.store_in(p, self._source, names, into, at, size(device, "device", 0))),
+            lambda p, _: _shared_out(
+                settled(placement.store_in(p, self._source, names, into, at, size(device, "device", 0)))
+            ),
         )  # fmt: skip
         return self
 
@@ -86,3 +88,8 @@ class StorageCommands(Statements):
 
         self._apply("store_at", (consumer, level), {}, change)
         return self
+
+
+def _shared_out(program: Program) -> Program:
+    """The program with arrays of the caller that ranks can hold as they are stored; refuses what they cannot."""
+    return ranks.held_alike(messages.check_still_sent(program))

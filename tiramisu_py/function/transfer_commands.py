@@ -173,7 +173,7 @@ class TransferCommands(Scheduled):
         Between ranks, the values that a rank reads and has not come in messages from the nearest that has them: exactly
         these, one message from a rank to another in each iteration of the loops around, as far out as is legal. With
         `overlap` what needs no other rank (the interior) is computed while messages are under way; ``depth={t: 4}``
-        lets ranks exchange every fourth iteration of t only, a halo four times as deep, and compute twice what overlaps.
+        lets ranks exchange every fourth iteration of t, a halo four times as deep, and compute twice what overlaps.
 
         Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
         other commands, it derives its transfers and waits anew.

@@ -136,7 +136,7 @@ class Rank(Host):
         evaluate = Evaluator(frame)
         first = [evaluate.integer(index) for index in node.first]
         extents = [max(0, evaluate.integer(side.extent)) for side in node.sides]
-        steps = np.indices(extents).reshape(len(extents), -1)
+        steps = np.indices(extents).reshape(len(extents), int(np.prod(extents)))
         columns = [np.full(int(np.prod(extents)), start) for start in first]
         for side, along in zip(node.sides, steps, strict=True):
             columns = [column + step * along for column, step in zip(columns, side.steps, strict=True)]

@@ -97,7 +97,7 @@ def _accesses(node: Allocate) -> Iterator[Access | None]:
         if isinstance(statement, Copy) and node.buffer in (statement.source, statement.target):
             yield None
         if isinstance(statement, Post) and node.buffer == statement.array:
-            return False
+            yield None
         if isinstance(statement, Launch) and node.buffer in statement.arrays:
             yield None
     for load in loads(node.body):

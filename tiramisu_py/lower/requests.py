@@ -164,8 +164,7 @@ class Requested:
         assert wait.waits is not None
         within = statement.instances.intersect_params(self.program.context)
         issued = sets.graph(statement.prefix(len(self._issued(statement).loops)), within)
-        value = sets.outputs(self.program.value_of(statement))
-        group = sets.function(statement.frame, None, [value[position] for position in wait.waits.positions])
+        group = sets.function(statement.frame, None, self.program.told_apart(wait, statement))
         groups = sets.graph(sets.renamed(group, wait.name), within).reverse().apply_range(issued)
         instances = sets.named(wait.instances, wait.name).intersect_params(self.program.context)
         return groups.intersect_domain(instances).coalesce()

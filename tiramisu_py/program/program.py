@@ -192,6 +192,13 @@ class Program:
         named = (s for s in self.statements.values() if of in (s.name, *s.part_of))
         return tuple(s for s in named if s.acts) or self.statements_of(of)
 
+    def told_apart(self, wait: Statement, operation: Statement) -> list[isl.Aff]:
+        """Of an instance of an operation, what a WAIT for it goes by: indices of its value, or iterators."""
+        assert wait.waits is not None
+        by_iterator = wait.waits.by_iterator
+        forms = sets.variables(operation.frame) if by_iterator else sets.outputs(self.value_of(operation))
+        return [forms[position] for position in wait.waits.positions]
+
     # -- time
 
     @cached_property

@@ -15,6 +15,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
+from tiramisu_py.algorithm.soundness import box
+from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -58,6 +60,20 @@ def _used(program: Program, axis: int) -> Iterator[isl.Set]:
             form = sets.outputs(statement.coords)[depth]
             within = statement.instances.intersect_params(program.context.params())
             yield within.apply(sets.graph(sets.function(statement.frame, None, [form])))
+    for source, distribution in program.distributions.items():
+        yield from _holding(program, source, distribution.axes[axis] if axis < len(distribution.axes) else None)
+
+
+def _holding(program: Program, source: str, spread: object) -> Iterator[isl.Set]:
+    """The coordinates along an axis of the ranks that hold an array."""
+    extents = program.buffers[program.storages[source].buffer].extents
+    space = sets.sized_frame(program.algorithm.param_space, None, len(extents))
+    elements = box(space, extents).intersect_params(program.context.params())
+    if isinstance(spread, int):
+        yield elements.apply(sets.graph(sets.function(space, None, [sets.constant(space, spread)])))
+    elif isinstance(spread, Dealt):
+        owner = spread.owner(sets.variables(space)[spread.dim])
+        yield elements.apply(sets.graph(sets.function(space, None, [owner])))
 
 
 def depth_of(program: Program, statement: Statement, axis: int) -> int | None:

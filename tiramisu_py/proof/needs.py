@@ -191,11 +191,10 @@ class Needs:
 def _named(program: Program, wait: Statement, half: Statement) -> isl.Map:
     """``event of a half -> event of a wait`` that names it, on the same rank."""
     assert wait.waits is not None
-    value = sets.outputs(program.value_of(half))
-    positions = wait.waits.positions
+    told = program.told_apart(wait, half)
     rank = sets.outputs(program.rank_of(half))
-    mine = sets.function(half.frame, None, [*rank, *(value[k] for k in positions)])
-    theirs = [*sets.outputs(program.rank_of(wait)), *sets.variables(wait.frame)[: len(positions)]]
+    mine = sets.function(half.frame, None, [*rank, *told])
+    theirs = [*sets.outputs(program.rank_of(wait)), *sets.variables(wait.frame)[: len(told)]]
     named = sets.graph(mine, executed(program, half))
     waited = sets.graph(sets.function(wait.frame, None, theirs), executed(program, wait))
     pairs = named.apply_range(waited.reverse())

@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
+from tiramisu_py.proof.trials import relevant_params
 
 _KNOWN = (
     declarations.sum_, declarations.product, declarations.min_, declarations.max_,
@@ -120,12 +121,9 @@ def _on_ranks(program: Program) -> str:
     """How many ranks there are: numbers, or any."""
     if program.blocks is not None or program.ranks is None:
         return "on any number of ranks"
-    extents = []
-    for axis in range(program.rank_axes):
-        last = sets.least(sets.largest(program.ranks, axis))
-        if last is None or not sets.is_constant(last):
-            return "on any number of ranks"
-        extents.append(sets.constant_of(last) + 1)
+    if relevant_params([program.ranks], program.context):
+        return "on any number of ranks"
+    extents = [1 + (sets.largest_value(program.ranks, axis) or 0) for axis in range(program.rank_axes)]
     if len(extents) == 1:
         return f"on {extents[0]} rank{'s' if extents[0] != 1 else ''}"
     return f"on a grid of {' x '.join(map(str, extents))} ranks"

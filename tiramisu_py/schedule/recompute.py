@@ -88,6 +88,12 @@ def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
         raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
     if any(a.source == source for s in own for a in accesses(s.body)):
         raise CommandError(f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece")
+    moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
+    if moved:
+        raise CommandError(
+            f"{' and '.join(moved)} move{'s' if len(moved) == 1 else ''} values of {source} between ranks, and "
+            "compute_at keeps them for one iteration only: remove the exchange first, or share loops by after or fuse"
+        )
     mine = {s.name for s in own}
     for statement in own:
         for loop in statement.loops:

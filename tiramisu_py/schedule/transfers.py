@@ -195,7 +195,7 @@ def _in_place(program: Program, transfer: Statement) -> Program:
 
 
 def collapse_many(program: Program, names: Sequence[str], given: Sequence[object], command: str) -> Program:
-    """Make all iterations of a transfer's innermost loops one operation."""
+    """Make all iterations of the innermost loops of a transfer, or of half of an exchange, one operation."""
     wanted = [loop_name(loop) for loop in listed(given, "the list of loops")]
     if not wanted:
         raise CommandError("collapse_many needs a loop")
@@ -225,7 +225,8 @@ def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str
         others = [s.name for s in program.with_this_loop(number) if s.name != name]
         if others:
             raise CommandError(
-                f"loop {loop.name} of {name} is shared with {', '.join(others)}: it is not one operation"
+                f"loop {loop.name} of {program.statements[name].handle} is shared with {', '.join(others)}: it is not "
+                "one operation"
             )
         if loop.tag is not None and not isinstance(loop.tag, Bulk):
             raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")

@@ -1,4 +1,4 @@
-"""Waits for operations of GPUs, barriers between the threads of a block, and how both are taken away again."""
+"""Waits for operations of GPUs and for messages, barriers between the threads of a block, and how both are taken away again."""
 
 from __future__ import annotations
 
@@ -159,7 +159,8 @@ def wait(
     """The program with a wait for operations of the statements `names`, which `of` is called after.
 
     `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
-    iterators of a transfer; None waits for everything.
+    iterators of a transfer, or of half of an exchange; None waits for everything. Iterators of a half that stand for no
+    index of its values are the wait's own: in their iterations, what is under way is waited for.
     """
     check_name(name, "a wait")
     check_new_name(program, name, "the wait (see name=)")
@@ -183,25 +184,33 @@ def wait(
     first = program.next_loop()
     loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
     instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
-    waiting = Waiting(of, tuple(position for position, _ in places), on, device)
+    by_iterator = awaited[0].message is not None
+    waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator)
     made = _idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
     return _declared_after(program.with_loop(*loops), made, names)
 
 
-def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
-    """The value index that an iterator stands for, and what is added to the iterator there (a constant form)."""
+def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff] | None:
+    """The value index that an iterator stands for, and what is added to the iterator there (a constant form).
+
+    None for an iterator of half of an exchange that stands for none.
+    """
     if awaited.transfer is None and awaited.message is None:
         values = value_names(program.algorithm.source(awaited.source))
         if dim in values:
             return values.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
         raise CommandError(f"{of} has the iterators {', '.join(values)}: {dim} is none of them")
     if dim not in awaited.dims:
-        raise CommandError(f"{of} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
+        raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
+    if awaited.message is not None:
+        return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
     variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]
     for position, index in enumerate(sets.outputs(awaited.point)):
         apart = index.sub(variable)
         if sets.is_of_parameters(apart):
             return position, apart
+    if awaited.message is not None:
+        return None
     raise CommandError(f"{of} takes values at indices that are not {dim} plus something fixed: wait without {dim}")
 
 
@@ -220,7 +229,8 @@ def removed(program: Program, name: str) -> Program:
     (gone,) = statements(program, [name])
     if gone.stores and gone.role is not Role.COPY:
         raise CommandError(
-            f"{name} computes values of {gone.source}: only transfers, waits, barriers and copies can be removed"
+            f"{name} computes values of {gone.source}: only transfers, exchanges, waits, barriers and copies can be "
+            "removed"
         )
     is_local = gone.role is Role.COPY and gone.transfer is None and gone.message is None
     for other in program.statements.values():

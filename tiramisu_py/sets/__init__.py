@@ -144,7 +144,6 @@ from tiramisu_py.sets.relations import (
     on_line,
     out_parts,
     pieces_of,
-    plain_map,
     project_domain_prefix,
     project_range_prefix,
     range_named,
@@ -155,7 +154,6 @@ from tiramisu_py.sets.relations import (
 )
 
 __all__ = [
-    "plain_map",
     "affine_hull",
     "plain",
     "Row",

@@ -241,8 +241,3 @@ def with_inputs(of: isl.Map) -> isl.Map:
 def affine_hull(of: isl.Map) -> isl.Map:
     """The equations that hold on a relation, as a relation: a function beyond the domain that it has."""
     return of.affine_hull().to_map()
-
-
-def plain_map(of: isl.Map) -> isl.Map:
-    """The same relation in as few pieces and constraints as isl finds."""
-    return of.coalesce().detect_equalities().remove_redundancies()
