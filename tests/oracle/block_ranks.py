@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 
@@ -35,7 +35,7 @@ def splits(extent: int, ranks: int, least: int) -> Iterator[list[tuple[int, int]
     """All splits of the numbers up to an extent over some ranks, each with enough numbers if there are several."""
     for cuts in combinations(range(1, extent), ranks - 1):
         bounds = [0, *cuts, extent]
-        blocks = list(zip(bounds, bounds[1:], strict=False))
+        blocks = list(pairwise(bounds))
         if ranks == 1 or all(high - low >= least for low, high in blocks):
             yield blocks
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 
+import tiramisu_py as tm
 from tests.oracle.script import Script, replayed
 
 _HEAD = """N, = tm.params('N')
@@ -130,7 +131,7 @@ def _mutated(choice: random.Random, script: Script) -> Script:
         given = re.search(r"f\.order\((.*), at", lines[-1])
         names = given.group(1).split(", ") if given else []
         choice.shuffle(names)
-        lines.append(f"f.order({', '.join(names)}, at=tm.root)")
+        lines += [f"f.order({', '.join(names)}, at=tm.root)"] if names else []
     else:
         at = next(k for k, line in enumerate(lines) if "create_xfer" in line) if choice.random() < 0.8 else at
         numbers = list(re.finditer(r"\b\d\b", lines[at]))
@@ -138,7 +139,10 @@ def _mutated(choice: random.Random, script: Script) -> Script:
             found = choice.choice(numbers)
             changed = max(0, int(found.group()) + choice.choice((-1, 1)))
             lines[at] = lines[at][: found.start()] + str(changed) + lines[at][found.end() :]
-    return replayed(lines, script.declarations)
+    try:
+        return replayed(lines, script.declarations)
+    except tm.DeclarationError:  # a set that is none any more
+        return script
 
 
 def random_pattern_script(seed: int) -> Script:

@@ -75,7 +75,7 @@ def build(talk: Talk) -> SimpleNamespace:
             half = half.wait({t: T}) if talk.loop else half.wait()
         todo.append(half)
     f.order(*todo, at=t if talk.loop else tm.root)
-    return SimpleNamespace(f=f, o=o, **made)
+    return SimpleNamespace(f=f, a=a, o=o, **made)
 
 
 def _exchange(f: Any, a: Any, link: Link, talk: Talk) -> Any:

@@ -1,4 +1,4 @@
-"""Blocks with bounds that are known at run time: what is proven, and what is refused, beside ranks simulated by hand."""
+"""Blocks with bounds that are known at run time: what is proven and what is refused, beside simulated ranks."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def stencil(
     exchanges: tuple[Exchange, ...] = (), order: Order = (), reach: tuple[int, ...] = NEAR, **properties: Any
 ) -> Any:
     """``by[r]`` reads ``bx[r + d]`` for each d, in blocks from lo up to hi, after exchanges between neighbours."""
+    f, made = built(exchanges, reach, **properties)
+    if order:
+        f.order(f["bx"], *(getattr(made[name], does) for does, name in order), f["by"], at=tm.root)
+    return f
+
+
+def built(exchanges: tuple[Exchange, ...], reach: tuple[int, ...], **properties: Any) -> tuple[Any, dict[str, Any]]:
+    """The stencil and its exchanges, not yet in order."""
     f = tm.Function("stencil", params=[R, lo, hi])
     image = f.input("image", tm.float32, [R])
     bx = f.computation("bx", {r: R}, 2 * image[r])
@@ -39,14 +47,12 @@ def stencil(
         array.distribute([r], rank=r, bounds=(lo, hi))
     for computation in (bx, by):
         computation.tag_distribute(r, bounds=(lo, hi))
-    made = {e.name: exchange(f, bx, e, **properties) for e in exchanges}
-    if order:
-        f.order(bx, *(getattr(made[name], does) for does, name in order), by, at=tm.root)
-    return f
+    return f, {e.name: exchange(f, bx, e, **properties) for e in exchanges}
 
 
 def exchange(f: Any, bx: Any, e: Exchange, **properties: Any) -> Any:
     """The exchange as a user writes it."""
+
     def rows(half: Half) -> Any:
         names = {"lo": lo, "hi": hi, "R": R}
         return {r: (eval(half.low, {}, names), eval(half.high, {}, names))}, eval(half.where, {}, names)
@@ -116,12 +122,67 @@ def test_both_neighbours_that_send_first_are_a_deadlock() -> None:
     assert simulated(f, (DOWN, UP), order, NEAR) == {"deadlock"}
 
 
-def test_messages_that_do_not_block_may_all_be_posted_first() -> None:
+@pytest.mark.parametrize("waits", [True, False])
+def test_messages_that_do_not_block_need_their_waits_alone(waits: bool) -> None:
     both = {"send_props": [tm.NONBLOCK], "recv_props": [tm.NONBLOCK]}
-    f = stencil((DOWN, UP), (), **both)
-    halves = [f[name] if name in f.algorithm.computations else None for name in ("bx", "by")]
-    assert halves[0] is not None
-    assert "race" in {violation.kind for violation in f.check().violations}
+    f, made = built((DOWN, UP), NEAR, **both)
+    halves = [made["down"].send, made["up"].send, made["down"].recv, made["up"].recv]
+    f.order(f["bx"], *halves, *([half.wait() for half in halves] if waits else []), f["by"], at=tm.root)
+    assert {violation.kind for violation in f.check().violations} == (set() if waits else {"race"})
+
+
+def test_a_time_loop_exchanges_rows_in_every_step() -> None:
+    (T,), (t,) = tm.params("T"), tm.iters("t")
+    f = tm.Function("heat", params=[R, T, lo, hi], assume="T >= 1")
+    start = f.input("start", tm.float32, [R])
+    edge = (t == 0) | (r == 0) | (r == R - 1)
+    heat = f.computation(
+        "heat", {t: T + 1, r: R}, lambda h: tm.select(edge, start[r], h[t - 1, r - 1] + h[t - 1, r + 1])
+    )
+    f.outputs(heat[T, r])
+    result = f["heat_out"]
+    heat.store_in(tm.Buffer("two", [2, R], tm.float32), [t % 2, r])
+    f.blocks(R, lo, hi)
+    for array in (start, result):
+        array.distribute([r], rank=r, bounds=(lo, hi))
+    for computation in (heat, result):
+        computation.tag_distribute(r, bounds=(lo, hi))
+    down = f.create_xfer(heat[t, r], send=({t: T, r: (hi - 1, hi)}, hi < R), to=tm.rank + 1,
+                         recv=({t: T, r: (lo - 1, lo)}, lo > 0), source=tm.rank - 1, name="down")  # fmt: skip
+    f.order(heat, down.send, down.recv, at=t)
+    assert {violation.kind for violation in f.check().violations} == {"communication"}
+    up = f.create_xfer(heat[t, r], send=({t: T, r: (lo, lo + 1)}, lo > 0), to=tm.rank - 1,
+                       recv=({t: T, r: (hi, hi + 1)}, hi < R), source=tm.rank + 1, name="up")  # fmt: skip
+    f.order(down.recv, up.send, up.recv, at=t)
+    assert f.check().ok, f.check()
+
+
+def test_the_report_says_what_ranks_agree_on() -> None:
+    f = stencil((WIDE_DOWN, WIDE_UP), PHASES, FAR)
+    (agreed,) = [fact for fact in f.check().trusted if fact.startswith("agreed")]
+    assert "lo..hi" in agreed and "to R" in agreed and agreed.endswith("has 2 at least")
+
+
+def test_an_output_in_nobodys_block_is_refused() -> None:
+    f = tm.Function("twice", params=[R, lo, hi])
+    image = f.input("image", tm.float32, [R + 1])
+    b = f.computation("b", {r: R + 1}, 2 * image[r])
+    f.outputs(b)
+    f.blocks(R, lo, hi)
+    b.distribute([r], rank=r, bounds=(lo, hi))
+    b.tag_distribute(r, bounds=(lo, hi))
+    (found,) = f.check().violations
+    assert found.kind == "bounds" and "b[0] is in the array of no rank: blocks cover 0 to R - 1" in found.message
+
+
+def test_an_output_that_every_rank_returns_needs_all_rows_everywhere() -> None:
+    f = tm.Function("twice", params=[R, lo, hi])
+    image = f.input("image", tm.float32, [R])
+    b = f.computation("b", {r: R}, 2 * image[r])
+    f.outputs(b)
+    f.blocks(R, lo, hi)
+    b.tag_distribute(r, bounds=(lo, hi))
+    assert {violation.kind for violation in f.check().violations} == {"communication"}
 
 
 @pytest.mark.parametrize("seed", range(12))

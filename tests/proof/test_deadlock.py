@@ -73,7 +73,7 @@ STUCK = {
     "a wait before the sends": (Talk(halo((), NB), steps("down.recv up.recv wait-down.recv wait-up.recv down.send up.send")), {"P": 2, "T": 1}, "rank 0 waits in up_receive_wait for rank 1, which waits in down_receive_wait for rank 0"),
     "a wait for a send before the receives": (Talk(halo(NB), steps("down.send up.send wait-down.send wait-up.send down.recv up.recv")), {"P": 2, "T": 1}, "rank 0 waits in down_send_wait for rank 1, which waits in up_send_wait for rank 0"),
     "two exchanges, crossed": (Talk((Link("one", 1, parity=0), Link("two", -1, parity=1)), steps("two.recv one.send one.recv two.send")), {"P": 2, "T": 1}, "rank 0 waits in two.recv for rank 1, which waits in one.recv for rank 0"),
-    "only in the second iteration": (Talk((Link("down", 1, recv=NB), Link("up", -1)), steps("down.recv up.recv down.send wait-down.recv up.send")), {"P": 2, "T": 1}, "rank 0 waits in up.recv for rank 1, which waits in"),
+    "a receive before the send that lets it come": (Talk((Link("down", 1, recv=NB), Link("up", -1)), steps("down.recv up.recv down.send wait-down.recv up.send")), {"P": 2, "T": 1}, "rank 0 waits in up.recv for rank 1, which waits in"),
 }  # fmt: skip
 
 
@@ -139,9 +139,9 @@ def random_talk(rng: random.Random) -> Talk:
     return Talk(tuple(links), tuple(order), ranks, rng.random() < 0.6)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(21))
 def test_random_programs(seed: int) -> None:
-    """Ten programs each: the verdict is that of runs at small sizes; of 250, none is unknown."""
+    """Ten programs each: the verdict is that of runs at small sizes; of 210, none is unknown."""
     for k in range(10):
         talk = random_talk(random.Random(10 * seed + k))
         violations = found(build(talk).f)

@@ -17,11 +17,11 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reads import Reading
 from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.program.blocks import held
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, instance_name
-from tiramisu_py.program.windows import held
 
 #: When an actor acts: before all statements, at its time, after all statements.
 ENTRY, WITHIN, EXIT = -1, 0, 1

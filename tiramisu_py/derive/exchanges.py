@@ -9,7 +9,7 @@ receives are posted, then sends, and then all are waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ from tiramisu_py.derive.lacks import Distance, lacks
 from tiramisu_py.derive.meetings import Meeting, Traffic, meetings
 from tiramisu_py.derive.message_waits import waiting_for
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.loops import Bulk, Loop, LoopId, Rank
+from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes, spread
@@ -84,10 +84,8 @@ def _exchanged(program: Program, meeting: Meeting, command: str) -> Exchanged | 
     waits: list[str] = []
     for half_name in halves:
         wait = waiting_for(program, half_name, meeting.loops)
-        if wait is None:
-            return None
-        program = wait.program.with_statement_before(wait.statement, first)
-        waits.append(wait.statement.name)
+        program = program.with_statement_before(wait, first)
+        waits.append(wait.name)
     program = _ordered(before, program, meeting, [*halves, *waits], command)
     return None if program is None else Exchanged(program, meeting, tuple(receives), tuple(sends), tuple(waits))
 
@@ -104,67 +102,97 @@ def _half(
     program: Program, meeting: Meeting, traffic: Traffic, exchange: str, role: Role, command: str
 ) -> tuple[Program, Statement]:
     """One half of an exchange: instances ``[loops shared, ranks, peers, indices]``."""
-    count, source = axes(program), traffic.storage.source
-    frame = sum(not program.loops[loop].is_rank for loop in program.frame(traffic.storage))
-    pairs = traffic.route.flat_range_product(traffic.first)
-    forms = sets.variables(sets.flat_pairs(pairs, exchange).get_space())
-    size = sets.in_size(traffic.route)
-    reader, sender = forms[:count], forms[size : size + count]
-    value, iteration = forms[count + frame : size], iter(forms[2 * size :])
-    rank, peer = (sender, reader) if role is Role.SEND else (reader, sender)
+    source, count = traffic.storage.source, axes(program)
+    moved = _moved(program, meeting, traffic, role)
     inside = {tag.axis: loop for loop in meeting.loops if isinstance(tag := program.loops[loop].tag, Rank)}
     own = [axis for axis in range(count) if axis not in inside]
-    at = [_coordinate(program, loop, rank, iteration) for loop in meeting.loops]
-    listed = peer if traffic.distance is None else []
+    peers = count if traffic.distance is None else 0
+    outside = len(meeting.loops) + len(own) + peers
+    fixed = _following(program, meeting, moved, outside)
     names = [
         *(program.loops[loop].name for loop in meeting.loops),
         *(_axis_name(program, axis) for axis in own),
-        *("peer" if count == 1 else f"peer{axis}" for axis in range(len(listed))),
-        *dimension_names(program.algorithm, source),
+        *("peer" if count == 1 else f"peer{axis}" for axis in range(peers)),
+        *(name for k, name in enumerate(dimension_names(program.algorithm, source)) if k not in fixed),
     ]
-    name = free_name(program, f"{exchange}_{'send' if role is Role.SEND else 'receive'}")
-    chosen = sets.function(forms[0].get_domain_space(), name, [*at, *(rank[axis] for axis in own), *listed, *value])
-    dims = distinct(names)
-    instances = sets.plain(sets.flat_pairs(pairs, exchange).apply(sets.graph(chosen)))
-    instances = sets.with_dims(instances, dims)
-    new = sets.variables(instances.get_space())
-    outside = len(dims) - len(value)
-    mine = {axis: new[meeting.loops.index(loop)] for axis, loop in inside.items()}
-    mine |= {axis: new[len(meeting.loops) + k] for k, axis in enumerate(own)}
-    if traffic.distance is None:
-        others = new[outside - count : outside]
-    else:
-        sign = 1 if role is Role.SEND else -1
-        others = [sets.plus(mine[axis], sign * by) for axis, by in enumerate(traffic.distance)]
+    name, dims = free_name(program, f"{exchange}_{'send' if role is Role.SEND else 'receive'}"), distinct(names)
+    forms = sets.variables(moved.get_space())
+    kept = [*forms[:outside], *(form for k, form in enumerate(forms[outside:]) if k not in fixed)]
+    instances = moved.apply(sets.graph(sets.function(moved.get_space(), name, kept)))
+    instances = sets.with_dims(sets.plain(instances), dims)
+    space, new = instances.get_space(), sets.variables(instances.get_space())
+    own_values = iter(new[outside:])
+    value = [
+        sets.plus(new[fixed[k][0]], fixed[k][1]) if k in fixed else next(own_values)
+        for k in range(len(forms) - outside)
+    ]
+    rank = {axis: new[meeting.loops.index(loop)] for axis, loop in inside.items()}
+    rank |= {axis: new[len(meeting.loops) + k] for k, axis in enumerate(own)}
+    peer = new[outside - peers : outside] if traffic.distance is None else _apart(traffic.distance, rank, role)
     number = program.next_loop()
-    tags = [Rank(axis) for axis in own] + [None] * len(listed) + [Bulk()] * len(value)
+    tags = [*(Rank(axis) for axis in own), *[None] * peers, *[Bulk()] * (len(dims) - outside)]
     loops = [
         Loop(number + k, dim, tag, command if tag else "")
         for k, (dim, tag) in enumerate(zip(dims[len(meeting.loops) :], tags, strict=True))
     ]
-    declared = program.algorithm.source(source)
-    space = instances.get_space()
-    own_name = traffic.storage.name
+    declared, kept_in = program.algorithm.source(source), traffic.storage.name
     statement = Statement(
         name=name,
         source=source,
         role=role,
         dims=tuple(dims),
         instances=instances,
-        point=sets.function(space, source, new[outside:]),
+        point=sets.function(space, source, value),
         loops=(*meeting.loops, *(loop.id for loop in loops)),
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
-        target=own_name,
-        sources={} if own_name == source else {source: own_name},
-        message=Message(exchange, sets.function(space, None, others), asynchronous=True),
+        target=kept_in,
+        sources={} if kept_in == source else {source: kept_in},
+        message=Message(exchange, sets.function(space, None, peer), asynchronous=True),
     )
     return program.with_loop(*loops), statement
 
 
-def _coordinate(program: Program, loop: LoopId, rank: Sequence[isl.Aff], iteration: Iterator[isl.Aff]) -> isl.Aff:
-    tag = program.loops[loop].tag
-    return rank[tag.axis] if isinstance(tag, Rank) else next(iteration)
+def _moved(program: Program, meeting: Meeting, traffic: Traffic, role: Role) -> isl.Set:
+    """What a half moves: ``[loops shared, coordinates of the rank on other axes, of the peer, indices]``.
+
+    The peer is left out where it is at a constant distance.
+    """
+    count = axes(program)
+    frame = sum(not program.loops[loop].is_rank for loop in program.frame(traffic.storage))
+    pairs = sets.flat_pairs(traffic.route.flat_range_product(traffic.first), "")
+    forms, size = sets.variables(pairs.get_space()), sets.in_size(traffic.route)
+    reader, sender = forms[:count], forms[size : size + count]
+    rank, peer = (sender, reader) if role is Role.SEND else (reader, sender)
+    iteration, chosen, seen = iter(forms[2 * size :]), [], set()
+    for loop in meeting.loops:
+        tag = program.loops[loop].tag
+        chosen.append(rank[tag.axis] if isinstance(tag, Rank) else next(iteration))
+        seen |= {tag.axis} if isinstance(tag, Rank) else set()
+    chosen += [form for axis, form in enumerate(rank) if axis not in seen]
+    chosen += (peer if traffic.distance is None else []) + forms[count + frame : size]
+    return sets.plain(pairs.apply(sets.graph(sets.function(pairs.get_space(), None, chosen))))
+
+
+def _following(program: Program, meeting: Meeting, moved: isl.Set, outside: int) -> dict[int, tuple[int, int]]:
+    """The indices that are an iterator of the loops shared plus a constant: by number, the loop's and the constant."""
+    found: dict[int, tuple[int, int]] = {}
+    forms = sets.variables(moved.get_space())
+    for k, index in enumerate(forms[outside:]):
+        for depth, loop in enumerate(meeting.loops):
+            if program.loops[loop].is_rank or k in found:
+                continue
+            apart = sets.function(moved.get_space(), None, [index.sub(forms[depth])])
+            side = sets.interval(sets.at_any_params(moved.apply(sets.graph(apart))), 0)
+            if side is not None and side[0] == side[1]:
+                found[k] = (depth, side[0])
+    return found
+
+
+def _apart(distance: Distance, rank: Mapping[int, isl.Aff], role: Role) -> list[isl.Aff]:
+    """The coordinates of the rank at a distance from this one."""
+    sign = 1 if role is Role.SEND else -1
+    return [sets.plus(rank[axis], sign * by) for axis, by in enumerate(distance)]
 
 
 def _axis_name(program: Program, axis: int) -> str:

@@ -31,8 +31,7 @@ class Half(RankCommands, Operation, Awaitable):
                                                     for t: wait for it
 
         What is sent may be overwritten, and what is received may be read, only after the wait. `domain` gives the
-        iterations of the wait, with iterators of the half: those that stand for an index of the value wait for the
-        messages with this index; in an iteration of others, what is under way is waited for. Loops of the half that
+        iterations of the wait, with iterators of the half: each waits for the messages in these iterations. Those that
         run on ranks do so here too. Without a domain everything of the rank is waited for at once. It is the host
         that waits, outside of parallel loops. Each wait is proven needed, or reported as superfluous.
         Source: TIRAMISU, ``wait``.

@@ -281,7 +281,8 @@ class _Elsewhere:
         declared = program.algorithm.source(source)
         dims = value_names(declared)
         instances = sets.with_dims(sets.named(elements, name), dims)
-        identity = sets.identity(instances.get_space())
+        space = instances.get_space()
+        here = sets.from_frame(sets.function(self.holding.space, None, self.holding.local()), space)
         first = program.next_loop() + extra
         return Statement(
             name=name,
@@ -289,9 +290,9 @@ class _Elsewhere:
             role=Role.COPY,
             dims=tuple(dims),
             instances=instances,
-            point=sets.renamed(identity, source),
+            point=sets.renamed(sets.identity(space), source),
             loops=tuple(range(first, first + len(dims))),
-            coords=sets.renamed(identity, None),
+            coords=here,
             body=Access(source, tuple(map(Iter, dims)), declared.dtype),
             target=to,
             sources={source: of},

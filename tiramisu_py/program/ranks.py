@@ -16,11 +16,11 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.soundness import box
+from tiramisu_py.program.blocks import own
 from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.windows import own
 
 
 def axes(program: Program) -> int:

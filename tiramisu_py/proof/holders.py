@@ -11,11 +11,11 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.blocks import in_any_block, own_elements
 from tiramisu_py.program.distribution import Dealt, OwnBlock
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.windows import in_any_block, own_elements
 from tiramisu_py.proof.findings import Finding, handle, words
 
 

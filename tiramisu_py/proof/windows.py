@@ -69,7 +69,9 @@ def of_another_block(program: Program, spot: Spot, where: str) -> Violation | No
     )
     name, indices = spot.named
     dims = ", ".join(f"i{k}" for k in range(len(indices)))
-    repair = f"create_xfer({name}[{dims}], send=..., to=tm.rank + 1, recv=..., source=tm.rank - 1), or derive_transfers()"
+    repair = (
+        f"create_xfer({name}[{dims}], send=..., to=tm.rank + 1, recv=..., source=tm.rank - 1), or derive_transfers()"
+    )
     return Violation("communication", message, witness, repair=repair)
 
 

@@ -120,8 +120,8 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
     moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
     if moved:
         raise CommandError(
-            f"{source} cannot be inlined: {' and '.join(moved)} move{'s' if len(moved) == 1 else ''} its values between "
-            "ranks; remove the exchange first"
+            f"{source} cannot be inlined: {' and '.join(moved)} move{'s' if len(moved) == 1 else ''} its values "
+            "between ranks; remove the exchange first"
         )
     if any(access.source == source for access in accesses(producer.body)):
         raise CommandError(f"{source} cannot be inlined: it is a recurrence, and reads itself")

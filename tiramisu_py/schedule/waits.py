@@ -1,4 +1,4 @@
-"""Waits for operations of GPUs and for messages, barriers between the threads of a block, and how both are taken away again."""
+"""Waits for operations and messages, barriers between the threads of a block, and how both are taken away again."""
 
 from __future__ import annotations
 
@@ -159,8 +159,7 @@ def wait(
     """The program with a wait for operations of the statements `names`, which `of` is called after.
 
     `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
-    iterators of a transfer, or of half of an exchange; None waits for everything. Iterators of a half that stand for no
-    index of its values are the wait's own: in their iterations, what is under way is waited for.
+    iterators of a transfer or of half of an exchange; None waits for everything.
     """
     check_name(name, "a wait")
     check_new_name(program, name, "the wait (see name=)")
@@ -182,18 +181,28 @@ def wait(
     dims, points = domain
     places = [_place(program, awaited[0], of, dim) for dim in dims]
     first = program.next_loop()
-    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    loops = [Loop(first + k, dim, *_rank_of(program, awaited[0], dim)) for k, dim in enumerate(dims)]
     instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
     by_iterator = awaited[0].message is not None
     waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator)
     made = _idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
-    return _declared_after(program.with_loop(*loops), made, names)
+    program = _declared_after(program.with_loop(*loops), made, names)
+    for loop in loops:
+        check_nesting(program, loop.id)
+    return program
 
 
-def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff] | None:
+def _rank_of(program: Program, awaited: Statement, dim: str) -> tuple[Tag | None, str]:
+    """The tag of a wait's loop: that of the loop of its name, around what it waits for, that runs on ranks."""
+    found = find(program, awaited, dim) if awaited.message is not None else None
+    loop = None if found is None else program.loops[found]
+    return (loop.tag, loop.tagged_by) if loop is not None and loop.is_rank else (None, "")
+
+
+def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
     """The value index that an iterator stands for, and what is added to the iterator there (a constant form).
 
-    None for an iterator of half of an exchange that stands for none.
+    Of half of an exchange, the position of the iterator itself.
     """
     if awaited.transfer is None and awaited.message is None:
         values = value_names(program.algorithm.source(awaited.source))
@@ -204,13 +213,13 @@ def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int
         raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
     if awaited.message is not None:
         return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
+    if awaited.message is not None:
+        return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
     variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]
     for position, index in enumerate(sets.outputs(awaited.point)):
         apart = index.sub(variable)
         if sets.is_of_parameters(apart):
             return position, apart
-    if awaited.message is not None:
-        return None
     raise CommandError(f"{of} takes values at indices that are not {dim} plus something fixed: wait without {dim}")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.backends.building import given, loop, number, result, size, store, temporary, var
+from tests.backends.building import given, load, loop, result, size, store, temporary, var
 from tests.backends.mpi.building import Q, box, on_ranks, post, requests, wait
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.types import DType, float32
+from tiramisu_py.algorithm.expressions import Param
+from tiramisu_py.algorithm.types import DType, float32, int64
+from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower.ir import For, If, LoopFunction, Node
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.statement import SendMode
@@ -19,7 +20,7 @@ ROWS = 5
 
 def elements() -> dict[str, Node]:
     """Messages of a 5 by C array, by name."""
-    each = loop("i", ROWS, loop("j", C, If(_even(var("i") + var("j")), box(var("i"), var("j")))))
+    each = loop("i", ROWS, loop("j", C, If(typed((var("i") + var("j")) % 2 == 0), box(var("i"), var("j")))))
     return {
         "one": box(2, 1),
         "row": box(1, 0, sides=((C, (0, 1)),)),
@@ -35,16 +36,12 @@ def elements() -> dict[str, Node]:
     }
 
 
-def _even(e: Expr) -> Expr:
-    return (e % 2).eq(0) if hasattr(e, "eq") else e % 2 == 0
-
-
 def ring(
     sent: Node, received: Node, *, mode: SendMode = SendMode.STANDARD, dtype: DType = float32, name: str = "ring",
     parallel: bool = False,
 ) -> LoopFunction:  # fmt: skip
     """Every rank sends elements of its input to the next, and stores what it receives in its output."""
-    tag = Parallel(1) if parallel else None
+    tag = Parallel() if parallel else None
     clear = loop("i", ROWS, loop("j", C, store("by", (var("i"), var("j")), 0, dtype)), tag=tag)
     return on_ranks(
         name, "C", (RANKS,), [given("image", ROWS, C, dtype=dtype), result("by", ROWS, C, dtype=dtype)],
@@ -68,25 +65,18 @@ def steps(persistent: bool, mode: SendMode = SendMode.STANDARD) -> LoopFunction:
             "halo", (2, C),
             requests(
                 "pending", 2,
-                loop("j", C, store("by", var("j"), load_of("image", var("j")))),
+                loop("j", C, store("by", var("j"), load("image", var("j")))),
                 loop(
                     "t", size("T"),
-                    loop("j", C, store("halo", (0, var("j")), load_of("by", var("j")))),
+                    loop("j", C, store("halo", (0, var("j")), load("by", var("j")))),
                     post(True, "halo", box(0, 0, sides=(row,)), NEXT, 0, request=("pending", 0), mode=mode, **ways),
                     post(False, "halo", box(1, 0, sides=(row,)), BEFORE, 0, request=("pending", 1), **ways),
                     wait("pending", 0, 2),
-                    loop("j", C, store("by", var("j"), load_of("by", var("j")) + load_of("halo", number(1), var("j")))),
+                    loop("j", C, store("by", var("j"), load("by", var("j")) + load("halo", 1, var("j")))),
                 ),
             ),
         ),
     )  # fmt: skip
-
-
-def load_of(buffer: str, *indices: Expr) -> Expr:
-    """An element."""
-    from tests.backends.building import load
-
-    return load(buffer, *indices)
 
 
 def buffered_burst(count: int) -> LoopFunction:
@@ -101,9 +91,6 @@ def buffered_burst(count: int) -> LoopFunction:
 
 def on_grid() -> LoopFunction:
     """On a P by 2 grid: each rank sends its coordinates' array to the other rank of its row."""
-    from tiramisu_py.algorithm.expressions import Param
-    from tiramisu_py.algorithm.types import int64
-
     first, second = Param("rank0", int64), Param("rank1", int64)
     other = first * 2 + (1 - second)
     extent = C + first
