@@ -60,7 +60,8 @@ class Entry:
         name = self.function.name
         few = f'"{name}: needs %" PRId64 " ranks, but the communicator has %d", ranks, mpi->size'
         return [
-            *self.ranks(),
+            *self.blocks_fit(),
+            *self.ranks("mpi->"),
             cgen.If(cgen.Line("mpi->size < ranks"), cgen.Statement(f"return {name}_fail(TM_RANKS, {few})")),
             cgen.If(cgen.Line("mpi->rank >= ranks"), cgen.Statement("return 0")),
             *self.coordinates("mpi->rank", self._of_arrays()),
@@ -84,8 +85,25 @@ class Entry:
             ),
         ]
 
-    def ranks(self) -> Lines:
+    def blocks_fit(self) -> Lines:
+        """The check that the blocks of all ranks, where these are given, follow one another and are wide enough."""
+        bounds, name = self.grid.bounds, self.function.name
+        if bounds is None:
+            return []
+        words = (
+            f'"{name}: rank %d of %d has the block from {bounds.lower} = %" PRId64 " up to {bounds.upper} = %" PRId64 '
+            f'", but blocks must follow one another from 0 up to {bounds.extent} = %" PRId64 ", each with {bounds.least} '
+            'at least where there are several (messages take as many from a neighbour)"'
+        )
+        values = f"mpi->odd, mpi->size, mpi->odd_lower, mpi->odd_upper, (int64_t){self.scalars.text(bounds.extent)}"
+        return [
+            cgen.If(cgen.Line("mpi->odd >= 0"), cgen.Statement(f"return {name}_fail(TM_RANKS, {words}, {values})"))
+        ]
+
+    def ranks(self, of: str = "mpi.") -> Lines:
         """The number of ranks of the grid."""
+        if self.grid.bounds is not None:
+            return [cgen.Statement(f"const int64_t ranks = {of}used")]
         extents = ", ".join(map(self.scalars.text, self.grid.extents))
         return [cgen.Statement(f"const int64_t ranks = TM_MPI_RANKS({extents})")]
 
@@ -98,6 +116,8 @@ class Entry:
         return lines
 
     def _coordinate(self, rank: str, axis: int) -> str:
+        if self.grid.bounds is not None:
+            return rank
         texts = [self.scalars.text(extent) for extent in self.grid.extents]
         value = reduce(lambda v, extent: f"tm_floor_div_int64({v}, {extent})", reversed(texts[axis + 1 :]), rank)
         return f"tm_mod_int64({value}, {texts[axis]})" if axis > 0 else value
@@ -111,11 +131,20 @@ class Entry:
         return [
             cgen.Statement("tm_mpi mpi"),
             cgen.If(cgen.Line(f"!{begun}"), cgen.Statement("return TM_NO_MPI")),
+            *self._used(),
             cgen.Statement(f"int wrong = {name}_check({check})"),
             *self.ranks(),
             cgen.Statement("const bool idle = mpi.rank >= ranks"),
             *self.coordinates("mpi.rank", used),
         ]
+
+    def _used(self) -> Lines:
+        """How many ranks have a block, where the blocks are given: all ranks find that out together."""
+        bounds = self.grid.bounds
+        if bounds is None:
+            return []
+        given = [self.names[bounds.lower], self.names[bounds.upper], self.scalars.text(bounds.extent), str(bounds.least)]
+        return [cgen.Assign("mpi.used", f"tm_mpi_blocks(&mpi, {', '.join(given)})")]
 
     def before_agreement(self, node: Node) -> bool:
         """Whether a node comes before the ranks agree, if they have not: memory that lasts as long as the call, which
@@ -154,9 +183,11 @@ class Entry:
         """Every rank has the same error, or none; from here on the body runs."""
         self.agreed = True
         name = self.function.name
-        params = [self.names[param] for param in self.function.params]
+        own = () if self.grid.bounds is None else (self.grid.bounds.lower, self.grid.bounds.upper)
+        same = [param for param in self.function.params if param not in own]
+        params = [self.names[param] for param in same]
         sizes = f"(const int64_t[]){{{', '.join(params)}}}" if params else "NULL"
-        quoted = ", ".join(f'"{param}"' for param in self.function.params)
+        quoted = ", ".join(f'"{param}"' for param in same)
         words = f"(const char *const[]){{{quoted}}}" if params else "NULL"
         agree = f"tm_mpi_agree(&mpi, wrong, {name}_error, sizeof {name}_error, {len(params)}, {sizes}, {words})"
         return [

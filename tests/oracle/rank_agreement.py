@@ -100,3 +100,25 @@ def named(script: Script, params: Mapping[str, int]) -> tuple[int, int, int]:
     elements = [len(parcel.acts) for parcel in parcels]
     width = [len(parcel.acts) * sources(parcel.statement.source).dtype.numpy.itemsize for parcel in parcels]
     return len(parcels), sum(elements), sum(width)
+
+
+def needed(script: Script, params: Mapping[str, int]) -> int:
+    """How many elements must be sent at least: what each rank reads, or gives its caller, and neither has nor stores.
+
+    Each value counts once for each rank, as often as it is needed; where its place is used again, it is not.
+    """
+    execution = RankExecution(script.program, params, Values(script.program.algorithm, params))
+    acts = [act for act in execution.acts() if script.program.statements[act.statement].message is None]
+    stored = {(act.rank, act.value) for act in acts}
+    wanted = {(act.rank, value) for act in acts for _, value in act.reads}
+    for name in script.program.algorithm.outputs:
+        for index in execution.values.exist[name]:
+            wanted |= {
+                (rank, (name, index)) for rank in execution.holders(name, execution.outside_any_loop(name, index)[2])
+            }
+    inputs_of = script.program.algorithm.inputs
+    return sum(
+        (rank, value) not in stored
+        and not (value[0] in inputs_of and rank in execution.holders(value[0], execution.outside_any_loop(*value)[2]))
+        for rank, value in wanted
+    )

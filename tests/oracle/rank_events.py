@@ -90,7 +90,7 @@ class RankExecution(Execution):
 
     @cached_property
     def grid(self) -> Point:
-        """Its extents: as declared, or as many as loops need, and at least one rank."""
+        """Its extents: as declared, or as many as loops and arrays need, and at least one rank."""
         program = self.program
         if program.grid:
             return integers(program.grid, self.params)
@@ -101,6 +101,14 @@ class RankExecution(Execution):
             for along in self._along(statement):
                 for axis, coordinate in along.items():
                     extents[axis] = max(extents[axis], coordinate + 1)
+        for source, distribution in program.distributions.items():
+            buffer = program.buffers[program.storages[source].buffer]
+            shape = [max(0, extent) for extent in integers(buffer.extents, self.params)]
+            for axis, spread in enumerate(distribution.axes if all(shape) else ()):
+                if isinstance(spread, Dealt):
+                    extents[axis] = max(extents[axis], *(_owner(spread, i) + 1 for i in range(shape[spread.dim])))
+                elif isinstance(spread, int):
+                    extents[axis] = max(extents[axis], spread + 1)
         return tuple(extents)
 
     @cached_property
@@ -176,9 +184,7 @@ class RankExecution(Execution):
         found = self.ranks
         for axis, spread in enumerate(distribution.axes if distribution is not None else ()):
             if isinstance(spread, Dealt):
-                number = element[spread.dim] // spread.block
-                wanted = number if spread.cycle is None else number % spread.cycle
-                found = [rank for rank in found if rank[axis] == wanted]
+                found = [rank for rank in found if rank[axis] == _owner(spread, element[spread.dim])]
             elif spread is not None:
                 found = [rank for rank in found if rank[axis] == spread]
         return found
@@ -224,6 +230,7 @@ class RankExecution(Execution):
                 continue
             assert statement.waits is not None
             of = {awaited.name for awaited in self.program.awaited(statement)}
+            told = _instance if statement.waits.by_iterator else _indices
             coords_of = function(statement.coords, self.params)
             for instance in points(statement.instances, self.params):
                 coords = coords_of(instance)
@@ -235,7 +242,20 @@ class RankExecution(Execution):
                         for parcel in parcels
                         if parcel.rank == rank
                         and parcel.statement.name in of
-                        and any(tuple(act.value[1][at] for at in positions) == instance for act in parcel.acts)
+                        and any(tuple(told(act)[at] for at in positions) == instance for act in parcel.acts)
                     ]
                     found.append(wait)
         return found
+
+
+def _owner(dealt: Dealt, index: int) -> int:
+    number = index // dealt.block
+    return number if dealt.cycle is None else number % dealt.cycle
+
+
+def _instance(act: Act) -> Point:
+    return act.instance
+
+
+def _indices(act: Act) -> Point:
+    return act.value[1]

@@ -27,7 +27,9 @@ PATTERNS = {
     ),
     "broadcast": (
         "p[i, j] + p[{B}, j]", "p[{B}, j]",
-        "'[N] -> { [q, d, j] : q = 1 and 0 <= d < {P} and d != 1 and 0 <= j < N }'", "d", "'[N] -> { [q, j] : 0 <= q < {P} and q != 1 and 0 <= j < N }'", "1", "i // {B}", "i // {B}",
+        "'[N] -> { [q, d, j] : q = 1 and 0 <= d < {P} and d != 1 and 0 <= j < N }'", "d",
+        "'[N] -> { [q, j] : 0 <= q < {P} and q != 1 and 0 <= j < N }'", "1",
+        "i // {B}", "i // {B}",
     ),
     "scatter": (
         "p[i, j]", "a[i, j]",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import tiramisu_py as tm
 from tiramisu_py.errors import Violation
+from tiramisu_py.program.loops import Rank
 
 P, B = 4, 25
 C, T = tm.params("C T")
@@ -205,3 +207,42 @@ def total(spread: str = "parts") -> SimpleNamespace:
     s.split(r, 1, q, r1)
     s.tag_distribute(q)
     return SimpleNamespace(f=f, x=x, part=part, s=s)
+
+
+def on_gpus() -> SimpleNamespace:
+    """q = p[i] + p[i + 1], p = 2 a, both kernels on a GPU of each of 4 ranks; the halo of p goes through the hosts."""
+    size = 64
+    f = tm.Function("stencil")
+    a = f.input("a", tm.float32, [P * size])
+    twice = f.computation("p", {i: P * size}, 2 * a[i])
+    pairs = f.computation("d", {i: P * size - 1}, twice[i] + twice[i + 1], shape=[P * size])
+    f.outputs(pairs)
+    for array in (a, pairs):
+        array.distribute([i], rank=i // size)
+    for computation in (twice, pairs):
+        computation.split(i, size, q, i1)
+        computation.tag_distribute(q)
+        computation.split(i1, 32, j, j1)
+        computation.tag_gpu(blocks=[j], threads=[j1])
+    mine, first = (q * size, q * size + size), (q * size, q * size + 1)
+    halo = (q * size + size, q * size + size + 1)
+    copies = {
+        "there": f.create_xfer({q: P, i: mine}, a[i], tm.CPU2GPU, name="there"),
+        "border": f.create_xfer({q: (1, P), i: first}, twice[i], tm.GPU2CPU, tm.ASYNC, name="border"),
+        "halo": f.create_xfer({q: P - 1, i: halo}, twice[i], tm.CPU2GPU, name="halo"),
+        "back": f.create_xfer({q: (0, P - 1), i: mine}, pairs[i], tm.GPU2CPU, name="back"),
+        "rest": f.create_xfer({q: (P - 1, P), i: (q * size, q * size + size - 1)}, pairs[i], tm.GPU2CPU, name="rest"),
+    }
+    left = f.create_xfer(
+        twice[i], send={q: (1, P), i: first}, to=q - 1, recv={q: (0, P - 1), i: halo}, source=q + 1,
+        send_props=LATER, name="left",
+    )  # fmt: skip
+    program = f.program
+    for copy in copies.values():
+        loop = program.statements[copy.name].loops[0]
+        program = program.with_loop(replace(program.loops[loop], tag=Rank(0)))
+    f._program = program
+    done, sent = copies["border"].wait(), left.send.wait()
+    f.order(copies["there"], twice, copies["border"], done, left.send, left.recv, copies["halo"], pairs,
+            copies["back"], copies["rest"], sent, at=tm.root)  # fmt: skip
+    return SimpleNamespace(f=f, p=twice, d=pairs, done=done, sent=sent, left=left, **copies)

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.exchanges import Link, Step, Talk, build, deadlocks, found
+from tests.proof.exchanges import Link, P, Step, Talk, build, deadlocks, found, q, x
 from tiramisu_py.proof import deadlock
 
 NB = (tm.NONBLOCK,)
@@ -155,3 +156,25 @@ def test_random_programs(seed: int) -> None:
         ranks, turns = talk.ranks or violation.witness.params["P"], violation.witness.params["T"]
         assert (ranks, turns) in stuck, (violation, talk)
         assert not any(p + n < ranks + turns for p, n in stuck), (violation, talk)
+
+
+@pytest.mark.parametrize("ranks", [P, 5])
+def test_an_order_that_depends_on_parity(ranks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Odd ranks receive before they send, even ranks after: no ranking is affine in the rank."""
+    f = tm.Function("parity", params=[P], assume="P >= 1")
+    a = f.input("a", tm.int32, [P if ranks is P else 5])
+    o = f.computation("o", {q: ranks}, a[q] + 1)
+    f.outputs(o)
+    o.tag_distribute(q)
+    (k,) = tm.iters("k")
+    down = f.create_xfer(
+        a[x], send=f"[P] -> {{ [q, k, x] : 0 <= q < {ranks} - 1 and x = q and k = 0 }}", to=q + 1,
+        recv=f"[P] -> {{ [q, k, x] : 1 <= q < {ranks} and x = q - 1 and k = 1 - 2 * (q mod 2) }}", source=q - 1,
+        name="down",
+    )  # fmt: skip
+    f.order(down.send, down.recv, at=k)
+    assert found(f) == []
+    if ranks is P:
+        whole = deadlock.Needs._partitions
+        monkeypatch.setattr(deadlock.Needs, "_partitions", lambda self: [next(whole(self))])
+        assert [v.kind for v in found(f)] == ["unknown"]

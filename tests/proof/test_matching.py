@@ -91,7 +91,19 @@ def test_a_grid_of_ranks() -> None:
     exchange("wrong", (j, i + 1))
     violations = found(f)
     assert {v.kind for v in violations} == {"communication"}
-    assert any("rank (1, 0)" in v.message for v in violations)
+    assert violations[0].message.startswith(
+        "wrong.send sends to rank (0, 3), and there is none, of a[2, 0] on rank (2, 0)"
+    )
+    assert "wrong.send sends a[0, 1] from rank (0, 1) to rank (1, 1), but no wrong.recv there" in violations[1].message
+
+
+def test_a_grid_that_is_declared_is_not_left() -> None:
+    assert shifted({q: (0, 3), x: (q, q + 1)}, q + 1, {q: (1, 4), x: (q - 1, q)}, q - 1, grid=P) != []
+    first, *_ = shifted({q: (0, P), x: (q, q + 1)}, q + 1, {q: (1, P + 1), x: (q - 1, q)}, q - 1, grid=P)
+    assert first.kind == "communication"
+    assert first.message.startswith(
+        "down.send sends to rank 2, and there is none, of a[1] on rank 1: there are 2 ranks"
+    )
 
 
 def test_peers_have_as_many_coordinates_as_the_grid() -> None:

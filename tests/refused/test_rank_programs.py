@@ -104,8 +104,9 @@ def from_the_wrong_rank() -> SimpleNamespace:
 
 
 def before_it_is_computed() -> SimpleNamespace:
-    s = exchanged()
-    s.f.order(s.down.send, s.bx, at=tm.root)
+    s = blur()
+    s.down, s.up = down(s), up(s)
+    s.f.order(s.down.send, s.bx, s.up.send, s.down.recv, s.up.recv, s.by, at=tm.root)
     return s
 
 
@@ -127,6 +128,13 @@ def of_an_input() -> SimpleNamespace:
     by.split(r, B, q, r1)
     by.tag_distribute(q)
     return SimpleNamespace(f=f)
+
+
+def too_few_ranks() -> SimpleNamespace:
+    """Rows in blocks of 20, for 5 ranks, where 4 are declared."""
+    s = scaled(lambda by: by.distribute([r, c], rank=r // 20))
+    s.f.grid(P)
+    return s
 
 
 def scaled(distribute: Callable[[Any], Any], in_place: bool = False) -> SimpleNamespace:
@@ -201,7 +209,7 @@ def in_a_scope() -> SimpleNamespace:
     )  # fmt: skip
     f.order(b, down.send, down.recv, d, at=t)
     f.order(d, down.send.wait(), at=tm.root)
-    b.store_at(t)
+    b.store_at(d, t)
     return SimpleNamespace(f=f)
 
 
@@ -210,15 +218,13 @@ def partial_sums(copied: bool) -> SimpleNamespace:
     f = tm.Function("total")
     x = f.input("x", tm.float32, [B])
     s = f.reduction("s", {r: 1}, {k: B}, tm.sum, x[k])
-    f.outputs(s)
+    own = f.computation("own", {q: P}, x[q])
+    f.outputs(s, own)
+    own.distribute([q], rank=q)
+    own.tag_distribute(q)
     cast = f.create_xfer(
         s[r], send={q: (0, 1), p: (1, P), r: 1}, to=p, recv={q: (1, P), r: 1}, source=0, name="cast"
     )  # fmt: skip
-    program = f.program
-    for half in ("cast_send", "cast_receive"):
-        loop = program.statements[half].loops[0]
-        program = program.with_loop(replace(program.loops[loop], tag=Rank(0)))
-    f._program = program
     if copied:
         f.order(s.init, cast.recv, s.update, cast.send, at=tm.root)
     else:
@@ -234,7 +240,6 @@ def started_on_one_rank() -> SimpleNamespace:
     f.outputs(s)
     s.init.split(r, 1, q, r1)
     s.init.tag_distribute(q)
-    s.f = f
     f.grid(P)
     return SimpleNamespace(f=f)
 
@@ -262,14 +267,9 @@ def one_axis_twice() -> SimpleNamespace:
 
 
 def two_distributions() -> SimpleNamespace:
-    return scaled(lambda by: by.distribute([r, c], rank=r // 20), in_place=True)
-
-
-def over_the_image() -> SimpleNamespace:
-    """bx is kept in the array of the image, which is no output."""
-    s = waited()
-    wide = tm.Buffer("wide", [P * B, C + 2], tm.float32)
-    s.bx.store_in(s.image if False else wide, [r, c])
+    s = scaled(lambda by: by.distribute([r, c], rank=r // B), in_place=True)
+    dealt = s.f.program.distributions
+    s.f._program = s.f.program.with_(distributions={"image": dealt["image"]})
     return s
 
 
@@ -296,7 +296,8 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
         into_the_wrong_place, "communication", {"C": 1}, ("bx", (24, 0)), ("by", (25, 0)), "only on rank 0",
     ),
     "sent by a rank that has it not": (
-        from_the_wrong_rank, "communication", {"C": 1}, ("bx", (24, 0)), ("by", (25, 0)), "only on rank 0",
+        from_the_wrong_rank, "communication", {"C": 1}, ("bx", (25, 0)), ("bx", (25, 0)),
+        "down.send sends bx[25, 0] on rank 0, but it is only on rank 1",
     ),
     "sent before it is computed": (
         before_it_is_computed, "order", {"C": 1}, ("bx", (24, 0)), ("bx", (24, 0)),
@@ -319,7 +320,7 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
         ("by", (25, 0)), ("by", (25, 0)), "the caller finds by[25, 0] on rank 0, but it is only on rank 1",
     ),
     "an output for a rank that does not exist": (
-        lambda: scaled(lambda by: by.distribute([r, c], rank=r // 20)), "bounds", {"C": 1}, None, ("by", (80, 0)),
+        too_few_ranks, "bounds", {"C": 1}, None, ("by", (80, 0)),
         "by[80, 0] is in the array of no rank",
     ),
     "two distributions of one array": (
@@ -383,7 +384,7 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
         "cast.recv receives s[0] to s[0], where terms are added to it afterwards on rank 1",
     ),
     "started on one rank": (
-        started_on_one_rank, "reduction", {}, None, ("s", (0,)), "gets a term without a start (the term k = 0) on rank 1",
+        started_on_one_rank, "communication", {}, None, ("s", (0,)), "the caller finds s[0] on rank 1, but it is only on",
     ),
     "exchanged by threads": (
         threads_exchange, "reach", {}, None, ("bx", ()), "messages are exchanged by one thread of each rank",

@@ -18,6 +18,7 @@ from tiramisu_py.algorithm.sizes import extent_value, infer_params, params_of
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.build.arguments import Arguments, Call, as_size
+from tiramisu_py.build.blocks import with_blocks
 from tiramisu_py.build.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import ArrayArgument, ProcessGrid
@@ -38,12 +39,19 @@ class Ranks:
         """
         given = dict(named)
         comm = _communicator(self.arguments.function.name, given.pop("comm", None))
-        call, some_idle = agreed(comm, lambda: self._bound(comm.rank, comm.size, positional, given))
+        count = None
+        if self.grid.bounds is not None:
+            given, count = with_blocks(self.arguments, self.grid.bounds, comm, positional, given)
+        call, some_idle = agreed(comm, lambda: self._bound(comm.rank, comm.size, positional, given, count))
         params = comm.bcast(call.params if call else None, root=0) if some_idle else {}
+        if self.grid.bounds is not None:  # an idle rank has bounds of its own too
+            params |= {name: given[name] for name in (self.grid.bounds.lower, self.grid.bounds.upper)}
         return call or self._idle(params), comm
 
-    def _bound(self, rank: int, size: int, positional: Sequence[object], named: Mapping[str, object]) -> Call | None:
-        extents = self._extents(positional, named)
+    def _bound(
+        self, rank: int, size: int, positional: Sequence[object], named: Mapping[str, object], known: int | None = None
+    ) -> Call | None:
+        extents = self._extents(positional, named) if known is None else (known,)
         count = int(np.prod([max(extent, 0) for extent in extents], dtype=object))
         name = self.arguments.function.name
         if size < count:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tiramisu_py import sets
 from tiramisu_py.algorithm.arguments import checked_arguments
 from tiramisu_py.algorithm.sizes import shape_value
+from tiramisu_py.derive.communication import communication
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
 from tiramisu_py.interpret import interpret_ranks
@@ -18,6 +19,7 @@ from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
 from tiramisu_py.program import holdings
 from tiramisu_py.program.distribution import Distribution
 from tiramisu_py.program.ranks import axes, ranks
+from tiramisu_py.view import channels_picture
 
 Array = npt.NDArray[Any]
 
@@ -69,6 +71,17 @@ class OnRanks(Results):
         if any(side is None for side in sides):
             raise ArgumentError(f"the process grid of {self.name} depends on {', '.join(missing)}: give its value")
         return tuple(side[1] + 1 for side in sides if side is not None)
+
+    def picture(self, **params: int) -> str:
+        """Who sends what to whom at these sizes, as SVG text: ranks, and an arrow for each pair that exchanges.
+
+        ::
+
+            Path("messages.svg").write_text(f.picture(C=201))
+
+        Raises `ArgumentError` for a program without ranks, and for more than 64 of them.
+        """
+        return channels_picture(communication(self._program, params))
 
     def simulate(self, number: int | None = None, seed: int = 0, **given: Any) -> Any:
         """Run the program on ranks in this process, and return its outputs as `evaluate()` does.

@@ -43,21 +43,18 @@ def as_written(subject: str, command: str, positional: tuple[object, ...], named
 
 def spelled(argument: object) -> str:
     """One argument as written."""
-    if isinstance(argument, list | tuple):
+    if isinstance(argument, list):
         return f"[{', '.join(spelled(item) for item in argument)}]"
+    if isinstance(argument, tuple):
+        return f"({', '.join(spelled(item) for item in argument)}{',' if len(argument) == 1 else ''})"
     if isinstance(argument, Expr):
         return _FUNCTIONS.sub(lambda found: f"tm.{_NAMES.get(found[1], found[1])}(", str(argument))
     if isinstance(argument, Buffer):
         return argument.name
     if isinstance(argument, Mapping):
-        return "{" + ", ".join(f"{spelled(key)}: {_extent(value)}" for key, value in argument.items()) + "}"
+        return "{" + ", ".join(f"{spelled(key)}: {spelled(value)}" for key, value in argument.items()) + "}"
     if isinstance(argument, Combine | Memory | Direction | Mode | Property):
         return f"tm.{argument.name}"
     if argument is root:
         return "tm.root"
     return repr(argument)
-
-
-def _extent(given: object) -> str:
-    """An extent of a domain as written: one bound, or a pair of them."""
-    return f"({', '.join(map(spelled, given))})" if isinstance(given, tuple) else spelled(given)

@@ -8,6 +8,7 @@ from typing import Any, overload
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.derive.communication import Communication, communication
 from tiramisu_py.derive.transfers import derived_transfers
+from tiramisu_py.derive.written import derived_commands
 from tiramisu_py.function.exchanges import Exchange
 from tiramisu_py.function.operations import Transfer
 from tiramisu_py.function.scheduled import Scheduled
@@ -180,6 +181,14 @@ class TransferCommands(Scheduled):
         """
         text = as_written(self.name, "derive_transfers", (), {"overlap": overlap or None, "depth": depth})
         self.apply(text, lambda program, command: derived_transfers(program, command, overlap, depth))
+
+    def derived(self) -> list[str]:
+        """What `derive_transfers` has added, as the commands that make the same in its place, to be edited.
+
+        The commands are Python, over the function ``f`` and the package ``tm``. Raises `CommandError` where there are
+        none: computations that were cut (overlap=) or computed twice (depth=) are none of `create_xfer`.
+        """
+        return derived_commands(self._program)
 
     def communication(self, **params: int) -> Communication:
         """What the transfers move at these sizes: elements, bytes and operations, together and of each transfer."""

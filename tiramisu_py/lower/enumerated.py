@@ -37,9 +37,9 @@ class Boxes:
 class Points:
     """Points as images of `points`, a relation from the frame outside, for which `template` has forms.
 
-    `fits` says whether a box can be one piece of code, and `code` makes it: from values that it asks for as forms of
-    the prefix. `variables` are those of the loops around boxes, outermost first. Where only points `among` some matter, a
-    box may have others beside.
+    `fits` says whether a box can be one piece of code, and `code` makes it, from the values of `forms` of the prefix.
+    `variables` are those of the loops around boxes, outermost first. Where only points `among` some matter, a box may
+    have others beside.
     """
 
     points: isl.Map

@@ -1,33 +1,24 @@
-"""The caller's arrays on one rank: the rank's own block, at indices counted from 0.
-
-Where a rank touches more of an array than its block (a halo that is received into it), the array is kept elsewhere
-while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last.
-"""
+"""The caller's arrays on one rank: the rank's own block, at indices counted from 0."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
-from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Access, Binary, Const, Expr, Iter, Param, Select
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, Select
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.algorithm.typing_pass import typed
-from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower import arithmetic
-from tiramisu_py.lower.locality import elements_of, touched_of
-from tiramisu_py.lower.names import unique
 from tiramisu_py.lower.ranked import Ranked
 from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.program.blocks import own_elements
 from tiramisu_py.program.distribution import Dealt, Distribution
-from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
 
 
@@ -55,6 +46,8 @@ class Holding:
             dealt = self.distribution.dealt(dim)
             if dealt is not None:
                 found = sets.where_equal(found, dealt[1].owner(index), self.ranked.coordinates[dealt[0]])
+            if dim == self.distribution.in_blocks:
+                found = own_elements(self.ranked.program, found, dim)
         return found.intersect_params(self._holders()).coalesce()
 
     def _holders(self) -> isl.Set:
@@ -70,6 +63,8 @@ class Holding:
         found = []
         for dim, index in enumerate(sets.variables(self.space)):
             dealt = self.distribution.dealt(dim)
+            if dim == self.distribution.in_blocks and self.ranked.grid is not None:
+                index = index.sub(sets.parameter(self.space, self.ranked.grid.varying[1]))
             found.append(index if dealt is None else self._local(index, *dealt))
         return found
 
@@ -87,6 +82,9 @@ class Holding:
         return tuple(self._extent(dim, extent) for dim, extent in enumerate(whole))
 
     def _extent(self, dim: int, whole: Expr) -> Expr:
+        if dim == self.distribution.in_blocks and self.ranked.grid is not None:
+            lower, upper = (Param(name, int64) for name in self.ranked.grid.varying[1:])
+            return arithmetic.subtracted(upper, lower)
         dealt = self.distribution.dealt(dim)
         extent = whole if dealt is None else self._count(dim, whole, *dealt)
         for axis, spread in enumerate(self.distribution.axes):
@@ -122,7 +120,7 @@ def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
     Raises `UnsupportedError` where several values in one array are distributed in different ways.
     """
     program = ranked.program
-    callers = [s for s in program.storages_in(buffer.name) if _is_callers(program, s)]
+    callers = [s for s in program.storages_in(buffer.name) if is_callers(program, s)]
     found = [program.distributions.get(storage.source) for storage in callers]
     if not any(found):
         return None
@@ -141,159 +139,9 @@ def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
     return Holding(ranked, buffer, found[0])
 
 
-def _is_callers(program: Program, storage: Storage) -> bool:
+def is_callers(program: Program, storage: Storage) -> bool:
     """Whether a storage is where the caller passes a value, or is given it."""
     algorithm = program.algorithm
     return storage.name == storage.source and (
         storage.source in algorithm.inputs or storage.source in algorithm.outputs
     )
-
-
-class Arrays:
-    """The caller's arrays, as this rank has them."""
-
-    def __init__(self, ranked: Ranked, touches: Touches) -> None:
-        self.touches = touches
-        self.whole = ranked
-        self.holdings: dict[str, Holding] = {}
-        for buffer in ranked.program.buffers.values():
-            holding = holding_of(ranked, buffer) if buffer.argument else None
-            if holding is not None:
-                self.holdings[buffer.name] = holding
-
-    def elements(self, buffer: Buffer) -> isl.Set | None:
-        """The elements that this rank holds of a distributed array."""
-        holding = self.holdings.get(buffer.name)
-        return None if holding is None else holding.elements()
-
-    def in_blocks(self) -> Ranked:
-        """The program over blocks of this rank, counted from 0, and with arrays that are kept elsewhere meanwhile."""
-        program = self.whole.program
-        for name, holding in self.holdings.items():
-            touched = touched_of(self.touches, program.buffers[name])
-            if touched is not None and not touched.is_subset(holding.elements()):
-                program = _Elsewhere(program, holding, self.touches).program()
-            program = _in_block(program, holding)
-        return replace(self.whole, program=program)
-
-
-def _in_block(program: Program, holding: Holding) -> Program:
-    local = sets.function(holding.space, holding.buffer.name, holding.local())
-    for storage in program.storages_in(holding.buffer.name):
-        program = program.with_storage(replace(storage, index=sets.compose(storage.index, local)))
-    return program.with_buffer(replace(holding.buffer, extents=holding.extents()))
-
-
-class _Elsewhere:
-    """An array that is kept elsewhere while the function runs."""
-
-    def __init__(self, program: Program, holding: Holding, touches: Touches) -> None:
-        self.before = program
-        self.holding = holding
-        self.touches = touches
-        self.array = holding.buffer
-        if self.array.device is not None:
-            raise UnsupportedError(
-                f"{self.array.name} is passed in memory of a GPU, and a rank uses more of it than its block: "
-                "pass it in memory of the host"
-            )
-        taken = {*program.buffers, *program.storages, *program.statements, *program.algorithm.params}
-        self.name = unique(f"{self.array.name}_local", taken)
-        self.storages = {s.name: unique(f"{s.name}_local", taken) for s in program.storages_in(self.array.name)}
-
-    def program(self) -> Program:
-        """The program in which statements use the other array, with copies before and after them."""
-        program = self.before.with_buffer(replace(self.array, name=self.name, argument=False, device=None))
-        for old, new in self.storages.items():
-            storage = program.storages[old]
-            index = sets.renamed(storage.index, self.name)
-            program = program.with_storage(replace(storage, name=new, buffer=self.name, index=index, chosen=True))
-        changed = {s.name: self._moved(s) for s in self.before.statements.values()}
-        entry, leave = self._entry(), self._exit()
-        first = {} if entry is None else {entry.name: entry}
-        last = {} if leave is None else {leave.name: leave}
-        for statement in (*first.values(), *last.values()):
-            dims = zip(statement.loops, statement.dims, strict=True)
-            program = program.with_loop(*(Loop(number, name) for number, name in dims))
-        return program.with_(statements={**first, **changed, **last})
-
-    def _moved(self, statement: Statement) -> Statement:
-        if not statement.acts:
-            return statement
-        sources = dict(statement.sources)
-        for source in self.touches.sources(statement):
-            used = self.before.storage_for(statement, source).name
-            if used in self.storages:
-                sources[source] = self.storages[used]
-        return replace(statement, sources=sources, target=self.storages.get(statement.target, statement.target))
-
-    def _entry(self) -> Statement | None:
-        """The copy of what the rank holds, and reads (or may leave as it is)."""
-        needed = touched_of(self.touches, self.array, {False: True})
-        for kept in self._stored(guarded=True):
-            needed = kept if needed is None else needed.union(kept)
-        callers = [s for s in self.before.storages_in(self.array.name) if _is_callers(self.before, s)]
-        inputs = [s for s in callers if s.source in self.before.algorithm.inputs]
-        if not inputs:
-            needed = None
-            for kept in self._stored(guarded=True):
-                needed = kept if needed is None else needed.union(kept)
-        storage = (inputs or callers)[0]
-        return self._copy("entry", needed, storage.source, storage.name, self.storages[storage.name], 0)
-
-    def _exit(self) -> Statement | None:
-        """The copy of what the rank holds, and stores."""
-        program = self.before
-        outputs = [
-            s for s in program.storages_in(self.array.name)
-            if _is_callers(program, s) and s.source in program.algorithm.outputs
-        ]  # fmt: skip
-        if not outputs:
-            return None
-        stored: isl.Set | None = None
-        for part in self._stored():
-            stored = part if stored is None else stored.union(part)
-        storage = outputs[0]
-        return self._copy(
-            "exit", stored, storage.source, self.storages[storage.name], storage.name, len(self.array.extents)
-        )
-
-    def _stored(self, guarded: bool = False) -> list[isl.Set]:
-        """The elements that each statement stores; with `guarded`, of those that may not be executed."""
-        found = []
-        for touch in self.touches.of_buffer(self.array.name):
-            statement = touch.actor.statement
-            if touch.is_write and statement is not None and (statement.guards or not guarded):
-                found.append(elements_of(self.before, touch))
-        return found
-
-    def _copy(
-        self, suffix: str, elements: isl.Set | None, source: str, of: str, to: str, extra: int
-    ) -> Statement | None:
-        """A statement that copies elements from one storage to another."""
-        if elements is None:
-            return None
-        elements = elements.intersect(self.holding.elements()).coalesce()
-        if elements.is_empty():
-            return None
-        program = self.before
-        name = unique(f"{self.array.name}_{suffix}", {*program.statements, *program.storages, *program.buffers})
-        declared = program.algorithm.source(source)
-        dims = value_names(declared)
-        instances = sets.with_dims(sets.named(elements, name), dims)
-        space = instances.get_space()
-        here = sets.from_frame(sets.function(self.holding.space, None, self.holding.local()), space)
-        first = program.next_loop() + extra
-        return Statement(
-            name=name,
-            source=source,
-            role=Role.COPY,
-            dims=tuple(dims),
-            instances=instances,
-            point=sets.renamed(sets.identity(space), source),
-            loops=tuple(range(first, first + len(dims))),
-            coords=here,
-            body=Access(source, tuple(map(Iter, dims)), declared.dtype),
-            target=to,
-            sources={source: of},
-        )

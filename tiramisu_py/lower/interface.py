@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import array_name
-from tiramisu_py.lower.holdings import Arrays
+from tiramisu_py.lower.blocks import Arrays
 from tiramisu_py.lower.indices import of_operands
 from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
 from tiramisu_py.lower.remainders import as_remainders

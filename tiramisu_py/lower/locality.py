@@ -99,14 +99,30 @@ def _side(ranked: Ranked, line: isl.Set) -> Side | None:
     lows, highs = _bounds(low, 1), _bounds(high, -1)
     constant = [(sets.constant_of(b.sub(a)) + 1, a) for a in lows for b in highs if sets.is_constant(b.sub(a))]
     if constant:
-        extent, origin = min(constant, key=lambda pair: pair[0])
-        return Side(origin, arithmetic.number(extent)) if sets.involves(origin, ranked.coordinates) else None
-    depends = any(sets.involves(form, ranked.coordinates) for form in (*lows, *highs))
+        least, first = min(constant, key=lambda pair: pair[0])
+        return Side(first, arithmetic.number(least)) if sets.involves(first, ranked.varying) else None
+    depends = any(sets.involves(form, ranked.varying) for form in (*lows, *highs))
     if not lows or not depends or sets.has_divisions(line):
         return None
+    if ranked.grid is not None and ranked.grid.bounds is not None:
+        found = _between_bounds(ranked, lows, highs)
+        if found is not None:
+            return found
     origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])
     extent = sets.zero_elsewhere(sets.extent_between(sets.on_params(origin).to_pw_aff(), high))
     return Side(origin, simplified(of_params(extent.gist(context), context)))
+
+
+def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -> Side | None:
+    """From a form of the rank's own lower bound to one of its upper bound, where there are such."""
+    assert ranked.grid is not None
+    _, lower, upper = ranked.grid.varying
+    low = next((form for form in lows if sets.involves(form, (lower,))), None)
+    high = next((form for form in highs if sets.involves(form, (upper,))), None)
+    if low is None or high is None:
+        return None
+    extent = of_params(sets.extent_between(sets.on_params(low), sets.on_params(high).to_pw_aff()))
+    return Side(low, simplified(extent, ranked.program.context))
 
 
 def _bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:

@@ -17,6 +17,7 @@ from tiramisu_py.lower.boxes import boxes_of
 from tiramisu_py.lower.indices import Wanted, filled
 from tiramisu_py.lower.ir import Node
 from tiramisu_py.lower.pieces import Piece
+from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.lower.transform import with_children, with_expressions
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.ordering import Order
@@ -40,7 +41,7 @@ class Operation:
 
 
 def _filled(node: Node, values: Sequence[Expr]) -> Node:
-    changed = with_expressions(node, lambda e: filled(e, values))
+    changed = with_expressions(node, lambda e: simplified(filled(e, values)))
     return with_children(changed, lambda child: _filled(child, values))
 
 

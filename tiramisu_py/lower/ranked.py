@@ -1,6 +1,8 @@
 """One rank's part of a distributed program: the rank's coordinates are parameters, and loops over ranks one iteration.
 
-for q in 0 .. 4: S[q]   -->   S[rank0]      (on each rank, rank0 from 0 to 3)
+::
+
+    for q in 0 .. 4: S[q]   -->   S[rank0]      (on each rank, rank0 from 0 to 3)
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.bounded import in_own_block
 from tiramisu_py.lower.ir import ProcessGrid
 from tiramisu_py.lower.names import RESERVED, unique
 from tiramisu_py.lower.simplify import simplified
@@ -37,6 +40,11 @@ class Ranked:
         """The parameters that are the coordinates of this rank."""
         return () if self.grid is None else self.grid.coordinates
 
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The parameters that differ from rank to rank."""
+        return () if self.grid is None else self.grid.varying
+
     def named(self, variables: dict[LoopId, str]) -> dict[LoopId, str]:
         """The variables of loops, where those over ranks are coordinates of this rank."""
         found = dict(variables)
@@ -49,6 +57,8 @@ class Ranked:
 def on_one_rank(program: Program) -> Ranked:
     """What each rank executes; values keep their indices, and arrays their extents."""
     count = axes(program)
+    if program.blocks is not None:
+        return Ranked(*in_own_block(program))
     if count == 0:
         return Ranked(program)
     everyone = ranks(program)

@@ -85,9 +85,9 @@ class Requested:
         self.slots: dict[str, Slots] = {}
         self.waits = [s for s in program.statements.values() if s.waits is not None]
         for statement in program.acting:
-            if statement.message is not None and statement.message.asynchronous and statement.name in host.operation:
-                if not self._issued(statement).instances.is_empty():
-                    self.slots[statement.name] = self._slots(statement)
+            nonblocking = statement.message is not None and statement.message.asynchronous
+            if nonblocking and not self._issued(statement).instances.is_empty():
+                self.slots[statement.name] = self._slots(statement)
 
     def of(self, statement: Statement) -> Slots:
         """The requests of one half of an exchange."""
@@ -161,13 +161,13 @@ class Requested:
 
     def _pairs(self, wait: Statement, statement: Statement) -> isl.Map:
         """``instance of a wait -> iteration of the host`` whose message it waits for."""
-        assert wait.waits is not None
-        within = statement.instances.intersect_params(self.program.context)
+        context = self.program.context
+        within = statement.instances.intersect_params(context)
         issued = sets.graph(statement.prefix(len(self._issued(statement).loops)), within)
-        group = sets.function(statement.frame, None, self.program.told_apart(wait, statement))
-        groups = sets.graph(sets.renamed(group, wait.name), within).reverse().apply_range(issued)
-        instances = sets.named(wait.instances, wait.name).intersect_params(self.program.context)
-        return groups.intersect_domain(instances).coalesce()
+        groups = sets.graph(sets.function(statement.frame, None, self.program.told_apart(wait, statement)), within)
+        mine = sets.prefix(sets.identity(wait.frame), sets.out_size(groups))
+        waiting = sets.graph(mine, wait.instances.intersect_params(context))
+        return waiting.apply_range(groups.reverse()).apply_range(issued).coalesce()
 
     # -- waits
 

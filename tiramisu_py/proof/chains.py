@@ -38,7 +38,9 @@ class Chains:
         writes = [w for w in map(flow.touches.write, found) if w is not None]
         self.starts = [w for w in writes if w.role is Role.INIT]
         self.updates = [w for w in writes if w.role is Role.UPDATE]
-        self.copies = [w for w in writes if w.role is Role.COPY]
+        homes = dict.fromkeys(w.home for w in self.updates)
+        copied = [w for home in homes for w in flow.touches.writers(home) if w.role is Role.COPY]
+        self.copies = [w for w in copied if w.source == computation.name]
         self.points = {s.name: s.point for s in found}
         self.generation = 0
         common = min((shared(a, b) for a, b in combinations(found, 2)), default=0)

@@ -54,6 +54,8 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
     here = [w for w in writers if w.home == only.home and not flow.one_chain(only, w).is_empty()]
+    if only.ranks and all(w.role is Role.UPDATE for w in here):  # terms alone are no value: it is started elsewhere
+        writers, here = [w for w in writers if w.role is not Role.UPDATE] or writers, []
     if any(w.role is not Role.UPDATE and _precedes(flow, w, only) for w in here):
         return _overwritten(flow, only, spot, where)
     if here:
@@ -62,13 +64,13 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
         done = "received" if all(_receives(w) for w in here) else done
         message = f"{where}{on_rank(spot)} before it is {done}, {witness}"
         return Violation("order", message, witness, repair=order_repair(flow, read, here))
-    other_device = [w for w in writers if w.buffer is only.buffer and w.device != only.device]
-    elsewhere = [w for w in other_device if _on_its_rank(flow, w, only)]
+    origins = [w for w in writers if not _is_transfer(w)]
+    if origins and not any(_on_its_rank(flow, w, only) for w in origins):
+        return missing_message(flow, read, bad, spot, origins, where)
+    elsewhere = [w for w in writers if w.buffer is only.buffer and w.device != only.device]
     if elsewhere:
         witness = Witness(spot.params, value, reader, element)
-        return _not_brought(flow, only, asks, elsewhere, witness)
-    if writers and not any(_on_its_rank(flow, w, only) for w in writers):
-        return missing_message(flow, read, bad, spot, writers, where)
+        return _not_brought(flow, only, f"{asks}{on_rank(spot)}", elsewhere, witness)
     if writers:
         witness = Witness(spot.params, value, reader, element)
         kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
@@ -80,6 +82,10 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
         return elsewhere_in_blocks
     witness = Witness(spot.params, None, reader, element)
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
+
+
+def _is_transfer(write: Touch) -> bool:
+    return write.actor.statement is not None and write.actor.statement.transfer is not None
 
 
 def _receives(write: Touch) -> bool:

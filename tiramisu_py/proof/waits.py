@@ -17,6 +17,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens import Queue
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Role, Statement
@@ -37,12 +38,12 @@ from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statemen
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
+    yield from _early(flow)
     if flow.happens.pending:
         for a, b in all_pairs(flow):
             yield from _between(flow, a, b)
         yield from _unfinished(flow)
         yield from _freed(flow)
-    yield from _early(flow)
 
 
 # -- two accesses
@@ -73,7 +74,7 @@ def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
     who = f"{doing(program, other)} on {queue_words(program, second)}"
     before = f"{doing(program, one)} on {queue_words(program, first)}"
     where = f"{words(other.element)} in {memory_words(y.device)}"
-    message = f"{who} touches {where}, and nothing makes it wait for {before}, {pair}"
+    message = f"{who} touches {where}{on_rank(other)}, and nothing makes it wait for {before}, {pair}"
     writer, reader = (one, other) if x.is_write else (other, one)
     witness = Witness(pair.params, writer.named, reader.computed(program), one.element)
     return Violation("race", message, witness, repair=_wait_between(program, first, second))
@@ -92,10 +93,18 @@ def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) ->
     writer, reader = (one, other) if one.touch.is_write else (other, one)
     reading_ = other.computed(program) if reader is other else reader.named
     witness = Witness(pair.params, writer.named, reading_, one.element)
-    repair = f"{wait}.wait(), ordered before {handle(second)}"
-    if first is second:
-        repair = f"{wait}.wait(...) in the loop that repeats it, or another buffer for each message"
-    return Violation("race", f"{does}, {witness}", witness, repair=repair)
+    return Violation("race", f"{does}, {witness}", witness, repair=_wait_for(program, first, second))
+
+
+def _wait_for(program: Program, message: Statement, other: Statement) -> str:
+    """The wait that completes a message before something else: once, or in the loops that repeat both."""
+    depth = min(shared(message, other), program.host_depth(message))
+    repeated = [loop for loop in message.loops[:depth] if not program.loops[loop].is_rank]
+    if not repeated:
+        return f"{handle(message)}.wait(), ordered before {handle(other)}"
+    names = [program.loops[loop].name for loop in repeated]
+    wait = f"{handle(message)}.wait({{{', '.join(f'{name}: ...' for name in names)}}})"
+    return f"{wait} in loop {names[-1]}" + ("" if other is message else f", ordered before {handle(other)}")
 
 
 def doing(program: Program, spot: Spot) -> str:

@@ -106,7 +106,7 @@ def _peers(to: object, word: str) -> tuple[Expr, ...]:
         except (DeclarationError, DTypeError) as error:
             raise CommandError(f"{word}{one!r} names no rank: {error}") from None
         if not peer.dtype.is_integer:
-            raise CommandError(f"{word}{one} is {peer.dtype}: give the number of a rank, such as q + 1")
+            raise CommandError(f"{word}{one} is no integer: give the number of a rank, such as q + 1")
         found.append(peer)
     if not found:
         raise CommandError(f"{word}() names no rank: give a coordinate for each axis of the process grid")

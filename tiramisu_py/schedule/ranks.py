@@ -117,6 +117,7 @@ def check_axes(program: Program) -> None:
         for loop in program.loops.values():
             if isinstance(loop.tag, Rank) and loop.tag.axis >= len(program.grid):
                 raise CommandError(f"loop {loop.name} runs along axis {loop.tag.axis} ({loop.tagged_by}), but {has}")
+        count = len(program.grid)
     for source, distribution in program.distributions.items():
         if len(distribution.axes) != count:
             raise CommandError(

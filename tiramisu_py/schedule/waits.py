@@ -14,12 +14,13 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import KernelNest, kernels
-from tiramisu_py.program.loops import GpuThread, Loop, LoopId
+from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Waiting
+from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.recompute import distinct, scope_of
-from tiramisu_py.schedule.selection import check_new_name, loop_name, nest, statements
+from tiramisu_py.schedule.selection import check_new_name, find, loop_name, nest, statements
 
 
 def with_barrier(

@@ -1,5 +1,6 @@
 """What people look at: pseudocode, and facts of kernels before they run."""
 
+from tiramisu_py.view.channels import channels_picture
 from tiramisu_py.view.facts import AccessFacts, KernelFacts, annotated, kernel_facts
 from tiramisu_py.view.occupancy import Occupancy, occupancy
 from tiramisu_py.view.pseudocode import pseudocode
@@ -9,6 +10,7 @@ __all__ = [
     "KernelFacts",
     "Occupancy",
     "annotated",
+    "channels_picture",
     "kernel_facts",
     "occupancy",
     "pseudocode",

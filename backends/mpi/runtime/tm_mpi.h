@@ -40,6 +40,11 @@ typedef struct {
   MPI_Comm comm;
   int rank, size;
   tm_mpi_aside *aside;
+  /* How many ranks have a block, where blocks have bounds of their own. */
+  int64_t used;
+  /* The first rank whose block is not as it must be (-1: none), and that block. */
+  int odd;
+  int64_t odd_lower, odd_upper;
 } tm_mpi;
 
 /* -- failures */
@@ -172,6 +177,34 @@ TM_INLINE int64_t tm_mpi_ranks(int axes, const int64_t *extents) {
 }
 #define TM_MPI_RANKS(...) \
   tm_mpi_ranks(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+
+/* How many ranks have a block of the numbers from 0 up to `extent`: the first ones, at least one, each with `least`
+ * numbers where there are several; those of the others are empty. All ranks where some block is not as it must be. */
+TM_INLINE int64_t tm_mpi_blocks(tm_mpi *mpi, int64_t lower, int64_t upper, int64_t extent, int64_t least) {
+  const int64_t mine[3] = {lower, upper, extent};
+  int64_t(*const all)[3] = tm_mpi_memory(mpi, "agreement", sizeof(int64_t[3]) * (size_t)mpi->size);
+  TM_MPI_OWN(mpi, "agreement", MPI_Allgather(mine, 3, MPI_INT64_T, all, 3, MPI_INT64_T, mpi->comm));
+  int64_t used = 0, at = 0;
+  const int64_t end = all[0][2];
+  const bool several = all[0][1] != end;
+  mpi->odd = -1;
+  for (int rank = 0; rank < mpi->size && mpi->odd < 0; rank++) {
+    const int64_t from = all[rank][0], to = all[rank][1];
+    const bool needed = rank == 0 || at < end;
+    const bool fits = needed ? from == at && to >= from && to <= end && (!several || to - from >= least) : from == to;
+    if (!fits || (rank == mpi->size - 1 && needed && to != end)) {
+      mpi->odd = rank;
+      mpi->odd_lower = from;
+      mpi->odd_upper = to;
+    }
+    if (needed) {
+      at = to;
+      used = rank + 1;
+    }
+  }
+  free(all);
+  return mpi->odd < 0 ? used : mpi->size;
+}
 
 /* -- agreement */
 

@@ -19,6 +19,7 @@ from tiramisu_py.lower.ir.devices import (
 )
 from tiramisu_py.lower.ir.expressions import GpuIndex, Lane, Load, Ramp, Scalar, Variable
 from tiramisu_py.lower.ir.functions import (
+    BlockBounds,
     ArrayArgument,
     KernelArray,
     KernelFunction,
@@ -71,6 +72,7 @@ __all__ = [
     "Await",
     "Barrier",
     "Block",
+    "BlockBounds",
     "Comment",
     "Complete",
     "Copy",

@@ -71,15 +71,38 @@ class KernelFunction:
 
 
 @dataclass(frozen=True)
+class BlockBounds:
+    """Blocks that ranks have of the numbers from 0 up to `extent`: each from its `lower` up to its `upper`.
+
+    These are parameters, with values of their own on each rank. Before any message the ranks agree that the blocks of
+    rank 0, 1, ... follow one another and cover all numbers, and that each has at least `least` where there are several;
+    ranks after the last number have nothing to do. `count` is how many have something to do: at least one.
+    """
+
+    lower: str
+    upper: str
+    extent: Expr
+    least: int
+    count: str
+
+
+@dataclass(frozen=True)
 class ProcessGrid:
     """The ranks of a distributed function: the extents of its process grid, as expressions of the parameters.
 
     A rank's number in the communicator is that of its coordinates, the last axis running fastest; the body knows this
-    rank's coordinates by the names `coordinates`. Ranks beyond the grid have nothing to do.
+    rank's coordinates by the names `coordinates`. Ranks beyond the grid have nothing to do. With `bounds` the grid has
+    one axis, and its extent is found out from the blocks.
     """
 
     extents: tuple[Expr, ...]
     coordinates: tuple[str, ...]
+    bounds: BlockBounds | None = None
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """What differs from rank to rank."""
+        return self.coordinates if self.bounds is None else (*self.coordinates, self.bounds.lower, self.bounds.upper)
 
 
 @dataclass(frozen=True, eq=False)

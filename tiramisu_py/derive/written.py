@@ -1,0 +1,186 @@
+"""What was derived, as the commands that a user would write instead: to be read, pasted and edited.
+
+The commands are lines of Python over the function ``f`` and the package ``tm``; the first of them make the iterators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Bulk, Loop, Rank
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement, Transfer
+
+
+def derived_commands(program: Program) -> list[str]:
+    """The commands that make the transfers, exchanges and waits that were derived, in place of `derive_transfers`.
+
+    Raises `CommandError` where there are no such commands: where computations were changed too, or a place is not one
+    that commands can name.
+    """
+    for command in program.log:
+        if ".derive_transfers(" in command.text and ("overlap" in command.text or "depth" in command.text):
+            raise CommandError(
+                f"{command} has also cut or repeated computations, for which there are no commands: derive without "
+                "overlap= and depth=, and cut with separate_at"
+            )
+    made = [s for s in program.statements.values() if s.derived]
+    names = list(dict.fromkeys(name for s in made for name in (*s.dims, *program.loop_names(s))))
+    lines = [f'{", ".join(names)}{"," if len(names) == 1 else ""} = tm.iters("{" ".join(names)}")'] if names else []
+    written: set[str] = set()
+    for statement in sorted(made, key=lambda s: not s.acts):
+        if statement.message is not None:
+            if statement.message.exchange not in written:
+                written.add(statement.message.exchange)
+                lines += _exchange(program, statement.message.exchange)
+        elif statement.transfer is not None:
+            lines += _transfer(program, statement, statement.transfer)
+        else:
+            lines.append(_wait(program, statement))
+    return lines + list(_orders(program, {s.name for s in made}))
+
+
+# -- exchanges
+
+
+def _exchange(program: Program, name: str) -> Iterator[str]:
+    halves = [s for s in program.acting if s.message is not None and s.message.exchange == name]
+    send = next(s for s in halves if s.role is Role.SEND)
+    receive = next(s for s in halves if s.receives)
+    texts = [_point(half) for half in (send, receive)]
+    expected = [f"{name}_send", f"{name}_receive"]
+    if len(halves) != 2 or texts[0] != texts[1] or [send.name, receive.name] != expected or send.sources:
+        raise CommandError(f"the exchange {name} is none that create_xfer could make")
+    props = [f"[tm.ASYNC, tm.{'NONBLOCK' if h.message and h.message.asynchronous else 'BLOCK'}]" for h in halves]
+    yield "\n".join(
+        [
+            "f.create_xfer(",
+            f'    f["{send.source}"][{texts[0]}],',
+            f'    send="{_domain(program, send)}", to={_peer(send)},',
+            f'    recv="{_domain(program, receive)}", source={_peer(receive)},',
+            f"    send_props={props[halves.index(send)]}, recv_props={props[halves.index(receive)]},",
+            f'    name="{name}",',
+            ")",
+        ]
+    )
+    for half in (send, receive):
+        yield from _tagged(program, half)
+
+
+def _tagged(program: Program, half: Statement) -> Iterator[str]:
+    """The tags of a half's loops: one runs on ranks by its name where another loop of that name does."""
+    bulk, known = [], {loop.name for s in program.storing if not s.derived for loop in _rank_loops(program, s)}
+    for loop in (program.loops[number] for number in half.loops):
+        if isinstance(loop.tag, Bulk):
+            bulk.append(loop.name)
+        elif isinstance(loop.tag, Rank) and loop.name not in known:
+            yield f'f["{half.name}"].tag_distribute({loop.name}, axis={loop.tag.axis})'
+    if bulk:
+        yield f'f["{half.name}"].collapse_many({", ".join(bulk)})'
+
+
+def _rank_loops(program: Program, statement: Statement) -> list[Loop]:
+    return [program.loops[number] for number in statement.loops if program.loops[number].is_rank]
+
+
+def _point(statement: Statement) -> str:
+    """The indices of what is moved."""
+    return ", ".join(_form(form, statement.dims) for form in sets.outputs(statement.point))
+
+
+def _peer(half: Statement) -> str:
+    assert half.message is not None
+    forms = [_form(form, half.dims) for form in sets.outputs(half.message.peer)]
+    return forms[0] if len(forms) == 1 else f"({', '.join(forms)})"
+
+
+def _domain(program: Program, statement: Statement) -> str:
+    """The instances as isl text, without what holds of the parameters anyway."""
+    instances = statement.instances.gist_params(program.context.params())
+    return str(sets.with_dims(sets.named(instances, None), statement.dims))
+
+
+def _form(form: isl.Aff, dims: Sequence[str]) -> str:
+    """A form of a statement's dimensions with integer coefficients, as Python."""
+    found = sets.terms(form)
+    if found.denominator != 1 or found.divs or found.params:
+        raise CommandError(f"{form} is no sum of iterators, which a command could name")
+    words = [(c, name if abs(c) == 1 else f"{abs(c)} * {name}") for c, name in zip(found.dims, dims, strict=True) if c]
+    if found.constant or not words:
+        words.append((found.constant, str(abs(found.constant))))
+    first, *rest = sorted(words, key=lambda word: word[0] < 0)
+    text = ("-" if first[0] < 0 else "") + first[1]
+    return text + "".join(f" {'-' if c < 0 else '+'} {word}" for c, word in rest)
+
+
+# -- transfers and waits
+
+
+def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Iterator[str]:
+    if statement.sources:
+        raise CommandError(f"the transfer {statement.name} is of a copy, and none that create_xfer could make")
+    direction = {(True, False): "CPU2GPU", (False, True): "GPU2CPU", (False, False): "GPU2GPU"}[
+        transfer.source is None, transfer.target is None
+    ]
+    options = [f"tm.{'ASYNC' if transfer.asynchronous else 'SYNC'}"]
+    options += [f"stream={transfer.stream}"] if transfer.stream else []
+    options += [f"device={transfer.device}"] if transfer.device else []
+    options += [f"to_device={transfer.target}"] if direction == "GPU2GPU" else []
+    yield (
+        f'f.create_xfer("{_domain(program, statement)}", f["{statement.source}"][{_point(statement)}], tm.{direction}, '
+        f'{", ".join(options)}, name="{statement.name}")'
+    )
+    yield from _tagged(program, statement)
+
+
+def _wait(program: Program, statement: Statement) -> str:
+    waits = statement.waits
+    assert waits is not None
+    if statement.loops and not (waits.by_iterator and sets.is_identity(statement.coords)):
+        raise CommandError(f"the wait {statement.name} is in loops, and none that commands could make")
+    options = [f'"{_domain(program, statement)}"'] if statement.loops else []
+    options += [] if waits.on is None else [f"on={waits.on}"]
+    options += [f"device={waits.device}"] if waits.device else []
+    options.append(f'name="{statement.name}"')
+    return f"{_handle(program, waits.of)}.wait({', '.join(options)})"
+
+
+# -- order
+
+
+def _orders(program: Program, derived: set[str]) -> Iterator[str]:
+    """The orders that what was derived is in; loops of the same name become shared by them."""
+    orders = [order for order in program.orders if derived & {order.before, order.after}]
+    inside = [order for order in orders if {order.before, order.after} <= derived]
+    for chain in _chains([*inside, *(order for order in orders if order not in inside)]):
+        level = "tm.root" if chain[0].level is None else program.loops[chain[0].level].name
+        handles = [_handle(program, name) for name in (chain[0].before, *(order.after for order in chain))]
+        yield f"f.order({', '.join(handles)}, at={level})"
+
+
+def _chains(orders: Sequence[Order]) -> list[list[Order]]:
+    """Orders in runs, each of which goes on where the one before ends, at one level."""
+    found: list[list[Order]] = []
+    for order in dict.fromkeys(orders):
+        if found and (found[-1][-1].after, found[-1][-1].level) == (order.before, order.level):
+            found[-1].append(order)
+        else:
+            found.append([order])
+    return found
+
+
+def _handle(program: Program, name: str) -> str:
+    """How a command names a statement: by its own name, or as a part of a computation."""
+    statement = program.statements.get(name)
+    if statement is None or not statement.stores or statement.derived:
+        return f'f["{name}"]'
+    parts = [s.name for s in program.statements_of(statement.source)]
+    if name not in parts:
+        raise CommandError(f"{name} is a copy, which no command names by itself")
+    whole = f'f["{statement.source}"]'
+    return whole if len(parts) == 1 else f"{whole}.get_update({parts.index(name)})"
