@@ -18,8 +18,9 @@ GIB = 2**30
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing")
-    parser.addoption("--mpi", choices=["first", "all"], default="first",
-                     help="run tests on several ranks with the first MPI that is here (MPICH), or with all")  # fmt: skip
+    parser.addoption(
+        "--mpi", choices=["first", "all"], default="first", help="the MPI of tests on ranks: MPICH, or all"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mpi.launching import Implementation, implementations
+
 FOLDER = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
 SCRIPTS = ("blur_cpu.py", "blur_gpu.py", "cooperative.py", "refusal.py", "matmul.py", "export_c.py", "spmv.py")
 
@@ -19,4 +21,13 @@ def test_an_acceptance_script_runs_and_prints_ok(script: str, tmp_path: Path) ->
         [sys.executable, str(FOLDER / script)], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.rstrip().endswith("ok"), run.stdout
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no acceptance scripts beside this checkout ({FOLDER})")
+@pytest.mark.skipif(not implementations(), reason="no MPI on this machine: pip install 'tiramisu_py[mpi]'")
+@pytest.mark.parametrize("mpi", [pytest.param(own, id=name) for name, own in implementations().items()])
+def test_the_acceptance_script_of_ranks_runs_on_four_and_prints_ok(mpi: Implementation, tmp_path: Path) -> None:
+    run = mpi.run(4, [sys.executable, FOLDER / "blur_mpi.py"], cwd=tmp_path, timeout=600)
+    assert run.returncode == 0, run.stdout
     assert run.stdout.rstrip().endswith("ok"), run.stdout

@@ -152,8 +152,9 @@ class Source:
             cgen.Statement("return code"),
         ]
         last = cgen.Block([cgen.Statement(f"return {self.name}_error")])
+        room = 1024 if self.on_gpu or self.distributed else 256
         return [
-            cgen.Statement(f"static _Thread_local char {self.name}_error[{1024 if self.on_gpu or self.distributed else 256}]"),
+            cgen.Statement(f"static _Thread_local char {self.name}_error[{room}]"),
             cgen.Line(),
             _Function(f"const char *{self.name}_last_error(void)", last),
             cgen.Line(),

@@ -111,7 +111,7 @@ class Statements:
     def block(self, node: Node, scope: Scope) -> cgen.Block:
         """A C block of its own; `scope` becomes its scope."""
         lines = self.emit(node, scope)
-        return cgen.Block(_opened(lines) if self.on_gpu else lines)
+        return cgen.Block(_opened(lines) if self.on_gpu or self.entry else lines)
 
     def _named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
         """A definition, in a C block of its own where its name is taken in this one."""

@@ -45,7 +45,9 @@ def runtime() -> dict[str, str]:
 class Entry:
     """The first and the last lines of one distributed function."""
 
-    def __init__(self, function: LoopFunction, grid: ProcessGrid, names: Mapping[str, str], scope: Scope, on_gpu: bool) -> None:
+    def __init__(
+        self, function: LoopFunction, grid: ProcessGrid, names: Mapping[str, str], scope: Scope, on_gpu: bool
+    ) -> None:
         self.on_gpu = on_gpu
         self.function = function
         self.grid = grid
@@ -92,13 +94,11 @@ class Entry:
             return []
         words = (
             f'"{name}: rank %d of %d has the block from {bounds.lower} = %" PRId64 " up to {bounds.upper} = %" PRId64 '
-            f'", but blocks must follow one another from 0 up to {bounds.extent} = %" PRId64 ", each with {bounds.least} '
-            'at least where there are several (messages take as many from a neighbour)"'
+            f'", but blocks must follow one another from 0 up to {bounds.extent} = %" PRId64 ", each with '
+            f'{bounds.least} at least where there are several (messages take as many from a neighbour)"'
         )
         values = f"mpi->odd, mpi->size, mpi->odd_lower, mpi->odd_upper, (int64_t){self.scalars.text(bounds.extent)}"
-        return [
-            cgen.If(cgen.Line("mpi->odd >= 0"), cgen.Statement(f"return {name}_fail(TM_RANKS, {words}, {values})"))
-        ]
+        return [cgen.If(cgen.Line("mpi->odd >= 0"), cgen.Statement(f"return {name}_fail(TM_RANKS, {words}, {values})"))]
 
     def ranks(self, of: str = "mpi.") -> Lines:
         """The number of ranks of the grid."""
@@ -143,7 +143,12 @@ class Entry:
         bounds = self.grid.bounds
         if bounds is None:
             return []
-        given = [self.names[bounds.lower], self.names[bounds.upper], self.scalars.text(bounds.extent), str(bounds.least)]
+        given = [
+            self.names[bounds.lower],
+            self.names[bounds.upper],
+            self.scalars.text(bounds.extent),
+            str(bounds.least),
+        ]
         return [cgen.Assign("mpi.used", f"tm_mpi_blocks(&mpi, {', '.join(given)})")]
 
     def before_agreement(self, node: Node) -> bool:
@@ -189,10 +194,11 @@ class Entry:
         sizes = f"(const int64_t[]){{{', '.join(params)}}}" if params else "NULL"
         quoted = ", ".join(f'"{param}"' for param in same)
         words = f"(const char *const[]){{{quoted}}}" if params else "NULL"
+        ended = cgen.If(cgen.Line("wrong && gpu != NULL"), cgen.Statement("tm_gpu_end(gpu, 0)"))
         agree = f"tm_mpi_agree(&mpi, wrong, {name}_error, sizeof {name}_error, {len(params)}, {sizes}, {words})"
         return [
             cgen.Assign("wrong", agree),
-            *([cgen.If(cgen.Line("wrong && gpu != NULL"), cgen.Statement("tm_gpu_end(gpu, 0)"))] if self.on_gpu else []),
+            *([ended] if self.on_gpu else []),
             cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
         ]
 

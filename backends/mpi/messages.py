@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 
 #: Every MPI has the tags up to this one, which the runtime keeps for itself.
 MOST_TAG = 32766
+#: An array of no more requests than these is on the stack.
+MOST_ON_STACK = 64
 
 _TYPES = {
     "bool": "MPI_C_BOOL", "float16": "MPI_UINT16_T", "bfloat16": "MPI_UINT16_T", "float32": "MPI_FLOAT",
     "float64": "MPI_DOUBLE",
 }  # fmt: skip
 _LETTERS = {SendMode.STANDARD: "", SendMode.SYNCHRONOUS: "s", SendMode.BUFFERED: "b"}
+#: The largest count that MPI takes as it is.
+MOST_COUNT = 2**31 - 1
 #: Names of the generated source, each in a block of its own.
 ELEMENTS, PIECES, PEER = "tm_elements", "tm_pieces", "tm_peer"
 
@@ -65,7 +69,7 @@ class Messages:
         if node.persistent and node.request is None:
             raise UnsupportedError(f"{node.statement} is persistent, so that it needs a wait: make it nonblocking")
         if not 0 <= node.tag <= MOST_TAG:
-            raise UnsupportedError(f"{node.statement} has the tag {node.tag}: a function has at most {MOST_TAG + 1} tags")
+            raise UnsupportedError(f"{node.statement} has the tag {node.tag}: there are those up to {MOST_TAG}")
 
     def piece(self, node: Piece, scope: Scope) -> Lines:
         """A box of the message that is being put together."""
@@ -77,10 +81,13 @@ class Messages:
     def requests(self, node: Node, scope: Scope) -> Lines:
         """An array of requests around what uses them."""
         assert isinstance(node, Requests)
-        name, count = scope.names[node.name], Scalars(scope).text(node.count)
-        lines = self.statements.allocated(
-            name, "MPI_Request", f"tm_mpi_requests({count})", f"of requests {node.name}", scope
-        )
+        name, count, few = scope.names[node.name], Scalars(scope).text(node.count), constant(node.count)
+        if few is not None and few <= MOST_ON_STACK:
+            every = "[0]" if few <= 1 else f"[0 ... {few - 1}]"
+            lines: Lines = [cgen.Statement(f"MPI_Request {name}[{max(few, 1)}] = {{{every} = MPI_REQUEST_NULL}}")]
+        else:
+            memory = f"tm_mpi_requests({count})"
+            lines = self.statements.allocated(name, "MPI_Request", memory, f"of requests {node.name}", scope)
         scope.declare_array(node.name, Array(name, int64, (node.count,)))
         lines += self.statements.emit(node.body, scope)
         if _persistent(node):
@@ -133,8 +140,9 @@ class _Elements:
     def _one(self, piece: Piece) -> Lines:
         place = f"&{Scalars(self.scope).element(self.node.array, piece.first)}"
         sides = [side for side in piece.sides if constant(side.extent) != 1]
-        if not sides:
-            return [self._call(place, "1", self.type)]
+        count = constant(sides[0].extent) if len(sides) == 1 else None
+        if not sides or (count and 0 < count <= MOST_COUNT and constant(self.array.distance(sides[0].steps)) == 1):
+            return [self._call(place, str(count or 1), self.type)]
         made = f'tm_mpi_elements {ELEMENTS} = TM_MPI_BOX("{self.words}", {self._kind}, {self.type}, '
         lines: Lines = [cgen.Statement(made + ", ".join(map(self._side, sides)) + ")")]
         return lines + self._sent(place)

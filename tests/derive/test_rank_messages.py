@@ -18,12 +18,15 @@ from tests.derive.rank_stories import (
     heat,
     heat_on_grid,
     i,
+    i1,
     j,
+    j1,
     moved,
     q,
     q2,
     r,
     r1,
+    t,
 )
 from tiramisu_py.program.loops import Bulk
 from tiramisu_py.program.statement import Role
@@ -58,7 +61,7 @@ def check_exchanged(f: tm.Function, wanted: set[Element], **params: int) -> None
     assert report.ok, report
 
 
-@pytest.mark.parametrize(("ranks", "block", "reach"), [(4, 25, 1), (3, 4, 2), (4, 3, 4), (5, 2, 5), (2, 3, 1)])
+@pytest.mark.parametrize(("ranks", "block", "reach"), [(4, 25, 1), (3, 4, 2), (4, 3, 4), (6, 2, 5), (2, 3, 1)])
 def test_the_rows_that_are_missing_are_exchanged(ranks: int, block: int, reach: int) -> None:
     f = blur(ranks, block, reach)
     assert [v.kind for v in f.check().violations] == ["communication"]
@@ -137,13 +140,12 @@ def test_on_a_grid_corners_are_messages_of_their_own(corners: bool) -> None:
 
 
 def test_a_loop_over_ranks_may_be_outside_of_time() -> None:
-    f = heat(3, 4)
-    f.undo()  # the distribution of u_out
-    g = heat(3, 4)
-    g["u"].interchange(tm.iters("t q")[0], q)
+    f, g = heat(3, 4), heat(3, 4)
+    g["u"].interchange(t, q)
     for each in (f, g):
         each.derive_transfers()
-    assert moved(g, Role.SEND, T=3, C=5) == {e: n for e, n in moved(f, Role.SEND, T=3, C=5).items() if e.value[0] == "u"}
+    assert [g.program.loops[loop].name for loop in g.program.statements["u_to_next_send"].loops][:2] == ["q", "t"]
+    assert moved(g, Role.SEND, T=3, C=5) == moved(f, Role.SEND, T=3, C=5)
     assert g.check().ok
 
 
@@ -223,12 +225,17 @@ def test_a_value_that_all_ranks_read_is_broadcast() -> None:
 
 
 def test_the_nearest_of_several_owners_sends() -> None:
-    f = blur(4, 6, 2)
-    g = blur(4, 6, 2)
-    for each in (f, g):
-        each.derive_transfers()
-    before = moved(f, Role.SEND, C=1)
-    assert {steps(e.sender, e.receiver) for e in before} == {1}
+    f = tm.Function("corner", params=[C], assume="C >= 1")
+    a = f.input("a", tm.float32, [8, C])
+    b = f.computation("b", {i: 4, j: 2, c: C}, a[2 * i, c] + a[2 * i + 1, c])
+    f.outputs(b)
+    b.tag_distribute(i, j)
+    a.distribute([r, c], rank=(r // 4, None))  # rows 0 to 3 on ranks (0, 0) and (0, 1), the others on (1, 0) and (1, 1)
+    f.derive_transfers()
+    found = moved(f, Role.SEND, C=1)
+    assert len(found) == (2 + 4 + 4) * 2
+    assert all(e.sender[1] == e.receiver[1] for e in found)
+    assert f.check().ok
 
 
 # -- together with what the user writes
@@ -305,9 +312,9 @@ def test_grids_of_tiles_take_rows_and_columns_for_matrix_products() -> None:
     f.outputs(m)
     for array in (a, b, m):
         array.distribute([i, j], rank=(i // 3, j // 3))
-    m.split(i, 3, q, tm.Iter("i1"))
-    m.split(j, 3, q2, tm.Iter("j1"))
-    m.interchange(tm.Iter("i1"), q2)
+    m.split(i, 3, q, i1)
+    m.split(j, 3, q2, j1)
+    m.interchange(i1, q2)
     m.tag_distribute(q, q2)
     f.derive_transfers()
     found = moved(f, Role.COPY)

@@ -1,4 +1,4 @@
-"""Programs on several ranks: which implementations of MPI this machine has, and how they are run without ever hanging."""
+"""Programs on several ranks: which implementations of MPI there are here, and how they run without ever hanging."""
 
 from __future__ import annotations
 

@@ -95,6 +95,8 @@ def _pattern(choice: random.Random) -> Script:
     script.attempt(f"a.distribute([i, j], rank={held})")
     if kept:
         script.attempt(f"s.distribute([i, j], rank={kept})")
+    if choice.random() < 0.3:
+        script.attempt(f"f.grid({max(1, ranks + choice.choice((-1, 0, 0, 0, 1)))})")
     first, second = choice.choice((False, True)), choice.choice((False, True))
     mode = choice.choice(("", "", "tm.SYNC", "tm.BUFFERED", "tm.ASYNC"))
     props = ", ".join(x for x in (mode, "tm.NONBLOCK" if first else "") if x)

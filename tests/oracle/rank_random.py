@@ -92,7 +92,8 @@ class RankScripts:
         self.script.declared()
         self._placed(names, output)
         if derived:
-            self.script.attempt("f.derive_transfers()")
+            deep = ["depth={t: 2}"] if self.timed else []
+            self.script.attempt(f"f.derive_transfers({self.choice.choice(['', '', '', 'overlap=True', *deep])})")
         else:
             self._exchanged(names)
         return self.script

@@ -40,7 +40,8 @@ def down(s: SimpleNamespace, props: Sequence[Any] = (), rows: int = 1, wide: Any
     wide = C if wide is None else wide
     made = s.f.create_xfer(
         s.bx[r, c], send={q: (0, P - 1), r: (q * B + B - rows, q * B + B), c: wide}, to=q + 1,
-        recv={q: (1, P), r: (q * B - rows, q * B), c: wide}, source=q - 1, send_props=props, recv_props=props, name=name,
+        recv={q: (1, P), r: (q * B - rows, q * B), c: wide}, source=q - 1,
+        send_props=props, recv_props=props, name=name,
     )  # fmt: skip
     return _packed(made)
 
@@ -80,7 +81,7 @@ def waited() -> SimpleNamespace:
 
 
 def heat(props: Sequence[Any] = (), kept: int | None = 2) -> SimpleNamespace:
-    """u[t, i] from three neighbours at t - 1, on 4 ranks; `kept` time steps are kept, and halos exchanged after each."""
+    """u[t, i] from three neighbours at t - 1, on 4 ranks; `kept` time steps are kept, halos exchanged after each."""
     f = tm.Function("heat", params=[T], assume="T >= 1")
     start = f.input("start", tm.float32, [P * B])
     edge = (t == 0) | (i == 0) | (i == P * B - 1)

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.exchanges import Link, P, Step, Talk, build, deadlocks, found, q, x
+from tests.proof.exchanges import Link, P, Step, T, Talk, build, deadlocks, found, q, t, x
 from tiramisu_py.proof import deadlock
 
 NB = (tm.NONBLOCK,)
@@ -178,3 +179,71 @@ def test_an_order_that_depends_on_parity(ranks: Any, monkeypatch: pytest.MonkeyP
         whole = deadlock.Needs._partitions
         monkeypatch.setattr(deadlock.Needs, "_partitions", lambda self: [next(whole(self))])
         assert [v.kind for v in found(f)] == ["unknown"]
+
+
+def test_a_wait_in_the_next_iteration() -> None:
+    """What is sent in one iteration is waited for in the next."""
+    s = build(Talk((Link("down", 1, send=NB),), steps("down.send down.recv")))
+    wait = s.down.send.wait({t: T})
+    wait.shift(t, 1)
+    s.f.order(wait, s.down.send, at=t)
+    assert found(s.f) == []
+    s = build(Talk((Link("down", 1, send=NB), Link("up", -1, send=NB)), steps("down.send up.send down.recv up.recv")))
+    for half in (s.down.send, s.up.send):
+        wait = half.wait({t: T})
+        wait.shift(t, 1)
+        s.f.order(wait, s.down.send, at=t)
+    assert found(s.f) == []
+
+
+def heat(order: str, props: tuple[Any, ...]) -> Any:
+    """Halos in four directions on a grid of X x Y ranks, in each of T iterations."""
+    X, Y = tm.params("X Y")
+    qi, qj, i, j = tm.iters("qi qj i j")
+    f = tm.Function("heat", params=[X, Y, T], assume="X >= 1 and Y >= 1 and T >= 1")
+    a = f.input("a", tm.float32, [T, 8 * X, 8 * Y])
+    o = f.computation("o", {qi: X, qj: Y}, a[0, qi, qj])
+    f.outputs(o)
+    o.tag_distribute(qi, qj)
+    halves: dict[str, Any] = {}
+    for name, (di, dj) in {"down": (1, 0), "up": (-1, 0), "right": (0, 1), "left": (0, -1)}.items():
+        edge = f"i = 8 * si + {7 if di > 0 else 0}" if di else f"j = 8 * sj + {7 if dj > 0 else 0}"
+        along = "8 * sj <= j < 8 * sj + 8" if di else "8 * si <= i < 8 * si + 8"
+        line = j if di else i
+
+        def domain(si: str, sj: str, edge: str = edge, along: str = along, di: int = di, dj: int = dj) -> str:
+            text = f"0 <= t < T and 0 <= si < X and 0 <= sj < Y and 0 <= si + {di} < X and 0 <= sj + {dj} < Y"
+            text = f"{text} and {edge} and {along}".replace("si", f"({si})").replace("sj", f"({sj})")
+            return f"[X, Y, T] -> {{ [t, qi, qj, {'i, j' if di else 'j, i'}] : {text} }}"
+
+        pair = f.create_xfer(
+            a[t, i, j], send=domain("qi", "qj"), to=(qi + di, qj + dj), recv=domain(f"qi - {di}", f"qj - {dj}"),
+            source=(qi - di, qj - dj), name=name, send_props=list(props), recv_props=list(props),
+        )  # fmt: skip
+        for kind, half in (("send", pair.send), ("recv", pair.recv)):
+            half.collapse_many(line)
+            halves[f"{name}.{kind}"] = half
+    steps = [halves[w.removeprefix("wait-")].wait({t: T}) if "wait" in w else halves[w] for w in order.split()]
+    f.order(*steps, at=t)
+    return f
+
+
+SENDS, RECVS = "down.send up.send right.send left.send", "down.recv up.recv right.recv left.recv"
+
+
+@pytest.mark.parametrize(
+    ("order", "props", "kinds"),
+    [
+        (f"{RECVS} {SENDS} wait-{RECVS.replace(' ', ' wait-')} wait-{SENDS.replace(' ', ' wait-')}", NB, []),
+        ("down.send down.recv up.send up.recv right.send right.recv left.send left.recv", (), []),
+        (f"{SENDS} {RECVS}", (), ["deadlock"]),
+    ],
+)
+def test_a_grid_of_ranks_is_decided_fast(order: str, props: tuple[Any, ...], kinds: list[str]) -> None:
+    f = heat(order, props)
+    start = time.perf_counter()
+    violations = found(f)
+    assert time.perf_counter() - start < 2.0  # it takes less than a tenth of a second, a deadlock half of one
+    assert [v.kind for v in violations] == kinds
+    if kinds:
+        assert "rank (0, 0) waits in right.send for rank (0, 1)" in violations[0].message

@@ -185,7 +185,9 @@ def _refused(s: SimpleNamespace, command: Callable[[SimpleNamespace], Any], word
 
 
 def _table(cases: list[Case]) -> Any:
-    return pytest.mark.parametrize(("command", "words"), [pytest.param(run, words, id=what) for what, run, words in cases])
+    return pytest.mark.parametrize(
+        ("command", "words"), [pytest.param(run, words, id=what) for what, run, words in cases]
+    )
 
 
 @_table(LOOPS + GRIDS + ARRAYS)
@@ -205,7 +207,9 @@ def test_a_wrong_command_on_half_of_an_exchange_is_refused_in_words(command, wor
 
 def test_an_exchange_without_any_rank_is_refused():
     s = split_blur()
-    with pytest.raises(tm.CommandError, match=r"there are no ranks yet: declare them with grid\(\.\.\.\), or run a loop"):
+    with pytest.raises(
+        tm.CommandError, match=r"there are no ranks yet: declare them with grid\(\.\.\.\), or run a loop"
+    ):
         xfer(s)
 
 
@@ -228,7 +232,9 @@ def test_an_array_of_two_names_is_distributed_alike():
     s = tiles(in_place=True)
     s.a.distribute([i, j], rank=(i // 4, j // 4))
     assert s.f.program.distributions["b"] == s.f.program.distributions["a"]
-    with pytest.raises(tm.CommandError, match="tm.rank is for a process grid of 1 axes, and this has 2: name its coord"):
+    with pytest.raises(
+        tm.CommandError, match=r"tm\.rank is for a process grid of 1 axes, and this has 2: name its coord"
+    ):
         s.f.create_xfer(s.a[i, j], send={i: 4, j: 4}, to=(tm.rank, 0), recv={i: 4, j: 4}, source=(0, R))
 
 

@@ -27,8 +27,6 @@ from tests.proof.rank_stories import (
     heat,
     heat2,
     heat_waited,
-    i,
-    i1,
     k,
     p,
     q,
@@ -366,14 +364,16 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
         "on rank (0, 0), but u[0, 8, 8] is only on rank (1, 1)",
     ),
     "no wait on a grid": (
-        lambda: heat2(waits=False), "race", {"T": 1}, ("u", (0, 7, 8)), ("u", (1, 8, 8)), "before the wait for south.recv",
+        lambda: heat2(waits=False), "race", {"T": 1}, ("u", (0, 7, 8)), ("u", (1, 8, 8)),
+        "the computation of u[1, 8, 8] reads u[0, 7, 8] on rank (1, 1) before the wait for south.recv",
     ),
     "terms on different ranks": (
         lambda: total("terms"), "reduction", {}, None, ("s", (0,)),
         "s[0] lacks a term on rank 0: the term k = 25 is added on rank 1",
     ),
     "parts on different ranks": (
-        total, "communication", {}, ("part", (1,)), ("s", (0,)), "s[0] reads part[1] on rank 0, but it is only on rank 1",
+        total, "communication", {}, ("part", (1,)), ("s", (0,)),
+        "s[0] reads part[1] on rank 0, but it is only on rank 1",
     ),
     "a partial sum is sent": (
         lambda: partial_sums(copied=False), "reduction", {}, ("s", (0,)), ("s", (0,)),
@@ -384,7 +384,8 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
         "cast.recv receives s[0] to s[0], where terms are added to it afterwards on rank 1",
     ),
     "started on one rank": (
-        started_on_one_rank, "communication", {}, None, ("s", (0,)), "the caller finds s[0] on rank 1, but it is only on",
+        started_on_one_rank, "communication", {}, None, ("s", (0,)),
+        "the caller finds s[0] on rank 1, but it is only on rank 0",
     ),
     "exchanged by threads": (
         threads_exchange, "reach", {}, None, ("bx", ()), "messages are exchanged by one thread of each rank",

@@ -19,9 +19,7 @@ def blur(ranks: bool = True) -> SimpleNamespace:
     f = tm.Function("blur", params=[C], assume="C >= 1")
     image = f.input("image", tm.float32, [P * B, C + 2])
     bx = f.computation("bx", {r: P * B, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
-    by = f.computation(
-        "by", {r: (1, P * B - 1), c: C}, (bx[r - 1, c] + bx[r, c] + bx[r + 1, c]) / 3, shape=[P * B, C]
-    )
+    by = f.computation("by", {r: (1, P * B - 1), c: C}, (bx[r - 1, c] + bx[r, c] + bx[r + 1, c]) / 3, shape=[P * B, C])
     f.outputs(by)
     if ranks:
         for array in (image, by):

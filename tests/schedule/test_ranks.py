@@ -6,6 +6,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.schedule.ranked import B, P, blur, c, heat, i, j, q, q0, q1, r, r1, t, tiles, x
+from tiramisu_py import sets
 from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.ranks import axes, ranks
@@ -19,17 +20,7 @@ def tags(f: tm.Function, name: str) -> dict[str, object]:
 
 def grid(f: tm.Function, **params: int) -> set[tuple[int, ...]]:
     """The coordinates of all ranks at some sizes, by isl's enumeration."""
-    found: set[tuple[int, ...]] = set()
-    points = ranks(f.program)
-    for name, value in params.items():
-        points = points.intersect_params(points.params().read_from_str(points.get_ctx(), f"[{name}] -> {{ : {name} = {value} }}"))
-
-    def add(point):
-        values = point.get_multi_val()
-        found.add(tuple(int(str(values.get_val(axis))) for axis in range(values.size())))
-
-    points.foreach_point(add)
-    return found
+    return set(sets.points(sets.at_params(ranks(f.program), params)))
 
 
 def test_loops_run_along_the_axes_in_their_order():

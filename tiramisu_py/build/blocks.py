@@ -87,7 +87,9 @@ def _blocks(
         elif whole is not None:
             block = balanced(whole, count, rank, bounds.least)
         else:
-            raise ArgumentError(f"{name} cannot tell the block of rank {rank}: give {bounds.lower}= and {bounds.upper}=")
+            raise ArgumentError(
+                f"{name} cannot tell the block of rank {rank}: give {bounds.lower}= and {bounds.upper}="
+            )
         found.append(block)
         at = block[1]
     return found

@@ -49,8 +49,8 @@ class Kernel:
     Everything can be passed by name: inputs, parameters (otherwise inferred from shapes), and outputs, which are then
     written in place. The interpreter lock is released while the function runs, and several threads may call it.
 
-    A distributed function is called by all ranks of a communicator, ``comm=`` (``MPI.COMM_WORLD`` by default), each with
-    its own part of every array.
+    A distributed function is called by all ranks of a communicator, ``comm=`` (``MPI.COMM_WORLD`` by default), each
+    with its own part of every array.
     """
 
     function: LoopFunction

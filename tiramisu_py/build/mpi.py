@@ -45,7 +45,8 @@ def mpi4py() -> Any:
     try:
         return importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
-        raise ToolchainError(f"a distributed function needs mpi4py, which cannot be used ({error}); {_INSTALL}") from error
+        fault = f"a distributed function needs mpi4py, which cannot be used ({error}); {_INSTALL}"
+        raise ToolchainError(fault) from error
 
 
 def find_mpi(cache: Cache) -> Mpi:

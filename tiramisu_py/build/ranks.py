@@ -1,4 +1,4 @@
-"""The call of a distributed function on one rank: its coordinates, its part of every array, and what all ranks agree on.
+"""The call of a distributed function on one rank: its coordinates, its part of every array, what all ranks agree on.
 
 What is found wrong on one rank is raised on every rank: the others would wait for its messages.
 """

@@ -128,8 +128,8 @@ class Communication:
         """What one rank sends and receives: a rank by its number, or by its coordinates in the process grid."""
         at = self._coordinates(rank)
         shares = [share for moved in self.transfers for share in moved.shares]
-        sent, received = ((share.of_rank(at, sends) for share in shares) for sends in (True, False))
-        return OfRank(sum(sent, Amount()), sum(received, Amount()))
+        sent = sum((share.of_rank(at, True) for share in shares), Amount())
+        return OfRank(sent, sum((share.of_rank(at, False) for share in shares), Amount()))
 
     def _coordinates(self, rank: int | Sequence[int]) -> tuple[int, ...]:
         if not isinstance(rank, int):

@@ -16,7 +16,6 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.derive.boxes import box_around
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -128,9 +127,13 @@ def _filled(of: isl.Map, statement: Statement, loop: LoopId, count: int) -> isl.
     before = sets.function(pairs.get_space(), statement.name, variables[:dims])
     time = sets.outputs(sets.compose(before, statement.coords))[statement.depth(loop)]
     scope = [*variables[dims:], sets.floor_div(time, count), sets.modulo(time, count)]
+    outside = sets.graph(sets.function(pairs.get_space(), None, scope))
+    relation = sets.graph(sets.renamed(before, None), pairs).apply_domain(outside).coalesce()
+    lows, highs = sets.component_bounds(relation)
+    around = sets.box(lows, highs, relation.get_space().domain()).intersect_domain(relation.domain())
     lifted = sets.function(pairs.get_space(), None, [*scope, *variables[:dims]])
-    around = box_around(sets.plain(pairs.apply(sets.graph(lifted))), len(scope))
-    filled = sets.preimage(around, lifted).intersect(sets.preimage(statement.instances, before))
+    filled = sets.preimage(sets.named(sets.flat_pairs(around, ""), None), lifted)
+    filled = filled.intersect(sets.preimage(statement.instances, before))
     rank = sets.function(pairs.get_space(), None, variables[dims:])
     return sets.graph(before, sets.plain(filled)).reverse().apply_range(sets.graph(rank)).coalesce()
 

@@ -20,6 +20,7 @@ from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.derive.blocks import with_block_exchanges
 from tiramisu_py.derive.lacks import Distance, lacks
 from tiramisu_py.derive.meetings import Meeting, Traffic, meetings
 from tiramisu_py.derive.message_waits import waiting_for
@@ -46,6 +47,8 @@ class Exchanged:
 
 def with_exchanges(program: Program, command: str) -> tuple[Program, list[Exchanged]]:
     """The program with the messages between ranks that it lacks, and what was added at each place."""
+    if program.blocks is not None:
+        return with_block_exchanges(program, command), []
     if not axes(program):
         return program, []
     spread_out = spread(program)

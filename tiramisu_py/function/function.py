@@ -15,7 +15,7 @@ from tiramisu_py.function.handles import Computation, Input, Reduction
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.script import as_written
-from tiramisu_py.function.selection import Selection
+from tiramisu_py.function.selection import Part, Selection
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -42,7 +42,7 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks):
     """
 
     def __getitem__(self, name: str) -> Any:
-        """What has this name: an input, a computation, a transfer, an exchange, a wait or a barrier, derived ones too.
+        """What has this name: an input, a computation, a part or a copy of it, a transfer, an exchange, a wait, a barrier.
 
         ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added, ``f["down"]`` that of the
         exchange with the halves ``f["down_send"]`` and ``f["down_receive"]``. Raises `DeclarationError`.
@@ -61,6 +61,8 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks):
             return Wait(self, statement.waits.of, name)
         if statement is not None and statement.role is Role.BARRIER:
             return Barrier(self, "", name)
+        if statement is not None:
+            return Part(self, statement.source, name)
         moved = messages.halves(self.completed, name)
         if moved:
             return Exchange(self, moved[0].source, name)

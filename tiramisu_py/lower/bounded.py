@@ -17,6 +17,7 @@ from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.lower.ir import BlockBounds, ProcessGrid
 from tiramisu_py.lower.names import RESERVED, unique
 from tiramisu_py.program.blocks import own
+from tiramisu_py.program.loops import RankBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
@@ -40,6 +41,10 @@ def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
         storages={
             name: replace(storage, index=sets.with_params_of(storage.index, space))
             for name, storage in mine.storages.items()
+        },
+        loops={
+            number: replace(loop, tag=None) if isinstance(loop.tag, RankBlock) else loop
+            for number, loop in mine.loops.items()
         },
         narrowed=None,
         is_spread=False,

@@ -104,11 +104,28 @@ class Holding:
         most = sets.largest(mine.apply(sets.graph(sets.function(line, None, [dealt.local(index)]))), 0)
         count = sets.zero_elsewhere(sets.extent_between(sets.zero_like(most), most)).intersect_params(context)
         found = simplified(of_params(count.gist(context).coalesce(), context))
-        if dealt.cycle is not None or isinstance(found, Const):
+        name = self.ranked.coordinates[axis]
+        if isinstance(found, Const):
             return found
-        first = arithmetic.times(self._coordinate(axis), dealt.block)
-        rest = arithmetic.smaller(arithmetic.number(dealt.block), arithmetic.subtracted(whole, first))
+        if dealt.cycle is not None:
+            everyone = context.is_subset(sets.param_between(context, name, 0, dealt.cycle - 1))
+            return self._in_turn(whole, axis, dealt.block, dealt.cycle) if everyone else found
+        rest = arithmetic.smaller(arithmetic.number(dealt.block), self._after(whole, axis, dealt.block))
         return simplified(rest if mine.params().is_equal(context) else arithmetic.larger(arithmetic.number(0), rest))
+
+    def _in_turn(self, whole: Expr, axis: int, block: int, cycle: int) -> Expr:
+        """How many indices are dealt to this rank in blocks that go round."""
+        if block == 1:
+            left = self._after(arithmetic.plus(whole, cycle - 1), axis, 1)
+            return simplified(arithmetic.floor_divided(left, cycle))
+        rounds = arithmetic.times(arithmetic.floor_divided(whole, block * cycle), block)
+        last = self._after(Binary("%", whole, arithmetic.number(block * cycle), int64), axis, block)
+        some = arithmetic.larger(arithmetic.number(0), arithmetic.smaller(arithmetic.number(block), last))
+        return simplified(arithmetic.added(rounds, some))
+
+    def _after(self, extent: Expr, axis: int, block: int) -> Expr:
+        """What is left of an extent after the blocks of the ranks before this one."""
+        return arithmetic.subtracted(extent, arithmetic.times(self._coordinate(axis), block))
 
     def _coordinate(self, axis: int) -> Expr:
         return Param(self.ranked.coordinates[axis], int64)

@@ -121,8 +121,9 @@ def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -
     high = next((form for form in highs if sets.involves(form, (upper,))), None)
     if low is None or high is None:
         return None
-    extent = of_params(sets.extent_between(sets.on_params(low), sets.on_params(high).to_pw_aff()))
-    return Side(low, simplified(extent, ranked.program.context))
+    context = ranked.program.context
+    extent = of_params(sets.extent_between(sets.on_params(low), sets.on_params(high).to_pw_aff()), context)
+    return Side(low, simplified(extent))
 
 
 def _bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:

@@ -24,6 +24,7 @@ _KNOWN = (
 def trusted(program: Program, values: Values, asserted: Collection[str] = ()) -> tuple[str, ...]:
     """What the proof of a program relies on without proving it, in words; `asserted` are conditions it left out."""
     facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
+    facts += _alike(program)
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
     return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in asserted)]))
@@ -44,6 +45,15 @@ def _of_blocks(program: Program) -> Iterator[str]:
             f"agreed before any message: the blocks {lower}..{upper} of ranks 0, 1, ... follow one another from 0 to "
             f"{blocks.extent}, and where there are several each has {blocks.least} at least"
         )
+
+
+def _alike(program: Program) -> Iterator[str]:
+    """What the caller passes to all ranks alike."""
+    algorithm, blocks = program.algorithm, program.blocks
+    whole = [name for name in algorithm.inputs if name not in program.distributions]
+    names = [name for name in (*algorithm.params, *whole) if blocks is None or name not in blocks.bounds]
+    if (program.rank_axes or blocks is not None) and names:
+        yield f"every rank is passed the same {', '.join(names)}"
 
 
 def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:

@@ -38,12 +38,13 @@ from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statemen
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
-    yield from _early(flow)
+    yield from _early(flow, of_messages=True)
     if flow.happens.pending:
         for a, b in all_pairs(flow):
             yield from _between(flow, a, b)
         yield from _unfinished(flow)
         yield from _freed(flow)
+    yield from _early(flow, of_messages=False)
 
 
 # -- two accesses
@@ -219,10 +220,11 @@ def _still_freed(flow: Flow, statement: Statement, buffer: str) -> bool:
 # -- waits that come too early
 
 
-def _early(flow: Flow) -> Iterator[Finding]:
+def _early(flow: Flow, *, of_messages: bool) -> Iterator[Finding]:
     program = flow.touches.program
     for wait in flow.happens.waits:
-        for operation, bad in flow.happens.early(wait):
+        found = flow.happens.early(wait)
+        for operation, bad in ((o, b) for o, b in found if (o.message is not None) is of_messages):
             times = flow.happens.times(operation)
             instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
             params, named, where = _first(program, operation, instances)

@@ -1,0 +1,82 @@
+"""What was derived, printed as commands: they make the same program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tiramisu_py as tm
+from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1, t
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.statement import Role
+
+
+def gathered() -> tm.Function:
+    f = tm.Function("gathered", params=[C], assume="C >= 1")
+    a = f.input("a", tm.float32, [12, C])
+    b = f.computation("b", {r: 12, c: C}, 2 * a[r, c])
+    f.outputs(b)
+    a.distribute([r, c], rank=0)
+    b.split(r, 3, q, r1)
+    b.tag_distribute(q)
+    return f
+
+
+def q_outermost() -> tm.Function:
+    f = heat(3, 4)
+    f["u"].interchange(t, q)
+    return f
+
+
+def on_gpu() -> tm.Function:
+    f = tm.Function("twice", params=[C], assume="C >= 1")
+    a = f.input("a", tm.float32, [C])
+    b = f.computation("b", {c: C}, 2 * a[c])
+    d = f.computation("d", {c: C}, b[c] + 1)
+    f.outputs(d)
+    b.split(c, 64, q, r1)
+    b.tag_gpu([q], [r1])
+    return f
+
+
+MAKERS = [blur, lambda: blur(4, 3, 4), heat, heat_on_grid, gathered, q_outermost, on_gpu]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_commands_make_the_same_program(make: Callable[[], tm.Function]) -> None:
+    derived, written = make(), make()
+    derived.derive_transfers()
+    commands = derived.derived()
+    assert commands
+    exec("\n".join(commands), {"f": written, "tm": tm})
+    sizes = {name: size for name, size in {"C": 5, "T": 3}.items() if name in derived.algorithm.params}
+    for role in (Role.SEND, Role.COPY):
+        assert moved(written, role, **sizes) == moved(derived, role, **sizes)
+    tables = [sorted(str(f.communication(**sizes)).splitlines()) for f in (derived, written)]
+    assert tables[0] == tables[1]
+    assert written.program.positions == derived.program.positions
+    report = written.check()
+    assert report.ok, report
+    assert not any(s.derived for s in written.program.statements.values())
+
+
+def test_the_commands_can_be_edited() -> None:
+    derived, written = blur(), blur()
+    derived.derive_transfers()
+    commands = [line.replace("tm.ASYNC, tm.NONBLOCK", "tm.ASYNC, tm.NONBLOCK") for line in derived.derived()]
+    without = [line for line in commands if "bx_to_next" not in line or "\n" in line and "bx_to_next\"" not in line]
+    exec("\n".join(line for line in without if "order" not in line), {"f": written, "tm": tm})
+    assert [v.kind for v in written.check().violations][:1] == ["communication"]
+
+
+def test_there_are_no_commands_for_nothing() -> None:
+    assert blur().derived() == []
+
+
+@pytest.mark.parametrize("options", [{"overlap": True}, {"depth": {t: 2}}])
+def test_what_changes_computations_has_no_commands(options: dict[str, object]) -> None:
+    f = heat()
+    f.derive_transfers(**options)  # type: ignore[arg-type]
+    with pytest.raises(CommandError, match="cut with separate_at"):
+        f.derived()
