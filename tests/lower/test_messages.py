@@ -17,6 +17,7 @@ from tiramisu_py.lower.passes import optimise
 from tiramisu_py.lower.transform import all_expressions, names, walk
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import SendMode
+from tiramisu_py.view.pseudocode import pseudocode
 
 N, T = tm.params("N T")
 i, j, s, qi, qj, i1, j1 = tm.iters("i j s qi qj i1 j1")
@@ -131,7 +132,7 @@ def test_what_is_no_box_is_named_row_by_row():
     agrees(f, N=5)
 
 
-def in_steps(*props: Any) -> tm.Function:
+def in_steps() -> tm.Function:
     """In each step a rank sends its last number to the next one, and waits for it."""
     f = tm.Function("steps", params=[T], assume="T >= 1")
     a = f.input("a", tm.float32, [12])
@@ -140,7 +141,7 @@ def in_steps(*props: Any) -> tm.Function:
     )
     f.outputs(h[T, i])
     result = f["h_out"]
-    h.store_in(tm.Buffer("kept", [12], tm.float32), [i]) if props else None
+    h.store_in(tm.Buffer("two", [2, 12], tm.float32), [t % 2, i])
     for array in (a, result):
         array.distribute([i], rank=i // 4)
     for stage in (h, result):
@@ -243,6 +244,11 @@ def test_passes_know_the_parts_of_messages():
     ]
     (post, *_) = all_of(function, Post)
     assert "C" in {str(e) for e in all_expressions(post)}
+
+
+def test_pseudocode_says_which_rank_it_is():
+    assert pseudocode(lower(exchanged().completed)).startswith("blur(C, image, by), on rank rank0 of 4:\n")
+    assert pseudocode(lower(columns().completed)).startswith("columns(a, d), on rank (rank0, rank1) of 2 x 3:\n")
 
 
 def test_small_buffers_of_messages_stay_arrays():

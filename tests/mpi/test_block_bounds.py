@@ -67,7 +67,7 @@ def test_blocks_that_do_not_fit_are_an_error_on_every_rank() -> None:
         with pytest.raises(KernelError, match="blocks must follow one another"):
             kernel(rows, comm=comm, **wrong)
     narrow = [0, 3, 4, 8]
-    with pytest.raises(KernelError, match="rank 1 of 3 has the block from lo = 3 up to hi = 4.*R = 8, each with 2"):
+    with pytest.raises(KernelError, match=r"rank 1 of 3 has the block from lo = 3 up to hi = 4.*R = 8, each with 2"):
         kernel(rows[: narrow[comm.rank + 1] - narrow[comm.rank]], comm=comm)
     with pytest.raises(ArgumentError):
         kernel(rows, comm=comm, lo="nowhere" if comm.rank == 2 else lower)

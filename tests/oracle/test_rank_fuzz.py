@@ -21,9 +21,9 @@ from tests.oracle.script import Script, shrunk
 TIMES = int(os.environ.get("TIRAMISU_FUZZ", "1"))
 FIRST = int(os.environ.get("TIRAMISU_FUZZ_SEED", "0"))
 CHUNKS = range(4)
-COMPARED = 40 * TIMES  # in each chunk
-RUN = 8 * TIMES
-DERIVED = 8 * TIMES
+COMPARED = 25 * TIMES  # in each chunk
+RUN = 5 * TIMES
+DERIVED = 5 * TIMES
 KINDS = {"stencils": random_rank_script, "patterns": random_pattern_script}
 
 

@@ -122,6 +122,24 @@ def test_both_neighbours_that_send_first_are_a_deadlock() -> None:
     assert simulated(f, (DOWN, UP), order, NEAR) == {"deadlock"}
 
 
+@pytest.mark.parametrize("reach", [NEAR, FAR, (-1, 0), (0, 3), (0, 0)])
+def test_what_is_derived_is_proven(reach: tuple[int, ...]) -> None:
+    f, _ = built((), reach)
+    f.derive_transfers()
+    assert f.check().ok, f.check()
+    exchanges = {s.message.exchange for s in f.program.statements.values() if s.message is not None}
+    expected = {"bx_to_next"} if min(reach) < 0 else set[str]()
+    assert exchanges == expected | ({"bx_to_previous"} if max(reach) > 0 else set())
+
+
+def test_what_one_rank_sends_is_counted() -> None:
+    f, _ = built((), FAR)
+    f.derive_transfers()
+    sent = {(low, high): f.communication(R=12, lo=low, hi=high).elements for low, high in ((0, 4), (4, 8), (8, 12))}
+    assert sent == {(0, 4): 2, (4, 8): 4, (8, 12): 2}
+    assert f.communication(R=12, lo=0, hi=12).elements == 0
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_messages_that_do_not_block_need_their_waits_alone(waits: bool) -> None:
     both = {"send_props": [tm.NONBLOCK], "recv_props": [tm.NONBLOCK]}

@@ -110,7 +110,8 @@ def test_any_number_of_ranks_is_proven_without_a_run(monkeypatch: pytest.MonkeyP
     def never(*_: object) -> None:
         raise AssertionError("a run at given sizes")
 
-    monkeypatch.setattr(deadlock, "_search", never)
+    monkeypatch.setattr(deadlock, "_search", lambda *_: (None, False))
+    monkeypatch.setattr(deadlock, "_not_known", never)
     for name, talk in FREE.items():
         if talk.ranks is None:
             assert found(build(talk).f) == [], name
@@ -241,9 +242,9 @@ SENDS, RECVS = "down.send up.send right.send left.send", "down.recv up.recv righ
 )
 def test_a_grid_of_ranks_is_decided_fast(order: str, props: tuple[Any, ...], kinds: list[str]) -> None:
     f = heat(order, props)
-    start = time.perf_counter()
+    start = time.process_time()
     violations = found(f)
-    assert time.perf_counter() - start < 2.0  # it takes less than a tenth of a second, a deadlock half of one
+    assert time.process_time() - start < 0.5  # it takes less than a tenth of a second
     assert [v.kind for v in violations] == kinds
     if kinds:
         assert "rank (0, 0) waits in right.send for rank (0, 1)" in violations[0].message

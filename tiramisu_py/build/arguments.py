@@ -172,7 +172,19 @@ class Arguments:
                 on_host = value.get() if isinstance(value, DeviceArray) else value
                 if declared.dtype.is_bool:
                     check_bools(name, on_host)
+                self._require_whole(declared, on_host, params)
                 verify_facts(declared, on_host, params)
+
+    def _require_whole(self, declared: Input, value: Array, params: Mapping[str, int]) -> None:
+        """Some facts are of all elements together: on a rank that has a part, nobody can see whether they hold."""
+        if self.function.grid is None or not (declared.monotone or declared.permutation):
+            return
+        if value.shape != shape_value(declared.shape, params):
+            fact = "monotone" if declared.monotone else "a permutation"
+            raise ArgumentError(
+                f"{declared.name} is declared to be {fact}, and this rank has only a part of it, so that this cannot be "
+                "verified: compile with verify_values=False to trust it"
+            )
 
 
 def _has_facts(declared: Input) -> bool:

@@ -11,6 +11,9 @@ from tiramisu_py.build.arguments import Arguments, as_size
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import BlockBounds
 
+#: Of a rank's block: the lower bound, the upper bound, the size in this rank's arrays; the extent of all.
+Known = tuple[int | None, int | None, int | None, int | None]
+
 
 def balanced(extent: int, ranks: int, rank: int, least: int) -> tuple[int, int]:
     """The block of a rank where all are about as large: of as many ranks as can have `least` numbers."""
@@ -31,11 +34,13 @@ def with_blocks(
     there are no such arrays, the numbers are split evenly. Raises `ArgumentError` on every rank alike.
     """
     given = dict(named)
+    known: Known = (None, None, None, None)
+    fault: str | None = None
     try:
-        mine = _known(arguments, bounds, positional, given), None
-    except ArgumentError as error:
-        mine = (None, None, None, None), str(error)
-    every = comm.allgather(mine)
+        known = _known(arguments, bounds, positional, given)
+    except Exception as error:  # whatever it is, the others must not wait for this rank
+        fault = str(error)
+    every = comm.allgather((known, fault))
     for rank, (_, fault) in enumerate(every):
         if fault is not None:
             raise ArgumentError(f"{fault} (on rank {rank})")
@@ -48,8 +53,8 @@ def with_blocks(
 
 def _known(
     arguments: Arguments, bounds: BlockBounds, positional: Sequence[object], given: Mapping[str, object]
-) -> tuple[int | None, int | None, int | None, int | None]:
-    """The lower bound, the upper bound, the number of rows in this rank's arrays, the extent: what is known here."""
+) -> Known:
+    """What is known here of this rank's block."""
     low, high = (as_size(n, given[n]) if n in given else None for n in (bounds.lower, bounds.upper))
     values = {name: as_size(name, given[name]) for name in arguments.function.params if name in given}
     whole = extent_value(bounds.extent, values) if params_of(bounds.extent) <= set(values) else None
@@ -73,9 +78,7 @@ def _is_width(extent: object, bounds: BlockBounds) -> bool:
     ]
 
 
-def _blocks(
-    known: Sequence[tuple[int | None, int | None, int | None, int | None]], bounds: BlockBounds, name: str
-) -> list[tuple[int, int]]:
+def _blocks(known: Sequence[Known], bounds: BlockBounds, name: str) -> list[tuple[int, int]]:
     """The block of each rank, from what all of them know."""
     count, found, at = len(known), list[tuple[int, int]](), 0
     for rank, (low, high, rows, whole) in enumerate(known):

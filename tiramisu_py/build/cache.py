@@ -72,8 +72,8 @@ class Cache:
         with path.open("w") as lock:
             waited = 0.0
             while not _locked(lock.fileno()) and waited < PATIENCE_SECONDS:
-                time.sleep(0.02)
-                waited += 0.02
+                time.sleep(0.005)
+                waited += 0.005
             try:
                 yield
             finally:

@@ -178,13 +178,15 @@ class Communication:
 
 
 def communication(program: Program, params: Mapping[str, int]) -> Communication:
-    """What a program moves at some parameter values."""
+    """What a program moves at some parameter values; with blocks that have bounds of their own, what one rank sends."""
     _check(program, params)
     statements = program.statements.values()
     moved = [_moved(program, statement, params) for statement in statements if statement.transfer is not None]
     if not axes(program):
         return Communication(tuple(moved))
     spread_out = spread(program)
+    if spread_out.blocks is not None:
+        return Communication((*moved, *_of_one_rank(spread_out, params)))
     assert spread_out.ranks is not None
     everyone = sets.fixed(spread_out.ranks, params)
     sides = [sets.interval(everyone, axis) for axis in range(spread_out.rank_axes)]
@@ -235,6 +237,22 @@ def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str
     for name, found in shares.items():
         total = sum((times(share.each, count(share.pairs)) for share in found), Amount())
         yield Moved(name, BETWEEN_RANKS, total.elements, total.bytes, total.messages, tuple(found))
+
+
+def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
+    """What the rank with some bounds of its block sends in each exchange."""
+    totals: dict[str, list[int]] = {}
+    for send in program.statements.values():
+        if send.role is Role.SEND and send.message is not None:
+            instances = send.instances.intersect_params(program.context)
+            events = instances.apply(sets.graph(sets.renamed(send.prefix(program.host_depth(send)), None)))
+            elements, messages = count(sets.fixed(instances, params)), count(sets.fixed(events, params))
+            total = totals.setdefault(send.message.exchange, [0, 0, 0])
+            totals[send.message.exchange] = [
+                total[0] + elements, total[1] + elements * _size(program, send), total[2] + messages
+            ]  # fmt: skip
+    for name, (elements, size, messages) in totals.items():
+        yield Moved(name, BETWEEN_RANKS, elements, size, messages)
 
 
 def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Iterator[Share]:

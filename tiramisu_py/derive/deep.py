@@ -64,7 +64,7 @@ def _deepened(program: Program, loop: LoopId, count: int) -> Program:
                 needed = _needed(program, touches, reader, writer, ranks[reader.name], loop, count)
                 if needed is not None and not needed.is_subset(_having(program, writer, ranks[writer.name])):
                     more = ranks[writer.name].union(_computing(program, writer, needed))
-                    ranks[writer.name] = _filled(more, writer, loop, count)
+                    ranks[writer.name] = more.coalesce()
                     grown.add(writer.name)
         changed = grown
     for name, statement in inside.items():
@@ -115,27 +115,6 @@ def _number(statement: Statement, loop: LoopId, count: int) -> isl.Map:
     """``instance -> number`` of the `count` iterations of a loop that it is in."""
     form = sets.floor_div(sets.outputs(statement.coords)[statement.depth(loop)], count)
     return sets.graph(sets.function(statement.frame, None, [form]), statement.instances)
-
-
-def _filled(of: isl.Map, statement: Statement, loop: LoopId, count: int) -> isl.Map:
-    """``instance -> rank`` with a box of instances on each rank, in each iteration of the loop, as far as they exist.
-
-    A rank may compute more than it needs, but loops over it need no tests.
-    """
-    pairs = sets.flat_pairs(of.coalesce(), statement.name)
-    variables, dims = sets.variables(pairs.get_space()), len(statement.dims)
-    before = sets.function(pairs.get_space(), statement.name, variables[:dims])
-    time = sets.outputs(sets.compose(before, statement.coords))[statement.depth(loop)]
-    scope = [*variables[dims:], sets.floor_div(time, count), sets.modulo(time, count)]
-    outside = sets.graph(sets.function(pairs.get_space(), None, scope))
-    relation = sets.graph(sets.renamed(before, None), pairs).apply_domain(outside).coalesce()
-    lows, highs = sets.component_bounds(relation)
-    around = sets.box(lows, highs, relation.get_space().domain()).intersect_domain(relation.domain())
-    lifted = sets.function(pairs.get_space(), None, [*scope, *variables[:dims]])
-    filled = sets.preimage(sets.named(sets.flat_pairs(around, ""), None), lifted)
-    filled = filled.intersect(sets.preimage(statement.instances, before))
-    rank = sets.function(pairs.get_space(), None, variables[dims:])
-    return sets.graph(before, sets.plain(filled)).reverse().apply_range(sets.graph(rank)).coalesce()
 
 
 def _computing(program: Program, writer: Statement, needed: isl.Map) -> isl.Map:

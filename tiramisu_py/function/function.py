@@ -42,7 +42,7 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks):
     """
 
     def __getitem__(self, name: str) -> Any:
-        """What has this name: an input, a computation, a part or a copy of it, a transfer, an exchange, a wait, a barrier.
+        """What has this name: an input, a computation or a part of one, a transfer, an exchange, a wait or a barrier.
 
         ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added, ``f["down"]`` that of the
         exchange with the halves ``f["down_send"]`` and ``f["down_receive"]``. Raises `DeclarationError`.

@@ -61,6 +61,10 @@ class OnRanks(Results):
 
         Raises `ArgumentError` where the grid depends on parameters that are not given.
         """
+        if self._program.blocks is not None:
+            raise ArgumentError(
+                f"{self.name} has no process grid of its own: ranks and their blocks are those that it is called with"
+            )
         if axes(self._program) == 0:
             return ()
         everyone = ranks(self._program)

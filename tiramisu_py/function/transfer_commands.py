@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.derive.communication import Communication, communication
 from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.derive.written import derived_commands
@@ -161,7 +161,7 @@ class TransferCommands(Scheduled):
         """
         self.apply(as_written(self.name, "grid", extents, {}), lambda p, _: ranks.grid(p, extents))
 
-    def derive_transfers(self, *, overlap: bool = False, depth: Mapping[Iter, int] | None = None) -> None:
+    def derive_transfers(self, *, overlap: bool = False, depth: Mapping[Any, int] | None = None) -> None:
         """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
 
         ::

@@ -64,8 +64,9 @@ class Holding:
         for dim, index in enumerate(sets.variables(self.space)):
             dealt = self.distribution.dealt(dim)
             if dim == self.distribution.in_blocks and self.ranked.grid is not None:
-                index = index.sub(sets.parameter(self.space, self.ranked.grid.varying[1]))
-            found.append(index if dealt is None else self._local(index, *dealt))
+                found.append(index.sub(sets.parameter(self.space, self.ranked.grid.varying[1])))
+            else:
+                found.append(index if dealt is None else self._local(index, *dealt))
         return found
 
     def _local(self, index: isl.Aff, axis: int, dealt: Dealt) -> isl.Aff:

@@ -60,12 +60,16 @@ def outer_names(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str]:
 
 
 def _window_context(bounds: Bounds, below: isl.Aff, above: isl.Aff) -> isl.Set:
-    """What is known of the outer bounds: that neighbours, where they exist, have blocks that are wide enough."""
+    """What is known of the outer bounds: neighbours, where they exist, have blocks that are wide enough, and leave
+    enough to others.
+    """
     no_lower = bounds.first.intersect(sets.as_set(below.eq_set(bounds.zero)))
     lower = both(bounds.zero.le_set(below), bounds.wide(below, bounds.lower)).subtract(bounds.first)
     no_upper = bounds.last.intersect(sets.as_set(above.eq_set(bounds.extent)))
     upper = both(bounds.within(above), bounds.wide(bounds.upper, above)).subtract(bounds.last)
-    return no_lower.union(lower).intersect(no_upper.union(upper)).params()
+    lower = lower.intersect(sets.as_set(below.eq_set(bounds.zero)).union(bounds.wide(bounds.zero, below)))
+    upper = upper.intersect(sets.as_set(above.eq_set(bounds.extent)).union(bounds.wide(above, bounds.extent)))
+    return no_lower.union(lower).intersect(no_upper.union(upper)).params().coalesce()
 
 
 def _numbers(algorithm: Algorithm, blocks: Blocks) -> isl.Set:

@@ -25,7 +25,7 @@ from tiramisu_py.proof.findings import Finding, Named
 from tiramisu_py.proof.matching import matched
 from tiramisu_py.proof.messages import event_of, executed, half_words, rank_words
 from tiramisu_py.proof.needs import Needs
-from tiramisu_py.proof.trials import MOST_OF_ALL, MOST_OF_ONE, Stuck, small_params
+from tiramisu_py.proof.trials import MOST_AT_FIRST, MOST_OF_ALL, MOST_OF_ONE, Stuck, small_params
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -33,11 +33,13 @@ def findings(flow: Flow) -> Iterator[Finding]:
     if not exchanges(flow) or not matched(flow):
         return  # what has no peer is refused elsewhere
     order = Needs(flow.touches.program, exchanges(flow))
-    if order.is_local() or (not order.is_small and order.has_ranking()):
+    if order.is_local():
         return
-    found = _search(order)
-    if found is None and order.program.window:
-        found = _not_known(order)  # no three ranks stop, but more may
+    found, complete = _search(order, MOST_OF_ONE if order.is_small else MOST_AT_FIRST)
+    if found is None and not complete and not order.has_ranking():
+        found, complete = _search(order, MOST_OF_ALL if order.relevant else MOST_OF_ONE)
+        if found is None and not complete:
+            found = _not_known(order)
     if found is not None:
         yield Finding(found, partial(_persists, params=dict(found.witness.params), kind=found.kind))
 
@@ -55,18 +57,19 @@ def _persists(flow: Flow, params: dict[str, int], kind: str) -> bool:
 # -- the search for a cycle
 
 
-def _search(order: Needs) -> Violation | None:
-    """The smallest deadlock; None where runs at all sizes have shown that there is none."""
-    budget = MOST_OF_ONE if not order.relevant else MOST_OF_ALL
+def _search(order: Needs, budget: int) -> tuple[Violation | None, bool]:
+    """The smallest deadlock in runs of so many messages and waits together, and whether these were all runs.
+
+    The ranks of a window are never all there are.
+    """
     for params in small_params(order.program.context, order.relevant):
-        budget -= order.size(params)
+        budget -= 1 + order.size(params)
         if budget < 0:
-            return _not_known(order)
+            return None, False
         stuck = order.stuck(params)
         if stuck:
-            return _deadlock(order.program, stuck, params)
-        budget -= 1
-    return None
+            return _deadlock(order.program, stuck, params), True
+    return None, not order.program.window
 
 
 def _not_known(order: Needs) -> Violation:

@@ -13,8 +13,9 @@ from tiramisu_py.program.statement import SendMode, Statement
 from tiramisu_py.proof.exchanges import Exchange, Pairs
 from tiramisu_py.proof.messages import events, static_times
 
-#: How many messages and waits a run at given sizes may have, and how many all runs in search of a cycle.
-MOST_OF_ONE, MOST_OF_ALL = 100_000, 4_000
+#: How many messages and waits runs may have together: of sizes that are constant; in search of a deadlock, before a
+#: proof is tried, and after it has failed.
+MOST_OF_ONE, MOST_AT_FIRST, MOST_OF_ALL = 100_000, 100, 4_000
 
 #: A statement, and the event of one of its messages or waits.
 Act = tuple[str, tuple[int, ...]]

@@ -46,10 +46,20 @@ PLACES = {
 def pseudocode(function: LoopFunction) -> str:
     """The function's loops as indented text, one line a loop or statement; then its kernels, one after another."""
     arguments = ", ".join([*function.params, *(a.name for a in function.arguments)])
-    lines = [f"{function.name}({arguments}):", *_lines(function.body, 1)]
+    lines = [f"{function.name}({arguments}){_rank(function)}:", *_lines(function.body, 1)]
     for kernel in function.kernels:
         lines += ["", *_kernel(kernel)]
     return "\n".join(lines) + "\n"
+
+
+def _rank(function: LoopFunction) -> str:
+    """On which rank it runs: ``, on rank rank0 of 4``, or ``, on rank (rank0, rank1) of 2 x 3``."""
+    if function.grid is None:
+        return ""
+    coordinates, extents = function.grid.coordinates, [str(extent) for extent in function.grid.extents]
+    if len(coordinates) == 1:
+        return f", on rank {coordinates[0]} of {extents[0]}"
+    return f", on rank ({', '.join(coordinates)}) of {' x '.join(extents)}"
 
 
 def _kernel(kernel: KernelFunction) -> list[str]:

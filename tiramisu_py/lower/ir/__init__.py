@@ -19,8 +19,8 @@ from tiramisu_py.lower.ir.devices import (
 )
 from tiramisu_py.lower.ir.expressions import GpuIndex, Lane, Load, Ramp, Scalar, Variable
 from tiramisu_py.lower.ir.functions import (
-    BlockBounds,
     ArrayArgument,
+    BlockBounds,
     KernelArray,
     KernelFunction,
     LoopFunction,
