@@ -80,7 +80,8 @@ def test_the_compiler_is_of_the_mpi_that_runs(own: Implementation, cache_folder)
 
 def test_mpi4py_is_not_imported_for_other_functions(tmp_path):
     program = (
-        "import sys, numpy as np, tiramisu_py as tm\nN, = tm.params('N')\ni, = tm.iters('i')\nf = tm.Function('f', params=[N])\n"
+        "import sys, numpy as np, tiramisu_py as tm\nN, = tm.params('N')\ni, = tm.iters('i')\n"
+        "f = tm.Function('f', params=[N])\n"
         "x = f.input('x', tm.float32, [N])\ny = f.computation('y', {i: N}, x[i] + 1)\nf.outputs(y)\n"
         "f.compile()(np.zeros(3, np.float32))\nassert 'mpi4py' not in sys.modules\n"
     )

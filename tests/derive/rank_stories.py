@@ -96,8 +96,8 @@ def moved(f: tm.Function, role: Role, **params: int) -> Counter[Element]:
         forms = sets.joined(program.rank_of(statement), statement.message.peer, statement.point)
         instances = statement.instances.intersect_params(program.context.params())
         told = sets.graph(sets.joined(sets.identity(statement.frame), forms), instances)
-        for point in sets.points(sets.fixed(told.range(), params)):
-            point = point[sets.size(statement.frame) :]
+        for whole in sets.points(sets.fixed(told.range(), params)):
+            point = whole[sets.size(statement.frame) :]
             n = program.rank_axes
             mine, peer, value = point[:n], point[n : 2 * n], (statement.source, point[2 * n :])
             ends = (mine, peer) if role is Role.SEND else (peer, mine)

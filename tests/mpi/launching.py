@@ -50,7 +50,8 @@ class Implementation:
     def environment(self) -> dict[str, str]:
         own = _OPEN_MPI if self.name == "openmpi" else {}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-        return {**inherited, **own, "OMP_NUM_THREADS": "1"}
+        path = os.pathsep.join(filter(None, [str(ROOT), inherited.get("PYTHONPATH")]))
+        return {**inherited, **own, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
     def run(
         self, count: int, command: Sequence[str | Path], *, timeout: float = TIMEOUT, cwd: Path = ROOT, **more: str

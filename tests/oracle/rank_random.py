@@ -4,55 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
-from tests.oracle.random_programs import Commands
+from tests.oracle.rank_stencils import Dim, Hop, RankCommands, Read, Source, plus
 from tests.oracle.script import Script
-from tiramisu_py.program.statement import Role, Statement
 
 #: What goes wrong with one exchange, or with their order.
 DAMAGES = ("short", "wide", "apart", "peer", "gone", "order", "wait", "collapse", "reverse", "ring", "moved")
 STEPS = 3
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A dimension of the data: its iterator and extent, and the block, rank loop and inner loop where it is dealt."""
-
-    iterator: str
-    extent: str
-    block: int = 0
-    rank: str = ""
-    inner: str = ""
-
-
-@dataclass(frozen=True)
-class Source:
-    """An input or a computation, with indices from ``low[d]`` to the extent of d + ``more[d]`` - 1.
-
-    `aligned`: rank i // B computes, or holds, index i. `timed`: a first index is the time.
-    """
-
-    name: str
-    low: tuple[int, ...]
-    more: tuple[int, ...]
-    aligned: bool
-    timed: bool = False
-
-
-@dataclass(frozen=True)
-class Read:
-    """What a computation reads: the source, and the least and the greatest offset in each dimension."""
-
-    reader: Source
-    source: Source
-    least: tuple[int, ...]
-    most: tuple[int, ...]
-
-
-def _plus(text: str, value: int) -> str:
-    return f"{text} {'+' if value > 0 else '-'} {abs(value)}" if value else text
 
 
 class RankScripts:
@@ -100,7 +59,7 @@ class RankScripts:
 
     def _input(self, name: str) -> None:
         more = tuple(self.choice.choice((0, 0, 1, 2)) if dim.block else 2 for dim in self.dims)
-        extents = ", ".join(_plus(dim.extent, by) for dim, by in zip(self.dims, more, strict=True))
+        extents = ", ".join(plus(dim.extent, by) for dim, by in zip(self.dims, more, strict=True))
         self.script.do(f"{name} = f.input('{name}', tm.int64, [{extents}])")
         self.sources.append(Source(name, (0,) * len(more), more, False))
 
@@ -115,7 +74,7 @@ class RankScripts:
             indices = []
             for d, (dim, by) in enumerate(zip(self.dims, offsets, strict=True)):
                 low[d], more[d] = max(low[d], source.low[d] - by), min(more[d], source.more[d] - by)
-                indices.append(_plus(dim.iterator, by))
+                indices.append(plus(dim.iterator, by))
             texts.append(f"{source.name}[{', '.join(indices)}]")
             spans.append((source, tuple(offsets)))
         made = Source(name, tuple(low), tuple(more), self.choice.random() < 0.95)
@@ -128,15 +87,15 @@ class RankScripts:
 
     def _domain(self, source: Source) -> str:
         return ", ".join(
-            f"{dim.iterator}: ({low}, {_plus(dim.extent, more)})"
+            f"{dim.iterator}: ({low}, {plus(dim.extent, more)})"
             for dim, low, more in zip(self.dims, source.low, source.more, strict=True)
         )
 
     def _timed(self, name: str) -> None:
         a, back, on = self.sources[0], self.choice.choice((0, 1, 1, 2)), self.choice.choice((0, 1, 1, 2))
         made = Source(name, (0,), (a.more[0],), True, True)
-        edge = f"(t == 0) | (i < {back}) | (i >= {_plus('N', a.more[0] - on)})"
-        expr = f"tm.select({edge}, a[i], {name}[t - 1, {_plus('i', -back)}] + {name}[t - 1, {_plus('i', on)}])"
+        edge = f"(t == 0) | (i < {back}) | (i >= {plus('N', a.more[0] - on)})"
+        expr = f"tm.select({edge}, a[i], {name}[t - 1, {plus('i', -back)}] + {name}[t - 1, {plus('i', on)}])"
         domain = f"t: {STEPS}, {self._domain(made)}"
         self.script.do(f"{name} = f.computation('{name}', {{{domain}}}, lambda {name}: {expr})")
         self.reads += [Read(made, a, (0,), (0,)), Read(made, made, (-back,), (on,))]
@@ -260,11 +219,11 @@ class RankScripts:
         send = self._halo(hop, True, one, at)
         receive = self._halo(hop, False, two, at)
         ranks = [self.dims[k].rank for k in axes]
-        to = [_plus(rank, hop.by[k]) for rank, k in zip(ranks, axes, strict=True)]
-        source = [_plus(rank, -hop.by[k]) for rank, k in zip(ranks, axes, strict=True)]
+        to = [plus(rank, hop.by[k]) for rank, k in zip(ranks, axes, strict=True)]
+        source = [plus(rank, -hop.by[k]) for rank, k in zip(ranks, axes, strict=True)]
         if damage == "peer":
             chosen = self.choice.choice((to, source))
-            chosen[0] = _plus(ranks[0], self.choice.choice((-1, 0, 1, 2)))
+            chosen[0] = plus(ranks[0], self.choice.choice((-1, 0, 1, 2)))
         indices = ", ".join((["t"] if hop.read.source.timed else []) + [dim.iterator for dim in self.dims])
         kinds = [self.choice.choice(("", "", "tm.SYNC", "tm.ASYNC")), "tm.NONBLOCK" if later[0] else ""]
         if buffered:
@@ -307,52 +266,6 @@ class RankScripts:
         for half, loops in zip(("send", "recv"), chosen, strict=True):
             if loops:
                 self.script.attempt(f"{name}.{half}.collapse_many({', '.join(loops)})")
-
-
-@dataclass(frozen=True, eq=False)
-class Hop:
-    """An exchange: what a computation reads, from the rank so far away along each dimension."""
-
-    read: Read
-    by: tuple[int, ...]
-
-
-_KINDS = (
-    "split",
-    "interchange",
-    "reverse",
-    "parallelize",
-    "vectorize",
-    "shift",
-    "order",
-    "fused",
-    "separate",
-    "unroll",
-)
-
-
-class RankCommands(Commands):
-    """Random commands on all statements, halves of exchanges and waits too."""
-
-    def __init__(self, choice: random.Random, script: Script) -> None:
-        super().__init__(choice, script)
-        self.script.names.update({f"x{n}": script.names["tm"].iters(f"x{n}")[0] for n in range(12)})
-        self.kinds = list(_KINDS)
-
-    def write(self, count: int) -> Script:
-        """At most `count` commands; those that a statement does not have leave no line either."""
-        for _ in range(count):
-            try:
-                super().write(1)
-            except (AttributeError, ValueError):
-                continue  # a wait without loops, or half an exchange
-        return self.script
-
-    def _handle(self, statement: Statement) -> str:
-        if statement.message is not None:
-            half = "send" if statement.role is Role.SEND else "recv"
-            return f"{statement.message.exchange}.{half}"
-        return super()._handle(statement)
 
 
 def random_rank_script(seed: int) -> Script:

@@ -89,8 +89,8 @@ def _exchanged(program: Program, meeting: Meeting, command: str) -> Exchanged | 
         wait = waiting_for(program, half_name, meeting.loops)
         program = program.with_statement_before(wait, first)
         waits.append(wait.name)
-    program = _ordered(before, program, meeting, [*halves, *waits], command)
-    return None if program is None else Exchanged(program, meeting, tuple(receives), tuple(sends), tuple(waits))
+    ordered = _ordered(before, program, meeting, [*halves, *waits], command)
+    return None if ordered is None else Exchanged(ordered, meeting, tuple(receives), tuple(sends), tuple(waits))
 
 
 def _first_reader(program: Program, meeting: Meeting) -> list[str]:

@@ -72,7 +72,8 @@ def routes(program: Program, missing: isl.Set, there: list[isl.Set]) -> Iterator
         return
     all_routes = [_meeting(missing, have, axes) for have in there]
     distances = _distances(all_routes, axes)
-    for distance in distances or [None]:
+    listed: list[Distance | None] = [*distances] or [None]
+    for distance in listed:
         for number, have in enumerate(there):
             if distance is None:
                 route = all_routes[number].intersect_domain(missing).lexmin()
