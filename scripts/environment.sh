@@ -1,6 +1,7 @@
 # Sourced by the other scripts: the checkout's own virtual environment, and steps that show their progress.
 #
 #   environment EXTRA...   makes .venv with the package (editable) and the extras named, if it is not there yet
+#   other_mpi              installs Open MPI beside the MPICH of the environment, where that can be done at once
 #   simulated              whether the simulated GPU can be used; says what to install where it cannot
 #   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
 
@@ -87,6 +88,17 @@ cxx_works() {
         fi
     done
     return 1
+}
+
+# Tests run with both implementations of MPI where both are there. As root, on Debian, the second one is installed.
+other_mpi() {
+    if ! command -v mpicc >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        step "install Open MPI, to test with it too" install_mpi || echo "Open MPI cannot be installed: its tests are skipped"
+    fi
+}
+
+install_mpi() {
+    { apt-get update && apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev; } >/dev/null 2>&1
 }
 
 install_cxx() {
