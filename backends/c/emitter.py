@@ -224,6 +224,8 @@ class Source:
         else:
             body = self._begin(", ".join(given))
         body += [cgen.Statement(f"(void){name}") for name in unused]
+        if entry:
+            entry.prepared = statements.messages.prepared(function, scope)
         body += statements.emit(function.body, scope)
         body += entry.end() if entry else []
         body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]

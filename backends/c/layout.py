@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import cgen
 
 #: Longer lines are broken, at these operators.
 WIDTH = 120
 OPERATORS = ("+", "-", "*", "/", "?", ":", "&&", "||", "&", "|", "^", "<", ">", "==", "!=")
+
+
+class _Chained(cgen.Block):
+    """A block of one ``if``, without its braces."""
+
+    def generate(self, with_semicolon: bool = True) -> Iterator[str]:
+        for item in self.contents:
+            yield from item.generate()
+
+
+def chained(block: cgen.Block) -> cgen.Block:
+    """What follows ``else``: if that is another ``if``, without braces around it."""
+    return _Chained(block.contents) if len(block.contents) == 1 and isinstance(block.contents[0], cgen.If) else block
 
 
 def text(module: cgen.Generable) -> str:
@@ -18,6 +33,8 @@ def text(module: cgen.Generable) -> str:
             lines[-1] += " {"
         elif stripped == "else" and lines and lines[-1].strip() == "}":
             lines[-1] += " else"
+        elif stripped.startswith("if (") and lines and lines[-1].strip() in ("else", "} else"):
+            lines[-1] += f" {stripped}"
         else:
             lines.append(line.rstrip())
     return "\n".join(part for line in lines for part in wrapped(line)) + "\n"

@@ -10,13 +10,14 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.devices import Devices
+from tiramisu_py.backends.c.layout import chained
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors import Vectors
 from tiramisu_py.backends.mpi.entry import Entry
-from tiramisu_py.backends.mpi.messages import Messages
+from tiramisu_py.backends.mpi.messages import Messages, runs
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError
@@ -70,14 +71,17 @@ class Statements:
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
-        if self.entry and not self.entry.before_agreement(node):
-            return [*self.entry.agreement(), *self._emitted(node, scope)]
-        return self._emitted(node, scope)
+        return self._run([node], scope)
+
+    def _run(self, nodes: Sequence[Node], scope: Scope) -> Lines:
+        """A statement, or waits for messages that follow each other."""
+        before = self.entry.agreement() if self.entry and not self.entry.before_agreement(nodes[0]) else []
+        return [*before, *(self.messages.complete(nodes, scope) if nodes[1:] else self._emitted(nodes[0], scope))]
 
     def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
             case Block():
-                return [line for child in node.body for line in self.emit(child, scope)]
+                return [line for run in runs(node.body) for line in self._run(run, scope)]
             case Comment():
                 return [cgen.LineComment(_one_line(node.text))]
             case For():
@@ -105,7 +109,7 @@ class Statements:
             case Piece():
                 return self.messages.piece(node, scope)
             case Complete():
-                return self.messages.complete(node, scope)
+                return self.messages.complete([node], scope)
         raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
@@ -141,7 +145,7 @@ class Statements:
 
     def _guard(self, node: If, scope: Scope) -> Lines:
         then = self.block(node.then, self.where(node.condition, scope))
-        otherwise = None if node.otherwise is None else self.block(node.otherwise, scope.inner())
+        otherwise = None if node.otherwise is None else chained(self.block(node.otherwise, scope.inner()))
         return [cgen.If(_Text(self.scalars(scope).text(node.condition)), then, otherwise)]
 
     def where(self, condition: Expr, scope: Scope) -> Scope:

@@ -54,6 +54,7 @@ class Entry:
         self.names = names
         self.scalars = Scalars(scope)
         self.agreed = False
+        self.prepared: Lines = []
 
     # -- in the function's check
 
@@ -200,17 +201,13 @@ class Entry:
             cgen.Assign("wrong", agree),
             *([ended] if self.on_gpu else []),
             cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
+            *self.prepared,
         ]
 
     def allocated(self, name: str, kind: str, memory: str, words: str) -> Lines:
         """Memory that is there before the ranks agree: where there is none, that is what they agree on."""
-        function = self.function.name
-        message = f"{function}: there is no memory for the temporary array {words}"
-        fault = f'{function}_fail(TM_MEMORY, "{message}")'
-        return [
-            cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = wrong || idle ? NULL : {memory}"),
-            cgen.If(cgen.Line(f"{name} == NULL && !wrong && !idle"), cgen.Assign("wrong", fault)),
-        ]
+        needed = f'TM_NEEDED({self.function.name}, "{words}", {memory})'
+        return [cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = {needed}")]
 
     def end(self) -> Lines:
         """Everything after the body."""

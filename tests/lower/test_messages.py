@@ -261,3 +261,20 @@ def test_small_buffers_of_messages_stay_arrays():
         stage.tag_distribute(q)
     f.derive_transfers()
     agrees(f)
+
+
+def test_a_wait_for_several_begins_at_the_first_request_that_a_rank_may_use():
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.float32, [N, 4])
+    p = f.computation("p", {i: (1, N), j: (1, 4)}, a[i, j - 1] + a[i - 1, j])
+    f.outputs(p)
+    p.split(i, 1, qi, i1)
+    p.split(j, 1, qj, j1)
+    p.reorder(qi, qj, i1, j1)
+    p.tag_distribute(qi, qj)
+    a.distribute([i, j], rank=((i // 1) % 2, j // 1))
+    p.distribute([i, j], rank=(i // 1, j // 1))
+    f.derive_transfers()
+    starts = {str(node.first) for node in all_of(lower(f.completed), Complete)}
+    assert starts == {"0"}  # from 2 * 0 + rank0 % 2, the last of them would be beyond the end
+    agrees(f, a=random(3, 4), N=3)

@@ -9,6 +9,7 @@ import ctypes
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,17 +45,32 @@ def parameters(f: tm.Function, whole: Mapping[str, Any]) -> dict[str, int]:
     return {"C": array.shape[1] - (2 if f.name == "blur" else 0)}
 
 
-def wrong(name: str, variant: str, ranks: int, comm: MPI.Comm) -> str:
-    """What a story does wrong on the ranks of `comm`."""
+@dataclass(frozen=True)
+class Prepared:
+    """A story, ready to run: compiled, with its arguments and what is expected."""
+
+    name: str
+    f: tm.Function
+    kernel: tm.Kernel
+    whole: Mapping[str, Any]
+    expected: Any
+
+
+def prepared(name: str, variant: str, ranks: int) -> Prepared:
+    """A story, compiled for the ranks there are."""
     story = stories.module(name)
     f = story.VARIANTS[variant](ranks, SIZE)
     whole = story.sample(variant, SIZE, 1)
-    kernel, expected = f.compile(), f.evaluate(**whole)
+    return Prepared(f"{name}: {variant}", f, f.compile(), whole, f.evaluate(**whole))
+
+
+def wrong(story: Prepared, comm: MPI.Comm) -> str:
+    """What a story does wrong on the ranks of `comm`."""
+    f, whole, expected = story.f, story.whole, story.expected
     params = {key: value for key, value in whole.items() if not isinstance(value, np.ndarray)}
     mine = {key: f.part(key, value, comm.rank) for key, value in whole.items() if key not in params}
-    comm.Barrier()
     counter.reset()
-    found = kernel(**params, **mine, comm=comm)
+    found = story.kernel(**params, **mine, comm=comm)
     sent = comm.allreduce(np.array(counter.reset()))
     predicted = f.communication(**{**parameters(f, whole), **params})
     if tuple(sent) != (predicted.bytes, predicted.messages):
@@ -69,12 +85,13 @@ def wrong(name: str, variant: str, ranks: int, comm: MPI.Comm) -> str:
 
 
 def main() -> None:
-    """Run all of them."""
+    """Run all of them, once all are prepared: a rank that waits for another keeps a core from it."""
     comm = MPI.COMM_WORLD
-    for name, variant in stories.variants():
-        every = comm.gather(wrong(name, variant, comm.size, comm))
+    ready = [prepared(name, variant, comm.size) for name, variant in stories.variants()]
+    for story in ready:
+        every = comm.gather(wrong(story, comm))
         if every is not None:
-            print(json.dumps([f"{name}: {variant} on {comm.size}", "; ".join(filter(None, every))]), flush=True)
+            print(json.dumps([f"{story.name} on {comm.size}", "; ".join(filter(None, every))]), flush=True)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,12 @@ class Implementation:
     mpirun: str
 
     @property
+    def mpicc(self) -> str:
+        """Its compiler, which lies beside mpirun."""
+        path = Path(self.mpirun)
+        return str(path.with_name(path.name.replace("mpirun", "mpicc")))
+
+    @property
     def environment(self) -> dict[str, str]:
         own = _OPEN_MPI if self.name == "openmpi" else {}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,17 +13,12 @@ import numpy as np
 import pytest
 
 from tests.mpi import stories
+from tests.mpi.launching import Implementation, implementations
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+COUNTING = Path(__file__).with_name("count_bytes.c")
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
-
-
-def tool(name: str) -> str:
-    """A tool of MPI: the one beside this Python, if there is one."""
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.exists() else name
 
 
 def sample(name: str, variant: str, size: int, f: Any) -> dict[str, Any]:
@@ -50,22 +44,36 @@ def test_a_story_is_right_on_simulated_ranks_and_sends_what_was_counted(name: st
 
 
 @pytest.fixture(scope="module")
-def counting(tmp_path_factory: pytest.TempPathFactory) -> str:
+def mpi() -> Implementation:
+    """The MPI that runs them."""
+    if not implementations():
+        pytest.skip("no MPI on this machine")
+    return next(iter(implementations().values()))
+
+
+@pytest.fixture(scope="module")
+def counting(mpi: Implementation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that counts what is sent."""
-    library = str(tmp_path_factory.mktemp("count") / "count_bytes.so")
-    source = str(Path(__file__).with_name("count_bytes.c"))
-    subprocess.run([tool("mpicc"), "-shared", "-fPIC", "-o", library, source], check=True)
+    library = tmp_path_factory.mktemp("count") / "count_bytes.so"
+    subprocess.run([mpi.mpicc, "-shared", "-fPIC", "-o", library, COUNTING], check=True)
     return library
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all ranks compile into."""
+    folder = tmp_path_factory.mktemp("cache")
+    folder.chmod(0o700)
+    return folder
+
+
 @pytest.mark.parametrize("ranks", stories.RANKS)
-def test_every_story_is_right_on_ranks_and_sends_what_was_counted(ranks: int, counting: str) -> None:
-    for name, variant in stories.variants():  # compiled before, by one process, while no rank is waiting
-        stories.module(name).VARIANTS[variant](ranks, 17).compile()
-    command = [tool("mpirun"), "-n", str(ranks), sys.executable, "-m", "tests.mpi.all_stories", counting]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "LD_PRELOAD": counting}
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+def test_every_story_is_right_on_ranks_and_sends_what_was_counted(
+    ranks: int, mpi: Implementation, counting: Path, cache: Path
+) -> None:
+    command = ["env", f"LD_PRELOAD={counting}", sys.executable, "-m", "tests.mpi.all_stories", counting]
+    run = mpi.run(ranks, command, timeout=300, TIRAMISU_CACHE_DIR=str(cache))
+    assert run.returncode == 0, run.stdout
     said = dict(json.loads(line) for line in run.stdout.splitlines() if line.startswith("["))
     assert len(said) == len(list(stories.variants()))
     assert not [f"{story}: {why}" for story, why in said.items() if why]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tests.oracle.events import Execution, misplaced
-from tests.oracle.judge import judge, kinds, sizes
+from tests.oracle.judge import Failure, judge, kinds, sizes
 from tests.oracle.plain import integers
 from tests.oracle.script import Script
 from tests.oracle.values import Values
-from tiramisu_py.errors import Violation
+from tiramisu_py.errors import UnsupportedError, Violation
 from tiramisu_py.interpret import InterpretError, run
+from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
 from tiramisu_py.proof.report import PRESERVED
 
 Array = np.ndarray[Any, np.dtype[Any]]
+#: What a judge finds in a program at some sizes.
+Judged = Callable[[Script, Mapping[str, int]], list[Failure]]
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,29 @@ class Verdict:
 
     kind: str
     text: str = ""
+
+
+def verdict(script: Script, judged: Judged, small: Sequence[Mapping[str, int]]) -> Verdict:
+    """The proof's verdict beside that of a judge, at all small sizes and at the proof's counterexamples.
+
+    Memory that cannot be reached, and partial results that are kept apart, are properties of a program at all sizes.
+    """
+    report = script.function.check()
+    if report.ok:
+        for params in small:
+            failures = judged(script, params)
+            if failures:
+                return Verdict("unsound", f"accepted, but at {params}: {failures[0]}")
+        return Verdict("accepted")
+    known = [violation for violation in report.violations if violation.kind != "unknown"]
+    if not known:
+        return Verdict("unknown", str(report.violations[0]))
+    for violation in known:
+        at_all_sizes = small if violation.kind in ("reach", "reduction") else []
+        counterexample = {**small[0], **violation.witness.params}
+        if not any(judged(script, params) for params in (counterexample, *at_all_sizes)):
+            return Verdict("strict", f"the judge finds nothing: {violation}")
+    return Verdict("refused")
 
 
 def compared(script: Script) -> Verdict:
@@ -90,6 +116,15 @@ def kind_agrees(script: Script) -> bool:
 
 
 # -- results
+
+
+def loops_of(script: Script) -> dict[str, LoopFunction]:
+    """The loops of a proven program, before and after the passes; none where it cannot be turned into loops."""
+    try:
+        plain = lower(script.function.completed)
+        return {"plain": plain, "optimised": optimise(plain)}
+    except UnsupportedError:
+        return {}
 
 
 def inputs(script: Script, params: Mapping[str, int], seed: int) -> dict[str, Array]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from tests.oracle.agreement import Verdict, inputs
+from tests.oracle.agreement import Verdict, inputs, loops_of, verdict
 from tests.oracle.judge import Failure, sizes
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
 from tests.oracle.rank_events import RankExecution
 from tests.oracle.rank_judge import judge
 from tests.oracle.script import Script
 from tests.oracle.values import Values
-from tiramisu_py.errors import UnsupportedError, Violation
 from tiramisu_py.interpret import InterpretError
-from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.statement import Role
 
@@ -30,41 +28,12 @@ def small(script: Script) -> list[dict[str, int]]:
 
 def compared(script: Script) -> Verdict:
     """The proof's verdict beside the judge's, at all small sizes and at the proof's counterexamples."""
-    report = script.function.check()
-    if report.ok:
-        for params in small(script):
-            failures = judged(script, params)
-            if failures:
-                return Verdict("unsound", f"accepted, but at {params}: {failures[0]}")
-        return Verdict("accepted")
-    known = [violation for violation in report.violations if violation.kind != "unknown"]
-    if not known:
-        return Verdict("unknown", str(report.violations[0]))
-    for violation in known:
-        if not _confirmed(script, violation, small(script)):
-            return Verdict("strict", f"the judge finds nothing: {violation}")
-    return Verdict("refused")
-
-
-def _confirmed(script: Script, violation: Violation, all_sizes: Sequence[Mapping[str, int]]) -> bool:
-    """Whether the judge finds something wrong at a counterexample, or, for what is so at all sizes, at any."""
-    if judged(script, {**all_sizes[0], **violation.witness.params}):
-        return True
-    return violation.kind in ("reach", "reduction") and any(judged(script, params) for params in all_sizes)
+    return verdict(script, judged, small(script))
 
 
 def communicates(script: Script) -> bool:
     """Whether some message is part of the program."""
     return any(statement.role is Role.SEND for statement in script.program.statements.values())
-
-
-def loops_of(script: Script) -> dict[str, LoopFunction]:
-    """The loops of a proven program, before and after the passes; none where it cannot be turned into loops."""
-    try:
-        plain = lower(script.function.completed)
-        return {"plain": plain, "optimised": optimise(plain)}
-    except UnsupportedError:
-        return {}
 
 
 def wrong_loops(script: Script, seed: int) -> str:

@@ -164,7 +164,11 @@ def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, s
     if value == equation.size:
         return
     names = sorted(params_of(equation.extent))
-    because = "; ".join(origin[name] for name in names) or "as declared"
+    if not names:
+        raise ArgumentError(
+            f"{equation.array} has shape {equation.shape}, but {value} is declared where it has {equation.size}"
+        )
+    because = "; ".join(origin[name] for name in names)
     raise ArgumentError(
         f"{equation.array} has shape {equation.shape}, but {equation.extent} = {value}, not {equation.size}: {because}"
     )

@@ -113,11 +113,16 @@ class Ranks:
         return replace(self.arguments, function=replace(function, arguments=arguments))
 
     def _idle(self, params: Mapping[str, int]) -> Call:
-        """A call that does nothing: this rank is not part of the grid. Its outputs are empty."""
+        """A call that does nothing: this rank is not part of the grid.
+
+        Of dimensions that are dealt out it has nothing; of an array that has none, nothing of the first dimension.
+        """
         function = self.arguments.function
         values: dict[str, Any] = {}
         for argument in function.arguments:
-            shape = (0,) * len(argument.extents) if isinstance(argument, ArrayArgument) else ()
+            extents = argument.extents if isinstance(argument, ArrayArgument) else ()
+            none = (argument.dealt or (0,)) if isinstance(argument, ArrayArgument) else ()
+            shape = [0 if dim in none else extent_value(extent, params) for dim, extent in enumerate(extents)]
             values[argument.name] = np.zeros(shape, dtype=argument.dtype.numpy)
         return Call(params, values, tuple(values[name] for name in function.outputs))
 

@@ -100,7 +100,7 @@ class Happens:
         return self.program.rank_axes
 
     @cached_property
-    def _later(self) -> isl.Map:
+    def later(self) -> isl.Map:
         """``time -> time`` later on the same rank."""
         return sets.equal_prefix(isl.Map.lex_lt(self.space), self._ranks)
 
@@ -119,9 +119,11 @@ class Happens:
         return sets.graph(self.issue(statement), self._instances(statement))
 
     def when(self, touch: Touch) -> isl.Map:
-        """`issue` for a touch."""
+        """`issue` for a touch, on the rank whose memory it touches."""
         assert touch.actor.statement is not None
-        return sets.graph(sets.compose(touch.instance, self.issue(touch.actor.statement)), touch.domain)
+        issued = sets.outputs(sets.compose(touch.instance, self.issue(touch.actor.statement)))
+        there = [*sets.outputs(touch.rank), *issued[self._ranks :]]
+        return sets.graph(sets.function(touch.domain.get_space(), None, there), touch.domain)
 
     def _instances(self, statement: Statement) -> isl.Set:
         return statement.instances.intersect_params(self.program.context.params())
@@ -153,7 +155,7 @@ class Happens:
             for operation in self.program.awaited(wait):
                 queue = self.lane(operation)
                 if queue is not None and queue != target:
-                    relation = self.awaited(wait, operation).intersect(self._later)
+                    relation = self.awaited(wait, operation).intersect(self.later)
                     merged[queue] = merged[queue].union(relation) if queue in merged else relation
             yield from (Step(queue, target, relation.coalesce()) for queue, relation in merged.items())
 
@@ -174,7 +176,7 @@ class Happens:
         if queue not in self._paths:
             found: dict[Queue, isl.Map] = {}
             alone = sets.graph(sets.identity(self.space))
-            self._follow(queue, alone if isinstance(queue, str) else alone.union(self._later), (queue,), found)
+            self._follow(queue, alone if isinstance(queue, str) else alone.union(self.later), (queue,), found)
             self._paths[queue] = found
         return self._paths[queue]
 
@@ -187,17 +189,17 @@ class Happens:
                 continue
             found[step.target] = found[step.target].union(here) if step.target in found else here
             if step.target is not None:
-                self._follow(step.target, here.apply_range(self._later), (*seen, step.target), found)
+                self._follow(step.target, here.apply_range(self.later), (*seen, step.target), found)
 
     def after(self, queue: Queue, other: Queue) -> isl.Map:
         """``time -> time``: what `other` does then comes after what an operation of `queue` was issued for."""
         if (queue, other) not in self._after:
             in_turn = queue == other and not isinstance(queue, str)
-            found = self._later if in_turn else sets.no_pair(self._later)
+            found = self.later if in_turn else sets.no_pair(self.later)
             for target in {None, other}:
                 reached = self.reached(queue).get(target)
                 if reached is not None:
-                    found = found.union(reached.apply_range(self._later))
+                    found = found.union(reached.apply_range(self.later))
             self._after[queue, other] = found.coalesce()
         return self._after[queue, other]
 
@@ -212,7 +214,7 @@ class Happens:
         if queue is None or in_turn or not is_asynchronous(first):
             return sets.no_pair(pairs)
         before, after = self.when(x), self.when(y)
-        times = pairs.apply_domain(before).apply_range(after).intersect(self._later)
+        times = pairs.apply_domain(before).apply_range(after).intersect(self.later)
         left = times if times.is_empty() else times.subtract(self.after(queue, other))
         if left.is_empty():
             return sets.no_pair(pairs)
@@ -233,7 +235,7 @@ class Happens:
         """The operations that a wait names although they are only issued after it: ``time -> time`` of each."""
         for operation in self.program.awaited(wait):
             if self.program.queue_of(operation) is not None or operation.message is not None:
-                bad = self.awaited(wait, operation).intersect(self._later.reverse())
+                bad = self.awaited(wait, operation).intersect(self.later.reverse())
                 if not bad.is_empty():
                     yield operation, bad
 

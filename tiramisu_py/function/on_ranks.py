@@ -40,7 +40,7 @@ class OnRanks(Results):
         if not self._is_callers(name):
             raise ArgumentError(f"{self.name} has no input and no output called {name!r}")
         grid = self.process_grid(**params)
-        at = holdings.coordinates_of(rank, grid) if len(grid) != 1 else (rank,)
+        at = holdings.coordinates_of(rank, grid) if grid else ()
         return holdings.part(self._distribution(name), np.asarray(whole), at)
 
     def _is_callers(self, name: str) -> bool:

@@ -49,6 +49,7 @@ class TransferCommands(Scheduled):
         source: Any,
         send_props: Sequence[Mode | Property] = (),
         recv_props: Sequence[Mode | Property] = (),
+        collective: bool = False,
         name: str | None = None,
     ) -> Exchange: ...
 
@@ -69,6 +70,7 @@ class TransferCommands(Scheduled):
         source: Any = None,
         send_props: Sequence[Mode | Property] = (),
         recv_props: Sequence[Mode | Property] = (),
+        collective: bool = False,
     ) -> Transfer | Exchange:
         """Move values between the memories of the host and of GPUs, or between ranks.
 
@@ -104,13 +106,17 @@ class TransferCommands(Scheduled):
         point is a message, until `Half.collapse_many` makes whole rows, or all, one. Returns the exchange, whose halves
         ``down.send`` and ``down.recv`` are scheduled like computations. What is missing, unmatched, or waits forever is
         refused by `check`.
+
+        With ``collective=True`` all ranks take part together, once in each iteration of the loops that both halves
+        share: MPI_Bcast where one rank sends the same values to all others, else MPI_Alltoallw. Nothing comes between
+        the two halves, and nothing that is received lies where something is sent from. A rank may send to itself.
         Source: TIRAMISU, ``create_xfer``, one-sided and two-sided.
         """
         given = {
             "send": send, "to": to, "recv": recv, "source": source,
-            "send_props": send_props, "recv_props": recv_props,
+            "send_props": send_props, "recv_props": recv_props, "collective": collective or None,
         }  # fmt: skip
-        two_sided = any(given[name] is not None for name in ("send", "to", "recv", "source"))
+        two_sided = any(given[name] is not None for name in ("send", "to", "recv", "source", "collective"))
         if access is None or two_sided or send_props or recv_props:
             both = access is not None and isinstance(domain, Mapping | list | str)
             return self._exchange(access if both else domain, direction, name, given)
@@ -146,6 +152,8 @@ class TransferCommands(Scheduled):
             receive = halves.half(
                 program, made, Role.COPY, given["recv"], access, given["source"], given["recv_props"], self.owner
             )
+            if given["collective"]:
+                send, receive = halves.together(program, send, receive)
             return messages.exchange(program, made, send, receive, text)
 
         self.apply(as_written(self.name, "create_xfer", (access,), shown), change)

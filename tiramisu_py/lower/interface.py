@@ -50,7 +50,8 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
     extents = tuple(typed(extent, int64) for extent in buffer.extents) if holding is None else holding.extents()
     held = None if holding is None else holding.elements()
     covered = not is_output or _covered(program, buffer, held)
-    return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device)
+    dealt = () if holding is None else holding.distribution.dims
+    return ArrayArgument(buffer.name, buffer.dtype, extents, is_input, is_output, covered, buffer.device, dealt)
 
 
 def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:

@@ -160,13 +160,13 @@ class _Poster:
         peers = sets.domain_named(peers, sets.tuple_name(self.frame)).coalesce()
         if not peers.is_single_valued():
             raise UnsupportedError(
-                f"one message of {self.statement.name} goes to several ranks: "
+                f"one message of {self.statement.handle} goes to several ranks: "
                 "collapse_many only loops inside of which the other rank is one"
             )
         if grid is None or sets.out_size(peers) != len(grid.extents):
             count = 0 if grid is None else len(grid.extents)
             raise UnsupportedError(
-                f"{self.statement.name} names a rank by {sets.out_size(peers)} coordinates, and there are {count}"
+                f"{self.statement.handle} names a rank by {sets.out_size(peers)} coordinates, and there are {count}"
             )
         domain = peers.domain()
         forms = [form.gist(domain).coalesce() for form in sets.as_function(sets.piecewise(peers))]
@@ -187,7 +187,7 @@ class _Poster:
         """Whether the request is set up once; raises where its messages are not the same each time."""
         if not self.message.persistent:
             return False
-        name = self.statement.name
+        name = self.statement.handle
         if not self.message.asynchronous:
             raise UnsupportedError(f"{name} cannot be persistent: a message that blocks has no request to keep")
         slot = self.messages.requested.of(self.statement).slot
@@ -201,7 +201,8 @@ class _Poster:
         if scoped or not slot.apply_range(in_slot).is_subset(what):
             raise UnsupportedError(
                 f"{name} cannot be persistent: its elements, or the other rank, are not the same each time "
-                "that a request is used again"
+                "that a request is used again; where they come round every third time, say, "
+                f"{name}.set_wait_access(t % 3) keeps three requests; otherwise leave tm.PERSISTENT out"
             )
         return True
 

@@ -34,7 +34,8 @@ def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
     passes = Passes(taken, read_buffers(function.body), facts_of(function), register)
     kernels = tuple(_kernel(kernel, passes.facts) for kernel in function.kernels)
-    return replace(function, body=passes.run(function.body), kernels=kernels)
+    body = passes.run(function.body)
+    return replace(function, body=merged(body) if function.grid else body, kernels=kernels)
 
 
 def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:

@@ -237,7 +237,7 @@ class _Completing:
 
     def _forms(self, depth: int, boxes: Boxes) -> list[isl.PwAff]:
         space = boxes.prefixes.get_space()
-        first = sets.as_function(boxes.least)
+        first = [*sets.as_function(boxes.least)[:depth], *boxes.lows]  # a box may begin where no slot is used
         offsets = [form.sub(sets.at_any_point(low, space)) for form, low in zip(first, self.slots.lows, strict=True)]
         return [*(form.gist(boxes.prefixes).coalesce() for form in offsets), *boxes.extents]
 

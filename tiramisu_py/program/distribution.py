@@ -83,6 +83,12 @@ class Distribution:
         return None
 
     @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions of which a rank has a part: at least the first where one coordinate holds the array."""
+        parted = {spread.dim for spread in self.axes if isinstance(spread, Dealt | OwnBlock)}
+        return tuple(sorted(parted | {0 for spread in self.axes if isinstance(spread, int)}))
+
+    @property
     def in_blocks(self) -> int | None:
         """The dimension of which each rank has its own block; None where there is none."""
         return next((spread.dim for spread in self.axes if isinstance(spread, OwnBlock)), None)

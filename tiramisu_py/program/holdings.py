@@ -21,13 +21,16 @@ def coordinates_of(rank: int, grid: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def held(distribution: Distribution, shape: Sequence[int], at: Sequence[int] | None) -> list[Array]:
-    """Of each dimension, the indices that the rank at some coordinates holds; none of any beyond the grid."""
+    """Of each dimension, the indices that the rank at some coordinates holds.
+
+    Beyond the grid a rank holds nothing: none of the indices that are dealt out, or of the first dimension.
+    """
     nothing = at is None or any(isinstance(s, int) and s != x for s, x in zip(distribution.axes, at, strict=True))
     chosen: list[Array] = []
     for dim, extent in enumerate(shape):
         indices = np.arange(extent)
         dealt = distribution.dealt(dim)
-        if at is None or (nothing and dim == 0):
+        if dim in (distribution.dims or (0,)) if at is None else nothing and dim == 0:
             indices = indices[:0]
         elif dealt is not None and not nothing:
             axis, spread = dealt

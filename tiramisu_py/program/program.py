@@ -239,13 +239,18 @@ class Program:
         frame = statement.prefix(len(self.frame(storage)))
         index = sets.compose(sets.joined(frame, value), storage.index)
         device = self.stores_at(statement) if stored else self.loads_at(statement)
-        owner = sets.joined(self.rank_of(statement), sets.prefix(frame, len(buffer.scope)))
+        rank = self.stores_on(statement) if stored else self.rank_of(statement)
+        owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
         return sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
 
     def rank_of(self, statement: Statement) -> isl.MultiAff:
         """``instance -> coordinates of the rank`` that executes it; no outputs in a program that is not spread."""
         forms = sets.outputs(statement.coords)
         return sets.function(statement.frame, None, [forms[depth] for depth in self.rank_depths(statement)])
+
+    def stores_on(self, statement: Statement) -> isl.MultiAff:
+        """``instance -> coordinates of the rank`` in whose memory it stores."""
+        return self.rank_of(statement) if statement.onto is None else statement.onto
 
     def rank_depths(self, statement: Statement) -> tuple[int, ...]:
         """The depths of the loops whose iterations are the ranks, by axis; none in a program that is not spread."""

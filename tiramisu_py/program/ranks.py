@@ -17,6 +17,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.soundness import box
 from tiramisu_py.program.blocks import own
+from tiramisu_py.program.combined import combined_loops, onto_all
 from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
@@ -104,7 +105,13 @@ def spread(program: Program) -> Program:
             loops = [Loop(first + k, f"rank{axis}", Rank(axis)) for k, axis in enumerate(missing)]
             changed = changed.with_loop(*loops)
             changed = changed.with_statement(_on_all(statement, missing, [loop.id for loop in loops], everyone))
-    return changed.with_(is_spread=True, rank_axes=count, ranks=everyone)
+    changed = changed.with_(is_spread=True, rank_axes=count, ranks=everyone)
+    for statement in program.statements.values():
+        combined = combined_loops(program, statement)
+        if combined:
+            spreading = changed.statements[statement.name]
+            changed = changed.with_statement(onto_all(changed, spreading, combined, everyone))
+    return changed
 
 
 def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], everyone: isl.Set) -> Statement:

@@ -95,7 +95,8 @@ class Message:
     at the other end. An `asynchronous` half (nonblocking, in the terms of MPI) is complete at a wait for it, and the
     rank goes on meanwhile; another one is complete when the rank goes on. `persistent` requests are set up once.
     `slots` maps an instance to the element of the exchange's array of requests that it uses, where the user chose it.
-    A peer that `is_relative` is counted from the rank itself: 1 is the next one.
+    A peer that `is_relative` is counted from the rank itself: 1 is the next one. All messages of a `collective`
+    exchange in one iteration of the loops that its halves share are one call, in which every rank takes part.
     """
 
     exchange: str
@@ -105,6 +106,7 @@ class Message:
     persistent: bool = False
     slots: isl.MultiAff | None = None
     is_relative: bool = False
+    collective: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,8 @@ class Statement:
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
     A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY
     with `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has
-    `waits`. What was `derived` (transfers, messages and waits) is derived anew when asked for again. WAIT and BARRIER
+    `waits`. In a program that is spread, an update that ranks combine (`program.combined`) has `onto`: the coordinates
+    of the rank whose partial result it adds to. What was `derived` (transfers, messages and waits) is derived anew when asked for again. WAIT and BARRIER
     statements have no source, no target and no body that means anything; their point is nothing.
     """
 
@@ -146,6 +149,7 @@ class Statement:
     deferred: bool = False
     waits: Waiting | None = None
     derived: bool = False
+    onto: isl.MultiAff | None = None
 
     @property
     def stores(self) -> bool:

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
+from tiramisu_py.program.loops import GpuBlock, Parallel, Rank, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.proof.chains import Chains
 from tiramisu_py.proof.findings import Finding, words
@@ -67,7 +67,7 @@ def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
     late = ascending if earlier is None else ascending.subtract(earlier)
     for depth in range(shared(first, second)):
         loop = flow.touches.program.loops[first.loops[depth]]
-        if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
+        if isinstance(loop.tag, Parallel | Vector | GpuBlock | Rank) and loop.tag.combine is not None:
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 

@@ -8,8 +8,8 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.exchanges import Exchange, Pairs
-from tiramisu_py.proof.findings import Named, words
-from tiramisu_py.proof.messages import element_of, event_of, half_words, local_time, rank_words
+from tiramisu_py.proof.findings import Named, rank_words, words
+from tiramisu_py.proof.messages import element_of, event_of, local_time
 
 
 def crossed(exchange: Exchange) -> list[Violation]:
@@ -66,7 +66,7 @@ def _crossed(
     found = [_received(exchange, after, key, params) for key in (one, other)]
     (first, event, receive), (second, next_event, _) = found
     sender, receiver = one[: program.rank_axes], one[program.rank_axes : 2 * program.rank_axes]
-    send = half_words(exchange.sends[0])
+    send = exchange.sends[0].handle
     witness = Witness(params, first, second)
     order = f"{words(first)} before {words(second)}"
     if event == next_event:
@@ -96,5 +96,5 @@ def _received(
         if not here.is_empty():
             instance = smallest.first(here)
             event = smallest.evaluated(event_of(program, half), instance, params)
-            return element_of(program, half, instance, params)[0], (half.name, event), half_words(half)
+            return element_of(program, half, instance, params)[0], (half.name, event), half.handle
     raise AssertionError("a time at which nothing is received")

@@ -21,9 +21,9 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.exchanges import exchanges
-from tiramisu_py.proof.findings import Finding, Named
+from tiramisu_py.proof.findings import Finding, Named, rank_words
 from tiramisu_py.proof.matching import matched
-from tiramisu_py.proof.messages import event_of, executed, half_words, rank_words
+from tiramisu_py.proof.messages import event_of, executed
 from tiramisu_py.proof.needs import Needs
 from tiramisu_py.proof.trials import MOST_AT_FIRST, MOST_OF_ALL, MOST_OF_ONE, Stuck, small_params
 
@@ -118,7 +118,7 @@ def _cycle(stuck: list[Stuck]) -> list[Stuck]:
 
 def _act_words(program: Program, one: Stuck) -> str:
     statement = program.statements[one.act[0]]
-    return statement.name if statement.message is None else half_words(statement)
+    return statement.name if statement.message is None else statement.handle
 
 
 def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None:

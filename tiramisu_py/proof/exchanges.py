@@ -169,7 +169,7 @@ def united(pairs: Pairs) -> isl.UnionMap | None:
 
 def _one_to_one(pairs: Pairs) -> bool:
     whole = united(pairs)
-    return whole is None or bool(whole.is_bijective())
+    return whole is None or bool(whole.coalesce().is_bijective())
 
 
 _FOUND: WeakKeyDictionary[Flow, tuple[Exchange, ...]] = WeakKeyDictionary()

@@ -12,8 +12,8 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.findings import Finding, Named, words
-from tiramisu_py.proof.messages import executed, half_words, has_full_peers, is_half_like, on_rank, rank_words, soonest
+from tiramisu_py.proof.findings import Finding, Named, rank_words, words
+from tiramisu_py.proof.messages import executed, has_full_peers, is_half_like, soonest
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def _peers_of_other_grid(program: Program, half: Statement) -> Violation:
     given, axes = sets.out_size(half.message.peer), program.rank_axes
     argument = "source" if half.receives else "to"
     message = (
-        f"{half_words(half)} names its peer by {given} coordinate{'s' if given > 1 else ''}, and the process grid has "
+        f"{half.handle} names its peer by {given} coordinate{'s' if given > 1 else ''}, and the process grid has "
         f"{axes} {'axes' if axes > 1 else 'axis'}"
     )
     advice = f"give {argument}= as many coordinates as there are axes: a tuple where there are several"
@@ -99,7 +99,7 @@ def _no_peer(program: Program, half: Statement, bad: isl.Set) -> Violation:
     witness = Witness(params, None, named) if half.receives else Witness(params, named, None)
     does = "receives from" if half.receives else "sends to"
     message = (
-        f"{half_words(half)} {does} {rank_words(peer)}, and there is none, of {words(named)} {on_rank(rank)}: "
+        f"{half.handle} {does} {rank_words(peer)}, and there is none, of {words(named)} on {rank_words(rank)}: "
         f"{_grid_words(program, params)}, {witness}"
     )
     return Violation("communication", message, witness, repair="leave the ranks out that have no such neighbour")
@@ -112,7 +112,7 @@ def _doing(
         return statement.name, (statement.name, instance)
     named = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
     if statement.message is not None:
-        return f"{half_words(statement)} of {words(named)}", named
+        return f"{statement.handle} of {words(named)}", named
     return words(named), named
 
 

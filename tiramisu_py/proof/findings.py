@@ -72,16 +72,11 @@ def same_work(a: Statement, b: Statement) -> bool:
     return a.source == b.source and a.role is b.role and (a.role not in (Role.COPY, Role.SEND) or a.name == b.name)
 
 
-def handle(statement: Statement) -> str:
-    """How the user addresses a statement: ``C``, ``C.update``, ``down.send``, or the name of a part or a copy."""
-    return statement.handle
-
-
 def reading(program: Program, spot: Spot) -> str:
     """Who reads, in words: a send, a copy or a transfer, by its name, or else the value that is computed."""
     statement = spot.touch.actor.statement
     if statement is not None and statement.message is not None:
-        return handle(statement)
+        return statement.handle
     if statement is not None and statement.role is Role.COPY:
         return f"the {'transfer' if statement.transfer is not None else 'copy'} {statement.name}"
     return words(spot.computed(program))

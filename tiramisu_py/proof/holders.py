@@ -16,7 +16,7 @@ from tiramisu_py.program.distribution import Dealt, OwnBlock
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.findings import Finding, handle, words
+from tiramisu_py.proof.findings import Finding, words
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -49,8 +49,8 @@ def _two_axes(program: Program, statement: Statement) -> Iterator[tuple[str, Vio
         if isinstance(loop.tag, Rank):
             if loop.tag.axis in along:
                 names = f"{along[loop.tag.axis]} and {loop.name}"
-                message = f"loops {names} of {handle(statement)} both run along axis {loop.tag.axis} of the ranks"
-                repair = f"{handle(statement)}.tag_distribute({names.replace(' and ', ', ')}) gives each its own axis"
+                message = f"loops {names} of {statement.handle} both run along axis {loop.tag.axis} of the ranks"
+                repair = f"{statement.handle}.tag_distribute({names.replace(' and ', ', ')}) gives each its own axis"
                 yield f"axis {statement.name}", Violation("reach", message, _nowhere(statement.source), repair=repair)
             along[loop.tag.axis] = loop.name
 

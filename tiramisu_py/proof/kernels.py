@@ -15,7 +15,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof import barriers, limits
 from tiramisu_py.proof.faults import Fault, fault
-from tiramisu_py.proof.findings import Finding, handle
+from tiramisu_py.proof.findings import Finding
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -54,8 +54,8 @@ def _misplaced(program: Program, statement: Statement) -> Iterator[Fault]:
     inside = program.kernel_of(statement) is not None
     for loop in loops:
         if isinstance(loop.tag, GpuThread) and not inside:
-            message = f"loop {loop.name} of {handle(statement)} runs on threads, but no loop around it runs on blocks"
-            repair = f"{handle(statement)}.tag_gpu(blocks=[...], threads=[{loop.name}])"
+            message = f"loop {loop.name} of {statement.handle} runs on threads, but no loop around it runs on blocks"
+            repair = f"{statement.handle}.tag_gpu(blocks=[...], threads=[{loop.name}])"
             yield fault("reach", "thread", statement, message, repair)
             break
     if program.queue_of(statement) is not None or statement.role is Role.WAIT or statement.message is not None:
@@ -71,7 +71,7 @@ def _issued_concurrently(program: Program, statement: Statement, loops: list[Loo
             why = "operations are put on their sequences by one thread of the host"
             if statement.message is not None:
                 what, why = "a half of an exchange", "messages are exchanged by one thread of each rank"
-            message = f"{handle(statement)} is {what} inside the {loop.tag.name} loop {loop.name}: {why}"
+            message = f"{statement.handle} is {what} inside the {loop.tag.name} loop {loop.name}: {why}"
             yield fault("reach", "issued", statement, message, f"leave loop {loop.name} sequential")
             return
 
@@ -83,14 +83,14 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
         return
     first = loops[bulk.index(True)]
     if statement.transfer is None and statement.message is None:
-        message = f"loop {first.name} of {handle(statement)} is collapsed to one operation, but it is no transfer's"
+        message = f"loop {first.name} of {statement.handle} is collapsed to one operation, but it is no transfer's"
         yield fault("reach", "bulk", statement, message)
     elif not all(bulk[bulk.index(True) :]):
         inner = loops[bulk.index(True) + bulk[bulk.index(True) :].index(False)].name
         message = f"loop {first.name} of {statement.name} is collapsed to one operation, but loop {inner} inside is not"
         yield fault("reach", "bulk", statement, message, f"{statement.name}.collapse_many({first.name}, {inner})")
     elif len(program.with_this_loop(first.id)) > 1:
-        others = ", ".join(handle(s) for s in program.with_this_loop(first.id) if s is not statement)
+        others = ", ".join(s.handle for s in program.with_this_loop(first.id) if s is not statement)
         message = f"loop {first.name} of {statement.name} is one operation, but {others} is inside it as well"
         yield fault("reach", "bulk", statement, message)
 
@@ -120,19 +120,19 @@ def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) 
     program, outside = nest.program, len(nest.host)
     names = ", ".join(program.loops[loop].name for loop in blocks)
     if statement.loops[outside : outside + len(blocks)] != blocks:
-        message = f"{handle(statement)} is inside the kernel of {nest.name}, but does not share its block loops {names}"
+        message = f"{statement.handle} is inside the kernel of {nest.name}, but does not share its block loops {names}"
         return fault("reach", "blocks", statement, message, "statements of one kernel share all of its block loops")
     for loop in statement.loops[outside + len(blocks) :]:
         if isinstance(program.loops[loop].tag, GpuBlock):
             between = program.loops[statement.loops[outside + len(blocks)]].name
             message = (
-                f"loop {program.loops[loop].name} of {handle(statement)} runs on blocks, but loop {between} between it "
+                f"loop {program.loops[loop].name} of {statement.handle} runs on blocks, but loop {between} between it "
                 f"and the block loops {names} does not"
             )
             return fault("reach", "blocks", statement, message, f"interchange it with {between}")
     axes = [tag.axis for loop in blocks if isinstance(tag := program.loops[loop].tag, GpuBlock)]
     if len(set(axes)) < len(axes):
-        message = f"two of the block loops {names} of {handle(statement)} run along the same axis"
+        message = f"two of the block loops {names} of {statement.handle} run along the same axis"
         return fault("reach", "axes", statement, message)
     return None
 
@@ -144,15 +144,15 @@ def _tags(nest: KernelNest, statement: Statement) -> Fault | None:
             if loop.tag.axis in seen:
                 first = seen[loop.tag.axis].name
                 axis = axis_name(loop.tag.axis)
-                message = f"loops {first} and {loop.name} of {handle(statement)} both run on threads along axis {axis}"
+                message = f"loops {first} and {loop.name} of {statement.handle} both run on threads along axis {axis}"
                 return fault("reach", "threads", statement, message)
             seen[loop.tag.axis] = loop
         if isinstance(loop.tag, Parallel | Bulk):
             what = "is parallel on the host" if isinstance(loop.tag, Parallel) else "is collapsed to one transfer"
-            message = f"loop {loop.name} of {handle(statement)} {what}, inside the kernel of {nest.name}"
+            message = f"loop {loop.name} of {statement.handle} {what}, inside the kernel of {nest.name}"
             return fault("reach", "host loop", statement, message, f"tag {loop.name} with threads=, or leave it")
         if isinstance(loop.tag, GpuBlock | GpuThread) and loop.tag.combine is Combine.PRIVATE:
-            message = f"loop {loop.name} of {handle(statement)} combines with tm.PRIVATE: that is for the host"
+            message = f"loop {loop.name} of {statement.handle} combines with tm.PRIVATE: that is for the host"
             return fault("reach", "combine", statement, message, "use combine=tm.ATOMIC or combine=tm.TREE")
     return None
 
@@ -163,15 +163,15 @@ def _foreign(statement: Statement) -> Fault | None:
         message = f"the transfer {statement.name} is inside a kernel: the host starts transfers"
         return fault("reach", "transfer", statement, message, f"order {statement.name} before or after the kernel")
     if statement.message is not None:
-        message = f"{handle(statement)} is inside a kernel: ranks exchange messages on the host"
-        return fault("reach", "message", statement, message, f"order {handle(statement)} before or after the kernel")
+        message = f"{statement.handle} is inside a kernel: ranks exchange messages on the host"
+        return fault("reach", "message", statement, message, f"order {statement.handle} before or after the kernel")
     if statement.role is Role.WAIT:
         message = f"the wait {statement.name} is inside a kernel: the host and operation sequences wait"
         return fault("reach", "wait", statement, message, f"order {statement.name} before or after the kernel")
     for expression in (statement.body, *statement.guards):
         for node in walk(expression):
             if isinstance(node, Call) and node.extern is not None:
-                message = f"{handle(statement)} calls {node.function} in a kernel, which is a function of the host"
+                message = f"{statement.handle} calls {node.function} in a kernel, which is a function of the host"
                 return fault("reach", "extern", statement, message, "compute it outside of the kernel")
     return None
 
@@ -184,5 +184,5 @@ def _unnumbered(nest: KernelNest) -> Iterator[Fault]:
         except UnsupportedError as error:
             statement = next(s for s in nest.statements if loop in s.loops)
             message, _, repair = str(error).partition(": ")
-            yield fault("reach", "corner", statement, f"{message} ({handle(statement)})", repair)
+            yield fault("reach", "corner", statement, f"{message} ({statement.handle})", repair)
             return

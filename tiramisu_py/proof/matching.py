@@ -19,16 +19,8 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.crossing import crossed
 from tiramisu_py.proof.exchanges import Exchange, exchanges, united
-from tiramisu_py.proof.findings import Finding, words
-from tiramisu_py.proof.messages import (
-    element_of,
-    event_of,
-    half_words,
-    has_full_peers,
-    on_rank,
-    rank_words,
-    soonest,
-)
+from tiramisu_py.proof.findings import Finding, rank_words, words
+from tiramisu_py.proof.messages import element_of, event_of, has_full_peers, soonest
 from tiramisu_py.proof.tally import uneven
 
 _KNOWN: WeakKeyDictionary[Exchange, tuple[Violation, ...]] = WeakKeyDictionary()
@@ -65,7 +57,7 @@ def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
         return
     for half in exchange.halves:
         if flow.has_ties(half):
-            message = f"{half_words(half)} takes several elements at one time: they have no order"
+            message = f"{half.handle} takes several elements at one time: they have no order"
             yield Violation("unknown", message, Witness({}), repair="give each element a time of its own")
             return
     if exchange.meeting is None:
@@ -82,20 +74,26 @@ def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
     params, instance = soonest(program, half, bad)
     named, rank, peer = element_of(program, half, instance, params)
     others = exchange.sends if half.receives else exchange.receives
-    other = half_words(others[0]) if others else exchange.name
+    other = others[0].handle if others else exchange.name
     if half.receives:
         witness = Witness(params, None, named)
         message = (
-            f"{half_words(half)} receives {words(named)} {on_rank(rank)}, but no {other} on {rank_words(peer)} sends "
+            f"{half.handle} receives {words(named)} on {rank_words(rank)}, but no {other} on {rank_words(peer)} sends "
             f"it to {rank_words(rank)}, {witness}"
         )
     else:
         witness = Witness(params, named, None)
         message = (
-            f"{half_words(half)} sends {words(named)} from {rank_words(rank)} to {rank_words(peer)}, but no {other} "
+            f"{half.handle} sends {words(named)} from {rank_words(rank)} to {rank_words(peer)}, but no {other} "
             f"there receives it from {rank_words(rank)}, {witness}"
         )
-    return Violation("communication", message, witness, repair=f"let {half_words(half)} and {other} name equal values")
+    return Violation("communication", message, witness, repair=_agree(half, other))
+
+
+def _agree(half: Statement, other: str) -> str:
+    """What both halves are to say alike."""
+    mine, theirs = ("source=", "to=") if half.receives else ("to=", "source=")
+    return f"let {half.handle} and {other} name equal values, and {mine} of the one be the other way of {theirs} there"
 
 
 def _repeated(exchange: Exchange) -> Violation:
@@ -103,7 +101,7 @@ def _repeated(exchange: Exchange) -> Violation:
     found = uneven(exchange)
     if found is not None:
         return found
-    send, receive = half_words(exchange.sends[0]), half_words(exchange.receives[0])
+    send, receive = exchange.sends[0].handle, exchange.receives[0].handle
     message = (
         f"{send} sends, or {receive} receives, some value several times between the same two ranks, and which meets "
         "which is not known"
@@ -129,7 +127,7 @@ def _sizes(exchange: Exchange) -> list[Violation]:
                 return [_sized(exchange, mine, theirs, there, several)]
     first = exchange.halves[0]
     message = f"messages of {exchange.name} come apart, or together, in its other parts"
-    return [Violation("communication", f"{half_words(first)}: {message}", Witness({}))]
+    return [Violation("communication", f"{first.handle}: {message}", Witness({}))]
 
 
 def _all_single(exchange: Exchange) -> bool:
@@ -156,11 +154,11 @@ def _sized(exchange: Exchange, mine: str, theirs: str, there: isl.Map, several: 
     parts = sets.count(sets.fixed(event.apply(there), params))
     witness = Witness(params, None, named) if statement.receives else Witness(params, named, None)
     does, expects = ("expects", "sends") if statement.receives else ("sends", "expects")
-    where = f"{on_rank(rank)}, {'from' if statement.receives else 'to'} {rank_words(peer)}"
+    where = f"on {rank_words(rank)}, {'from' if statement.receives else 'to'} {rank_words(peer)}"
     each = " of one" if count == parts else ""
     message = (
-        f"{half_words(statement)} {does} {count} elements in one message ({words(named)} is the first, {where}), but "
-        f"{half_words(other)} {expects} {parts} messages{each} for them, {witness}"
+        f"{statement.handle} {does} {count} elements in one message ({words(named)} is the first, {where}), but "
+        f"{other.handle} {expects} {parts} messages{each} for them, {witness}"
     )
-    advice = f"collapse the same loops of {half_words(statement)} and {half_words(other)}: collapse_many"
+    advice = f"collapse the same loops of {statement.handle} and {other.handle}: collapse_many"
     return Violation("communication", message, witness, repair=advice)

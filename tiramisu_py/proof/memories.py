@@ -14,7 +14,7 @@ from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.proof.findings import Finding, handle
+from tiramisu_py.proof.findings import Finding
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -52,7 +52,7 @@ def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
 def _fault(
     program: Program, nest: KernelNest | None, statement: Statement, buffer: Buffer, does: str
 ) -> tuple[str, str] | None:
-    who = f"{handle(statement)} {does} {buffer.name}"
+    who = f"{statement.handle} {does} {buffer.name}"
     if statement.transfer is not None:
         return _transferred(program, statement, buffer)
     if nest is None:
@@ -77,7 +77,7 @@ def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer)
         )
     if buffer.memory is Memory.GPU:
         message = f"{who} on the host, but {buffer.name} is in GPU memory alone"
-        return message, f"run {handle(statement)} on the GPU with tag_gpu, or {_on_both(program, buffer)}"
+        return message, f"run {statement.handle} on the GPU with tag_gpu, or {_on_both(program, buffer)}"
     return None
 
 

@@ -15,27 +15,6 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.findings import Named
 
-# -- names
-
-
-def half_words(half: Statement) -> str:
-    """One half of an exchange as the user writes it: ``down.send``, ``down.recv``; a part of one by its name."""
-    assert half.message is not None
-    exchange = half.message.exchange
-    if half.name in (f"{exchange}_send", f"{exchange}_receive"):
-        return f"{exchange}.{'recv' if half.receives else 'send'}"
-    return half.name
-
-
-def rank_words(rank: tuple[int, ...]) -> str:
-    """A rank by its coordinates: ``rank 1``, ``rank (0, 1)``."""
-    return f"rank {rank[0] if len(rank) == 1 else rank}"
-
-
-def on_rank(rank: tuple[int, ...]) -> str:
-    """Where something happens."""
-    return f"on {rank_words(rank)}"
-
 
 def is_half_like(a: Statement, b: Statement) -> bool:
     """Whether two statements, of two states of a program, stand for the same work."""

@@ -20,7 +20,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Storage
-from tiramisu_py.proof.findings import Finding, handle, same_work, words
+from tiramisu_py.proof.findings import Finding, same_work, words
 from tiramisu_py.proof.values import first_spot, reads_alike
 
 
@@ -86,8 +86,8 @@ def _out_of_scope(program: Program, statement: Statement, storage: Storage, inst
     loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
     does = "stores to" if storage.name == statement.target else "reads"
     where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
-    repair = f"keep {storage.source} in a buffer of the whole call, or compute {handle(statement)} inside these loops"
-    return Violation("reach", f"{handle(statement)} {does} {storage.source} {where}, {witness}", witness, repair=repair)
+    repair = f"keep {storage.source} in a buffer of the whole call, or compute {statement.handle} inside these loops"
+    return Violation("reach", f"{statement.handle} {does} {storage.source} {where}, {witness}", witness, repair=repair)
 
 
 def _still_hidden(flow: Flow, name: str) -> bool:

@@ -19,7 +19,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.findings import Finding, Spot, handle, on_rank, reading, same_work, words
+from tiramisu_py.proof.findings import Finding, Spot, on_rank, reading, same_work, words
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
     command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
     if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
         width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
-        private = f"{handle(first)}.{command}({loop.name}{width}, combine=tm.PRIVATE)"
+        private = f"{first.handle}.{command}({loop.name}{width}, combine=tm.PRIVATE)"
         return f"{private} keeps partial results apart and combines them"
     if a.is_write and b.is_write and a.source == b.source:
         return f"leave loop {loop.name} sequential, or give each of its iterations its own copy: store_at({loop.name})"

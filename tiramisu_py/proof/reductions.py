@@ -24,7 +24,7 @@ from tiramisu_py.dependence.touches import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Device, Role
 from tiramisu_py.proof.chains import Chains, Miscount, union_of
-from tiramisu_py.proof.findings import Finding, handle, on_rank, rank_words, reading, words
+from tiramisu_py.proof.findings import Finding, on_rank, rank_words, reading, words
 from tiramisu_py.proof.races import pair_spots
 from tiramisu_py.proof.repairs import onto_gpu, order_repair
 from tiramisu_py.proof.values import first_spot, one, reads_alike
@@ -114,8 +114,8 @@ def _on_one_device(chains: Chains, touch: Touch) -> str:
     first, second = own[0].actor.statement, others[0].actor.statement
     assert first is not None and second is not None
     advice = (
-        f"partial results are not transferred: run {handle(first)} (now on {_where(own[0].device)}) and "
-        f"{handle(second)} (now on {_where(others[0].device)}) on one device"
+        f"partial results are not transferred: run {first.handle} (now on {_where(own[0].device)}) and "
+        f"{second.handle} (now on {_where(others[0].device)}) on one device"
     )
     command = onto_gpu(chains.flow, first, second) or onto_gpu(chains.flow, second, first)
     return f"{advice}: {command}" if command else advice
@@ -217,7 +217,7 @@ def _copied_over(chains: Chains, update: Touch, copy: Touch, bad: isl.Map) -> Vi
     assert copy.actor.statement is not None
     does = "receives" if copy.actor.statement.receives else "copies"
     message = (
-        f"{handle(copy.actor.statement)} {does} {words(other.named)} to {words(other.element)}, where terms are added "
+        f"{copy.actor.statement.handle} {does} {words(other.named)} to {words(other.element)}, where terms are added "
         f"to it afterwards{on_rank(one)}, {witness}"
     )
     return Violation("overwritten", message, witness, repair=f"keep {other.named[0]} in a buffer of its own")

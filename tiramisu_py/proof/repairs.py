@@ -18,7 +18,6 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Memory, Storage
-from tiramisu_py.proof.findings import handle
 from tiramisu_py.proof.folding import larger_modulo
 
 
@@ -33,14 +32,14 @@ def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
             continue
         found = minimal_shift(flow, read, write)
         if found is None:
-            return f"let {handle(reader)} share fewer loops with {handle(writer)}"
+            return f"let {reader.handle} share fewer loops with {writer.handle}"
         depth, distance = found
         if distance:
             steps[depth] = max(steps.get(depth, 0), distance)
         elif not _first(flow, writer, reader):
-            orders[f"{handle(reader)}.after({handle(writer)}, {_level(flow, writer, reader)})"] = None
+            orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
     names = () if reader is None else flow.touches.program.loop_names(reader)
-    shifts = [f"{handle(reader)}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
+    shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
     return " and ".join([*orders, *shifts])
 
 
@@ -151,7 +150,7 @@ def onto_gpu(flow: Flow, host: Statement, kernel: Statement) -> str:
     chosen = blocks if set(blocks) <= set(names) else list(names[: len(AXES)])
     options = [f"blocks=[{', '.join(chosen)}]"] if chosen else []
     options += [f"device={nest.launch.device}"] if nest.launch.device else []
-    return f"{handle(host)}.tag_gpu({', '.join(options)})"
+    return f"{host.handle}.tag_gpu({', '.join(options)})"
 
 
 def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:

@@ -10,8 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.exchanges import Exchange
-from tiramisu_py.proof.findings import words
-from tiramisu_py.proof.messages import half_words, rank_words
+from tiramisu_py.proof.findings import rank_words, words
 from tiramisu_py.proof.trials import relevant_params, small_params
 
 #: How many elements of messages all runs at small sizes may have together.
@@ -52,8 +51,8 @@ def _too_few(exchange: Exchange, key: tuple[int, ...], sent: int, received: int,
     sender, receiver, named = key[:axes], key[axes : 2 * axes], (half.source, key[2 * axes :])
     witness = Witness(params, named, None) if sent > received else Witness(params, None, named)
     message = (
-        f"{half_words(half)} sends {words(named)} {_times(sent)} from {rank_words(sender)} to {rank_words(receiver)}, "
-        f"and {half_words(exchange.receives[0])} receives it {_times(received)}, {witness}"
+        f"{half.handle} sends {words(named)} {_times(sent)} from {rank_words(sender)} to {rank_words(receiver)}, "
+        f"and {exchange.receives[0].handle} receives it {_times(received)}, {witness}"
     )
     return Violation("communication", message, witness, repair="send each value once, and receive it once")
 

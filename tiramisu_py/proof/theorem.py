@@ -18,6 +18,7 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import (
     bits,
+    collectives,
     combining,
     deadlock,
     executors,
@@ -27,7 +28,9 @@ from tiramisu_py.proof import (
     memories,
     places,
     races,
+    rank_reductions,
     reductions,
+    requests,
     strays,
     threads,
     trees,
@@ -57,9 +60,12 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("threads", threads.findings),
     ("trees", trees.findings),
     ("waits", waits.findings),
+    ("requests", requests.findings),
     ("combining", combining.findings),
+    ("ranks", rank_reductions.findings),
     ("arrays", strays.findings),
     ("messages", in_window(matching.findings)),
+    ("collectives", in_window(collectives.findings)),
     ("deadlock", in_window(deadlock.findings)),
 )
 

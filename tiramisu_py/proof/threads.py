@@ -22,7 +22,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.proof.findings import Finding, Spot, handle, reading, words
+from tiramisu_py.proof.findings import Finding, Spot, reading, words
 from tiramisu_py.proof.kernels import well_formed
 from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
 from tiramisu_py.proof.repairs import own_buffer, own_tile
@@ -137,7 +137,7 @@ def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
     if _in_place(a, b):
         apart = own_buffer(a)
     elif first is not second:
-        apart = f"end the kernel between {handle(first)} and {handle(second)}: tag each of them as a kernel of its own"
+        apart = f"end the kernel between {first.handle} and {second.handle}: tag each of them as a kernel of its own"
     return Violation("race", message, witness, repair=apart)
 
 
@@ -192,7 +192,7 @@ def tagged(nest: KernelNest, touch: Touch) -> str:
     blocks = ", ".join(nest.program.loops[loop].name for loop in outer)
     own = [loop for loop in nest.thread_loops(statement) if loop is not None]
     threads = ", ".join(nest.program.loops[loop].name for loop in reversed(own))
-    return f"{handle(statement)}.tag_gpu(blocks=[{blocks}], threads=[{threads}]"
+    return f"{statement.handle}.tag_gpu(blocks=[{blocks}], threads=[{threads}]"
 
 
 def _barrier(nest: KernelNest, a: Touch, b: Touch) -> str:
@@ -202,7 +202,7 @@ def _barrier(nest: KernelNest, a: Touch, b: Touch) -> str:
     level = next(loop.name for loop in reversed(common) if not isinstance(loop.tag, GpuThread))
     if first is second:
         return f"run the loop that carries the dependence inside of a thread, or put a barrier into it at {level}"
-    command = f"{program.algorithm.name}.barrier({handle(first)}, {handle(second)}, at={level})"
+    command = f"{program.algorithm.name}.barrier({first.handle}, {second.handle}, at={level})"
     return command if nest.launch.barriers else f"{command}, or leave barriers=False out"
 
 

@@ -18,7 +18,7 @@ from tiramisu_py.errors import Violation
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.findings import Finding, handle, words
+from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.races import pair_spots, statements
 from tiramisu_py.proof.threads import combine_of, nests_by_statement, one_reduction, tagged, thread_words
 
@@ -68,7 +68,7 @@ def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Findin
                 f"{words(other.computed(flow.touches.program))} {does} {words(one.named)} inside the kernel that "
                 f"combines its partial results in a tree, {witness}"
             )
-            repair = f"move {handle(statements(write, other_touch)[1])} out of the kernel, or use combine=tm.ATOMIC"
+            repair = f"move {statements(write, other_touch)[1].handle} out of the kernel, or use combine=tm.ATOMIC"
             yield Finding(Violation("reduction", message, witness, repair=repair), persists)
 
 

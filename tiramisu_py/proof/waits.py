@@ -25,7 +25,6 @@ from tiramisu_py.proof.findings import (
     Finding,
     Named,
     Spot,
-    handle,
     memory_words,
     on_rank,
     queue_words,
@@ -84,7 +83,7 @@ def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
 def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) -> Violation:
     """What touches the memory of a message (`one`) that may not be complete."""
     first, second = statements(one.touch, other.touch)
-    wait, where = handle(first), on_rank(other)
+    wait, where = first.handle, on_rank(other)
     who = doing(program, other)
     if other.touch.is_write:
         mine = f"sends {words(one.named)} from there" if first.stores is False else f"receives {words(one.named)} there"
@@ -102,10 +101,10 @@ def _wait_for(program: Program, message: Statement, other: Statement) -> str:
     depth = min(shared(message, other), program.host_depth(message))
     repeated = [loop for loop in message.loops[:depth] if not program.loops[loop].is_rank]
     if not repeated:
-        return f"{handle(message)}.wait(), ordered before {handle(other)}"
+        return f"{message.handle}.wait(), ordered before {other.handle}"
     names = [program.loops[loop].name for loop in repeated]
-    wait = f"{handle(message)}.wait({{{', '.join(f'{name}: ...' for name in names)}}})"
-    return f"{wait} in loop {names[-1]}" + ("" if other is message else f", ordered before {handle(other)}")
+    wait = f"{message.handle}.wait({{{', '.join(f'{name}: ...' for name in names)}}})"
+    return f"{wait} in loop {names[-1]}" + ("" if other is message else f", ordered before {other.handle}")
 
 
 def doing(program: Program, spot: Spot) -> str:
@@ -114,7 +113,7 @@ def doing(program: Program, spot: Spot) -> str:
     assert statement is not None
     named = spot.computed(program)
     if statement.message is not None:
-        return f"{handle(statement)} of {words(named)}"
+        return f"{statement.handle} of {words(named)}"
     if statement.role is Role.COPY:
         return f"the {'transfer' if statement.transfer else 'copy'} {statement.name} of {words(named)}"
     return f"the computation of {words(named)}"
@@ -123,9 +122,9 @@ def doing(program: Program, spot: Spot) -> str:
 def _wait_between(program: Program, first: Statement, second: Statement) -> str:
     queue = program.queue_of(second)
     if queue is None:
-        return f"{handle(first)}.wait(), ordered before {handle(second)}"
+        return f"{first.handle}.wait(), ordered before {second.handle}"
     device = f", device={queue[0]}" if queue[0] else ""
-    return f"{handle(first)}.wait(on={queue[1]}{device}), ordered between {handle(first)} and {handle(second)}"
+    return f"{first.handle}.wait(on={queue[1]}{device}), ordered between {first.handle} and {second.handle}"
 
 
 # -- the end
@@ -139,7 +138,7 @@ def _unfinished(flow: Flow) -> Iterator[Finding]:
     ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
     for statement, bad in ends or by_queue.values():
         message, witness = _at_return(program, statement, bad)
-        repair = f"{handle(statement)}.wait(), ordered last"
+        repair = f"{statement.handle}.wait(), ordered last"
         persists = partial(_still_unfinished, statement=statement)
         yield Finding(Violation("race", message, witness, repair=repair), persists)
 
@@ -152,7 +151,7 @@ def _at_return(program: Program, statement: Statement, bad: isl.Set) -> tuple[st
     params, named, where = _first(program, statement, bad)
     witness = Witness(params, named, None)
     if statement.message is not None:
-        who = f"{handle(statement)} of {words(named)}{where}"
+        who = f"{statement.handle} of {words(named)}{where}"
         return f"the function returns, and nothing waits for {who}, {witness}", witness
     does = "the transfer" if statement.transfer else "the computation"
     who = f"{does} {statement.name} of {words(named)}" if statement.transfer else f"{does} of {words(named)}"
@@ -183,12 +182,12 @@ def _freed(flow: Flow) -> Iterator[Finding]:
         witness = Witness(params, named, None)
         who = f"the computation of {words(named)} on {queue_words(program, statement)}"
         if statement.message is not None:
-            who = f"{handle(statement)} of {words(named)}"
+            who = f"{statement.handle} of {words(named)}"
         message = (
             f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
             f"{who}{where}, {witness}"
         )
-        repair = f"{handle(statement)}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
+        repair = f"{statement.handle}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
         persists = partial(_still_freed, statement=statement, buffer=touch.buffer.name)
         yield Finding(Violation("race", message, witness, repair=repair), persists)
 
@@ -229,9 +228,9 @@ def _early(flow: Flow, *, of_messages: bool) -> Iterator[Finding]:
             instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
             params, named, where = _first(program, operation, instances)
             witness = Witness(params, named, None)
-            who = handle(operation) if operation.message is not None else operation.name
+            who = operation.handle if operation.message is not None else operation.name
             message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"
-            repair = f"order {handle(operation)} before {wait.name}"
+            repair = f"order {operation.handle} before {wait.name}"
             persists = partial(_still_early, wait=wait.name)
             yield Finding(Violation("order", message, witness, repair=repair), persists)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import islpy as isl
@@ -39,7 +39,8 @@ class Property(Enum):
 class Half:
     """One half of an exchange, as it was declared: the points at which ``access`` is sent, or received.
 
-    `rank_dims` are the iterators that are the rank's own coordinates, with their axes.
+    `rank_dims` are the iterators that are the rank's own coordinates, with their axes. All ranks take part in a
+    `collective` half together.
     """
 
     dims: tuple[str, ...]
@@ -50,6 +51,7 @@ class Half:
     mode: SendMode = SendMode.STANDARD
     persistent: bool = False
     rank_dims: Mapping[str, int] = field(default_factory=dict)
+    collective: bool = False
 
 
 def check_given(given: Mapping[str, object], direction: object) -> None:
@@ -68,12 +70,33 @@ def check_given(given: Mapping[str, object], direction: object) -> None:
         )
 
 
+def together(program: Program, send: Half, receive: Half) -> tuple[Half, Half]:
+    """The halves of an exchange in which all ranks take part together; raises where they cannot."""
+    if program.blocks is not None:
+        raise CommandError(
+            "collective=True needs blocks of a constant size: with bounds that each rank is passed, ranks tell their "
+            "neighbours only"
+        )
+    for one, word in ((send, "send_props"), (receive, "recv_props")):
+        if one.asynchronous or one.persistent:
+            raise CommandError(
+                f"{word} has tm.NONBLOCK, but all ranks take part in a collective exchange together, and go on when it "
+                "is complete: leave it out, or leave out collective=True"
+            )
+    if send.mode is not SendMode.STANDARD:
+        raise CommandError(
+            f"send_props says that sends are {send.mode.value}, but a collective exchange has none of its own: leave "
+            "it out, or leave out collective=True"
+        )
+    return replace(send, collective=True), replace(receive, collective=True)
+
+
 def half(
     program: Program, name: str, role: Role, domain: object, access: Access, to: object, props: object, owner: object
 ) -> Half:
     """One half of an exchange, from what the user gives; `domain` may be a pair of a domain and a condition."""
     sends = role is Role.SEND
-    made, to_word = f"{name}_{'send' if sends else 'receive'}", "to=" if sends else "source="
+    made, to_word = f"{name}.{'send' if sends else 'recv'}", "to=" if sends else "source="
     if program.blocks is None and axes(program) == 0:
         raise CommandError(
             "there are no ranks yet: declare them with grid(...), or run a loop on them with tag_distribute"

@@ -81,7 +81,10 @@ def half_of(program: Program, made: str, name: str, half: Half, role: Role, comm
         coords=sets.renamed(sets.identity(space), None),
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=source,
-        message=Message(name, peer, half.asynchronous, half.mode, half.persistent, is_relative=is_relative),
+        message=Message(
+            name, peer, half.asynchronous, half.mode, half.persistent, is_relative=is_relative,
+            collective=half.collective,
+        ),  # fmt: skip
     )
     if program.blocks is None:  # with blocks it depends on how many numbers each has: left to the proof
         check_values(program, statement.handle, source, sets.graph(point, instances).range())

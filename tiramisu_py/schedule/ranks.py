@@ -15,6 +15,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.rank_reductions import check_operator
 from tiramisu_py.schedule.selection import listed, loop_name, loops_named, size
 from tiramisu_py.schedule.tags import tagged
 
@@ -43,29 +44,32 @@ def tag_distribute(
     if not isinstance(local, bool):
         raise CommandError(f"drop_rank_iter={local!r}: give True (a rank keeps its own part) or False (all of it)")
     first = 0 if axis is None else size(axis, "axis", 0)
+    combined = combine if isinstance(combine, Combine) else None
     for number, name in enumerate(wanted, start=first):
         found = [loop for _, loop in loops_named(program, names, name)]
         _check_combined(program, found, name, combine)
         for loop in found:
-            program = tagged(program, loop, Rank(number, local), command)
+            program = tagged(program, loop, Rank(number, local, combined), command)
     check_axes(program)
     return program
 
 
 def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: object) -> None:
-    """Refuse `combine`: where no reduction runs over the loop it means nothing, and elsewhere nothing combines."""
+    """Refuse `combine`: where no reduction runs over the loop it means nothing, and MPI has not all operators."""
     if combine is None:
         return
     if not isinstance(combine, Combine):
-        raise CommandError(f"combine={combine!r}: choose tm.PRIVATE or tm.ATOMIC, over the loop of a reduction")
+        raise CommandError(f"combine={combine!r}: choose tm.PRIVATE, over the loop of a reduction")
     over = [s for loop in loops for s in program.with_this_loop(loop) if _reduces_over(program, s, loop)]
     if not over:
         raise CommandError(f"combine=tm.{combine.name}: no reduction runs over loop {name}; leave combine= out")
-    raise CommandError(
-        f"combine=tm.{combine.name}: ranks do not combine partial results of {over[0].source}; distribute a loop of "
-        f"its values instead of {name}, or make the partial results a computation of their own, one for each iteration "
-        f"of {name}, and add them up"
-    )
+    if combine is not Combine.PRIVATE:
+        raise CommandError(
+            f"combine=tm.{combine.name}: ranks share no memory, so each collects its own partial results of "
+            f"{over[0].source}: use combine=tm.PRIVATE"
+        )
+    for statement in over:
+        check_operator(program, statement)
 
 
 def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:

@@ -228,6 +228,10 @@ def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str
                 f"loop {loop.name} of {program.statements[name].handle} is shared with {', '.join(others)}: it is not "
                 "one operation"
             )
+        if loop.is_rank:
+            raise CommandError(
+                f"loop {loop.name} runs on ranks, and a message is from one rank to one: collapse loops inside of it"
+            )
         if loop.tag is not None and not isinstance(loop.tag, Bulk):
             raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")
         program = program.with_loop(replace(loop, tag=Bulk(), tagged_by=command))

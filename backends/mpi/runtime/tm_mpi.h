@@ -34,12 +34,20 @@ typedef struct tm_mpi_aside {
   void *values;
 } tm_mpi_aside;
 
+/* The type of so many elements of another type, one after the other: more than can be counted. */
+typedef struct tm_mpi_long {
+  struct tm_mpi_long *next;
+  int64_t count;
+  MPI_Datatype element, type;
+} tm_mpi_long;
+
 /* One call of a function. */
 typedef struct {
   const char *function;
   MPI_Comm comm;
   int rank, size;
   tm_mpi_aside *aside;
+  tm_mpi_long *longs;
   /* How many ranks have a block, where blocks have bounds of their own. */
   int64_t used;
   /* The first rank whose block is not as it must be (-1: none), and that block. */
@@ -80,8 +88,6 @@ static void tm_mpi_failed(const tm_mpi *mpi, const char *statement, const char *
     if (__builtin_expect(tm_mpi_code != MPI_SUCCESS, 0))                                                         \
       tm_mpi_failed(mpi, statement, towards, peer, #__VA_ARGS__, tm_mpi_code);                                   \
   } while (0)
-#define TM_SEND(statement, peer, ...) TM_MPI_TRY(&mpi, statement, "to", peer, __VA_ARGS__)
-#define TM_RECEIVE(statement, peer, ...) TM_MPI_TRY(&mpi, statement, "from", peer, __VA_ARGS__)
 /* One that concerns no other rank in particular. */
 #define TM_MPI_OWN(mpi, statement, ...) TM_MPI_TRY(mpi, statement, "", 0, __VA_ARGS__)
 
@@ -208,6 +214,16 @@ TM_INLINE int64_t tm_mpi_blocks(tm_mpi *mpi, int64_t lower, int64_t upper, int64
 
 /* -- agreement */
 
+/* Memory that each rank needs before the ranks agree; where there is none, that is what they agree on. */
+TM_INLINE void *tm_mpi_needed(const tm_mpi *mpi, void *memory, int *wrong, char *said, size_t room, const char *words) {
+  if (memory != NULL) return memory;
+  *wrong = TM_MEMORY;
+  snprintf(said, room, "%s: there is no memory for the temporary array %s", mpi->function, words);
+  return NULL;
+}
+#define TM_NEEDED(function, words, memory) \
+  (wrong || idle ? NULL : tm_mpi_needed(&mpi, memory, &wrong, function##_error, sizeof function##_error, words))
+
 /* Says which rank was given another size than rank 0. */
 TM_INLINE int tm_mpi_differs(const tm_mpi *mpi, char *said, size_t room, const char *name, int64_t size) {
   int64_t first = size, other = size;
@@ -320,11 +336,50 @@ TM_INLINE tm_mpi_elements tm_mpi_box(const tm_mpi *mpi, const char *statement, M
 /* One side of it, in elements of type T. */
 #define TM_MPI_SIDE(T, count, step) {count, (step) * (int64_t)sizeof(T)}
 
-/* The type is no longer needed; messages under way keep what they need of it. */
-TM_INLINE void tm_mpi_forget_elements(const tm_mpi *mpi, const char *statement, tm_mpi_elements *elements) {
-  if (elements->made) TM_MPI_OWN(mpi, statement, MPI_Type_free(&elements->type));
+/* The type is no longer needed; messages under way keep what they need of it. TM_ELEMENTS free theirs on leaving the
+ * scope. */
+TM_INLINE void tm_mpi_forget_elements(tm_mpi_elements *elements) {
+  if (elements->made) MPI_Type_free(&elements->type);
   elements->made = false;
 }
+#define TM_ELEMENTS __attribute__((cleanup(tm_mpi_forget_elements))) const tm_mpi_elements
+
+/* -- messages of elements one after the other, or of a type made for them */
+
+__attribute__((cold, noinline, unused))
+static MPI_Datatype tm_mpi_long_type(tm_mpi *mpi, const char *statement, int64_t count, MPI_Datatype type) {
+  tm_mpi_long *one = mpi->longs;
+  while (one != NULL && (one->count != count || one->element != type)) one = one->next;
+  if (one != NULL) return one->type;
+  MPI_Aint least = 0, bytes = 0;
+  TM_MPI_OWN(mpi, statement, MPI_Type_get_extent(type, &least, &bytes));
+  one = tm_mpi_memory(mpi, statement, sizeof *one);
+  const tm_mpi_elements made = tm_mpi_box(mpi, statement, type, bytes, 1, &(tm_mpi_side){count, bytes});
+  *one = (tm_mpi_long){mpi->longs, count, type, made.type};
+  mpi->longs = one;
+  return made.type;
+}
+
+TM_INLINE int tm_mpi_count(int64_t count) {
+  return __builtin_expect(count > TM_MPI_MOST, 0) ? 1 : count < 0 ? 0 : (int)count;
+}
+
+TM_INLINE MPI_Datatype tm_mpi_type(tm_mpi *mpi, const char *statement, int64_t count, MPI_Datatype type) {
+  return __builtin_expect(count > TM_MPI_MOST, 0) ? tm_mpi_long_type(mpi, statement, count, type) : type;
+}
+
+/* ``call(place, count, type, peer, tag, communicator, ...)``, a call of MPI, for any number of elements; checked. */
+#define TM_MPI_MESSAGE(statement, towards, call, place, count, type, peer, tag, ...)                             \
+  do {                                                                                                           \
+    const int64_t tm_count = count;                                                                              \
+    const int tm_peer = (int)(peer);                                                                             \
+    const int tm_code = call(place, tm_mpi_count(tm_count), tm_mpi_type(&mpi, statement, tm_count, type),        \
+                             tm_peer, tag, mpi.comm, ##__VA_ARGS__);                                             \
+    if (__builtin_expect(tm_code != MPI_SUCCESS, 0))                                                             \
+      tm_mpi_failed(&mpi, statement, towards, tm_peer, #call, tm_code);                                          \
+  } while (0)
+#define TM_SEND(statement, ...) TM_MPI_MESSAGE(statement, "to", __VA_ARGS__)
+#define TM_RECEIVE(statement, ...) TM_MPI_MESSAGE(statement, "from", __VA_ARGS__)
 
 /* The elements of several boxes, in order: what MPI calls each, and how many bytes after the array's start it is. */
 typedef struct {
@@ -401,20 +456,36 @@ TM_INLINE MPI_Request *tm_mpi_requests(int64_t count) {
   return requests;
 }
 
+__attribute__((noreturn, cold, unused))
+static void tm_mpi_wait_failed(const tm_mpi *mpi, const char *statement, int count, const MPI_Status *statuses,
+                               int code) {
+  for (int n = 0; code == MPI_ERR_IN_STATUS && n < count; n++)
+    if (statuses[n].MPI_ERROR != MPI_SUCCESS && statuses[n].MPI_ERROR != MPI_ERR_PENDING)
+      tm_mpi_failed(mpi, statement, statuses[n].MPI_SOURCE >= 0 ? "from" : "", statuses[n].MPI_SOURCE, "MPI_Waitall",
+                    statuses[n].MPI_ERROR);
+  tm_mpi_failed(mpi, statement, "", 0, "MPI_Waitall", code);
+}
+
 /* Goes on when all are complete. */
 TM_INLINE void tm_mpi_wait(const tm_mpi *mpi, const char *statement, MPI_Request *requests, int64_t count) {
   MPI_Status statuses[TM_MPI_TOGETHER];
   for (int64_t n = 0; n < count; n += TM_MPI_TOGETHER) {
     const int some = (int)(count - n < TM_MPI_TOGETHER ? count - n : TM_MPI_TOGETHER);
     const int code = MPI_Waitall(some, requests + n, statuses);
-    if (code == MPI_SUCCESS) continue;
-    for (int s = 0; code == MPI_ERR_IN_STATUS && s < some; s++)
-      if (statuses[s].MPI_ERROR != MPI_SUCCESS && statuses[s].MPI_ERROR != MPI_ERR_PENDING)
-        tm_mpi_failed(mpi, statement, statuses[s].MPI_SOURCE >= 0 ? "from" : "", statuses[s].MPI_SOURCE, "MPI_Waitall",
-                      statuses[s].MPI_ERROR);
-    tm_mpi_failed(mpi, statement, "", 0, "MPI_Waitall", code);
+    if (__builtin_expect(code != MPI_SUCCESS, 0)) tm_mpi_wait_failed(mpi, statement, some, statuses, code);
   }
 }
+
+/* Goes on when single requests, wherever they are, are complete. */
+TM_INLINE void tm_mpi_wait_each(const tm_mpi *mpi, const char *statement, int count, MPI_Request *const *requests) {
+  MPI_Request together[count];
+  for (int n = 0; n < count; n++) together[n] = *requests[n];
+  tm_mpi_wait(mpi, statement, together, count);
+  for (int n = 0; n < count; n++) *requests[n] = together[n];
+}
+#define TM_WAIT(statement, ...)                                                                                  \
+  tm_mpi_wait_each(&mpi, statement, sizeof((MPI_Request *const[]){__VA_ARGS__}) / sizeof(MPI_Request *),         \
+                   (MPI_Request *const[]){__VA_ARGS__})
 
 /* Persistent requests are no longer needed. */
 TM_INLINE void tm_mpi_forget_requests(const tm_mpi *mpi, const char *words, MPI_Request *requests, int64_t count) {
@@ -444,8 +515,10 @@ TM_INLINE void tm_mpi_tidy(tm_mpi *mpi, const char *statement, bool all) {
   }
 }
 
-TM_INLINE void tm_mpi_send_buffered(tm_mpi *mpi, const char *statement, const void *place, int count,
-                                    MPI_Datatype type, MPI_Datatype element, int64_t bytes, int peer, int tag) {
+TM_INLINE void tm_mpi_send_buffered(tm_mpi *mpi, const char *statement, const void *place, int64_t many,
+                                    MPI_Datatype of, MPI_Datatype element, int64_t bytes, int64_t to, int tag) {
+  const int count = tm_mpi_count(many), peer = (int)to;
+  const MPI_Datatype type = tm_mpi_type(mpi, statement, many, of);
   MPI_Count size = 0;
   tm_mpi_tidy(mpi, statement, false);
   TM_MPI_OWN(mpi, statement, MPI_Type_size_x(type, &size));
@@ -459,10 +532,16 @@ TM_INLINE void tm_mpi_send_buffered(tm_mpi *mpi, const char *statement, const vo
                           mpi->rank, TM_MPI_TAG_ASIDE, mpi->comm, MPI_STATUS_IGNORE));
   TM_MPI_TRY(mpi, statement, "to", peer,
              MPI_Isend(one->values, whole.count, whole.type, peer, tag, mpi->comm, &one->request));
-  tm_mpi_forget_elements(mpi, statement, &whole);
+  tm_mpi_forget_elements(&whole);
 }
 
 /* Ends the call: what was put aside is on its way. */
-TM_INLINE void tm_mpi_end(tm_mpi *mpi) { tm_mpi_tidy(mpi, "the end of buffered messages", true); }
+TM_INLINE void tm_mpi_end(tm_mpi *mpi) {
+  tm_mpi_tidy(mpi, "the end of buffered messages", true);
+  for (tm_mpi_long *one; (one = mpi->longs) != NULL; free(one)) {
+    mpi->longs = one->next;
+    TM_MPI_OWN(mpi, "the end of long messages", MPI_Type_free(&one->type));
+  }
+}
 
 #endif

@@ -18,7 +18,8 @@ class ArrayArgument:
     """An array argument: row-major, of the given extents (expressions of the parameters).
 
     An in-place array is both input and output. `covered`: the function writes every element of an output, so that
-    what the array held before does not matter. `device` is the GPU in whose memory it is; None for the host's.
+    what the array held before does not matter. `device` is the GPU in whose memory it is; None for the host's. Of the
+    dimensions that are `dealt` each rank has a part.
     """
 
     name: str
@@ -28,6 +29,7 @@ class ArrayArgument:
     is_output: bool
     covered: bool = True
     device: int | None = None
+    dealt: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

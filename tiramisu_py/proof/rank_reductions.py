@@ -1,0 +1,81 @@
+"""Partial results on ranks: inside the loop that collects them, nobody else touches the reduction.
+
+A loop over ranks with ``combine=PRIVATE`` combines partial results at its end, on all ranks along its axis. Until then
+the accumulators lack them, on every rank: an access to one of them in the same iteration of the loops outside, that is
+no update of the same reduction, would see it without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.combined import combined_loops
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.findings import Finding, on_rank, words
+from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every access to a reduction inside a loop over ranks that combines its partial results."""
+    if any(statement.onto is not None for statement in flow.touches.program.statements.values()):
+        for a, b in all_pairs(flow):
+            yield from _uncombined(flow, a, b)
+
+
+def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    for update, other in {(a, b), (b, a)}:
+        first, second = statements(update, other)
+        if not update.is_write or first.onto is None or _joins(flow, first, second, other):
+            continue
+        for loop in combined_loops(flow.touches.program, first).values():
+            if loop in second.loops:
+                bad = _in_one_loop(flow, update, other, first.depth(loop))
+                if not bad.is_empty():
+                    yield Finding(_not_combined(flow, update, other, bad, loop), partial(_persists, a=a, b=b))
+                    return
+
+
+def _joins(flow: Flow, update: Statement, other: Statement, touch: Touch) -> bool:
+    """Whether another access adds to the same partial results."""
+    alike = touch.is_write and other.role is Role.UPDATE and other.source == update.source
+    program = flow.touches.program
+    return alike and combined_loops(program, update) == combined_loops(program, other)
+
+
+def _in_one_loop(flow: Flow, a: Touch, b: Touch, depth: int) -> isl.Map:
+    """``a -> b`` at one place while the loop at a depth runs: in any two of its iterations."""
+    program = flow.touches.program
+    first, _ = statements(a, b)
+    kept = [d for d in range(depth) if not program.loops[first.loops[d]].is_rank]
+    return flow.same_place(a, b).intersect(_clock(a, kept).apply_range(_clock(b, kept).reverse()))
+
+
+def _clock(touch: Touch, kept: list[int]) -> isl.Map:
+    assert touch.coords is not None
+    forms = sets.outputs(touch.coords)
+    return sets.graph(sets.function(touch.domain.get_space(), None, [forms[d] for d in kept]), touch.domain)
+
+
+def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    return any(any(_uncombined(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+def _not_combined(flow: Flow, update: Touch, other: Touch, bad: isl.Map, loop: LoopId) -> Violation:
+    witness, partial_result, spot = pair_spots(flow, update, other, bad)
+    program = flow.touches.program
+    name = program.loops[loop].name
+    does = "stores" if other.is_write else "reads"
+    who = words(spot.computed(program))
+    message = (
+        f"{who} {does} {words(partial_result.named)}{on_rank(spot)} inside loop {name}, which combines the partial "
+        f"results of its ranks only at its end, {witness}"
+    )
+    return Violation("reduction", message, witness, repair=f"move it out of loop {name}")
