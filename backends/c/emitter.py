@@ -15,6 +15,7 @@ from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.mpi import entry as mpi
+from tiramisu_py.backends.mpi import collectives, reductions
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.lower.transform import names
@@ -36,7 +37,9 @@ def emit(function: LoopFunction) -> dict[str, str]:
     runtime = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME).read_text(encoding="utf-8")
     source = Source(function)
     own = {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime}
-    more = {**(device_sources(function) if source.on_gpu else {}), **(mpi.runtime() if source.distributed else {})}
+    more = device_sources(function) if source.on_gpu else {}
+    if source.distributed:
+        more = {**more, **mpi.runtime(), **reductions.runtime(function), **collectives.runtime(function)}
     return {**own, **more}
 
 
@@ -134,6 +137,7 @@ class Source:
         lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
         included = [f"{self.name}.h", RUNTIME, *(["tm_gpu.h"] if self.on_gpu else [])]
         included += [mpi.RUNTIME] if self.distributed else []
+        included += [*reductions.runtime(self.function), *collectives.runtime(self.function)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
             lines += _extern(extern)

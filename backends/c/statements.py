@@ -18,14 +18,17 @@ from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors import Vectors
 from tiramisu_py.backends.mpi.entry import Entry
 from tiramisu_py.backends.mpi.messages import Messages, runs
+from tiramisu_py.backends.mpi.reductions import all_reduce
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import (
     Allocate,
+    AllReduce,
     Assign,
     Await,
     Block,
+    Collective,
     Comment,
     Complete,
     Copy,
@@ -71,12 +74,17 @@ class Statements:
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
-        return self._run([node], scope)
+        return [*self._agreement(node), *self._emitted(node, scope)]
+
+    def _agreement(self, node: Node) -> Lines:
+        """What all ranks agree on before this node, if it is the first that acts."""
+        return [] if self.entry is None or self.entry.before_agreement(node) else list(self.entry.agreement())
 
     def _run(self, nodes: Sequence[Node], scope: Scope) -> Lines:
         """A statement, or waits for messages that follow each other."""
-        before = self.entry.agreement() if self.entry and not self.entry.before_agreement(nodes[0]) else []
-        return [*before, *(self.messages.complete(nodes, scope) if nodes[1:] else self._emitted(nodes[0], scope))]
+        if len(nodes) == 1:
+            return self.emit(nodes[0], scope)
+        return [*self._agreement(nodes[0]), *self.messages.complete(nodes, scope)]
 
     def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
@@ -106,6 +114,11 @@ class Statements:
                 return self._named(node.name, node, scope, self.messages.requests)
             case Post():
                 return self.messages.post(node, scope)
+            case AllReduce():
+                assert self.entry is not None
+                return all_reduce(node, self.entry.grid.extents, scope)
+            case Collective():
+                return self.messages.call(node, scope)
             case Piece():
                 return self.messages.piece(node, scope)
             case Complete():

@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.mpi.collectives import GRID, is_together
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import (
     Allocate,
@@ -196,10 +197,12 @@ class Entry:
         quoted = ", ".join(f'"{param}"' for param in same)
         words = f"(const char *const[]){{{quoted}}}" if params else "NULL"
         ended = cgen.If(cgen.Line("wrong && gpu != NULL"), cgen.Statement("tm_gpu_end(gpu, 0)"))
+        made = "wrong ? MPI_COMM_NULL : tm_mpi_grid(&mpi, ranks)"
         agree = f"tm_mpi_agree(&mpi, wrong, {name}_error, sizeof {name}_error, {len(params)}, {sizes}, {words})"
         return [
             cgen.Assign("wrong", agree),
             *([ended] if self.on_gpu else []),
+            *([cgen.Statement(f"const MPI_Comm {GRID} = {made}")] if is_together(self.function) else []),
             cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
             *self.prepared,
         ]

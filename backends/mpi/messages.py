@@ -12,11 +12,13 @@ import cgen
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.mpi.collectives import Call
 from tiramisu_py.backends.mpi.elements import Elements, quoted, request_place
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import (
     Allocate,
+    Collective,
     Complete,
     LoopFunction,
     Node,
@@ -40,7 +42,7 @@ class Messages:
 
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
-        self.message: Elements | None = None
+        self.message: Elements | Call | None = None
         self.types: dict[str, str] = {}
 
     # -- types that are made once
@@ -66,6 +68,10 @@ class Messages:
         self._require_possible(node, scope)
         lines = Elements(self, node, scope.inner()).lines()
         return lines if len(lines) == 1 or isinstance(lines[0], cgen.If) else [cgen.Block(lines)]
+
+    def call(self, node: Collective, scope: Scope) -> Lines:
+        """A call in which all ranks take part."""
+        return Call(self, node, scope.inner()).lines()
 
     def _require_possible(self, node: Post, scope: Scope) -> None:
         if scope.threaded:
@@ -110,8 +116,9 @@ class Messages:
             words = waits[0].statement
             raise UnsupportedError(f"{words} is inside a loop that runs on several threads: one thread waits")
         lines: Lines = []
-        for single, some in groupby(waits, lambda node: constant(node.count) == 1):
-            lines += [self._together(list(some), scope)] if single else [self._wait(node, scope) for node in some]
+        for single, group in groupby(waits, lambda node: constant(node.count) == 1):
+            some = list(group)
+            lines += [self._together(some, scope)] if single else [self._wait(node, scope) for node in some]
         return lines
 
     def _together(self, nodes: Sequence[Complete], scope: Scope) -> cgen.Generable:

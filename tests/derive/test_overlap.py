@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 import tiramisu_py as tm
 from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1
+from tiramisu_py import sets
+from tiramisu_py.lower import lower
+from tiramisu_py.lower.ir import Complete, For, If, Node, Post, Store
+from tiramisu_py.lower.transform import walk
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 
@@ -93,3 +101,43 @@ def test_what_cannot_be_cut_is_left_in_one_piece() -> None:
     report = f.check()
     assert report.ok, report
     assert of_kind(f.program, "_wait")
+
+
+@pytest.mark.parametrize("made", [heat, lambda: blur(4, 8, 2), lambda: heat_on_grid((2, 2), 8, corners=True)])
+def test_the_interior_is_one_nest_without_guards(made: Callable[[], tm.Function]) -> None:
+    f = made()
+    f.derive_transfers(overlap=True)
+    (name,) = of_kind(f.program, "_interior")
+    body = lower(f.completed).body
+    steps = [node.body for node in walk(body) if isinstance(node, For) and messages_in(node)]  # of time
+    order = list(walk(steps[-1] if steps else body))
+    nests = [node for node in order if isinstance(node, For) and computes(node, name)]
+    assert not any(isinstance(node, If) for node in walk(nests[0]))
+    assert all(node in list(walk(nests[0])) for node in nests[1:])
+    posts = [k for k, node in enumerate(order) if isinstance(node, Post)]
+    waits = [k for k, node in enumerate(order) if isinstance(node, Complete)]
+    assert max(posts) < order.index(nests[0]) < min(waits)
+
+
+def computes(node: Node, name: str) -> bool:
+    return any(isinstance(inner, Store) and inner.statement == name for inner in walk(node))
+
+
+def messages_in(node: Node) -> bool:
+    return any(isinstance(inner, Post | Complete) for inner in walk(node))
+
+
+def test_rows_at_the_ends_of_columns_are_boundary_too() -> None:
+    f = heat(4, 8)
+    f.derive_transfers(overlap=True)
+    inside = sets.points(sets.fixed(f.program.statements["u_interior"].instances, {"T": 1, "C": 3}))
+    assert {(row, column) for step, row, column in inside if step == 1} == {
+        (row, column) for row in range(32) if row % 8 not in (0, 7) for column in range(3)
+    }
+
+
+def test_deep_halos_overlap() -> None:
+    f = heat(4, 8)
+    f.derive_transfers(overlap=True, depth={t: 4})
+    assert f.check().ok
+    assert len(f.program.statements["u_interior"].instances.coalesce().get_basic_sets()) == 1

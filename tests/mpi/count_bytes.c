@@ -1,6 +1,7 @@
 /* Counts what is sent, by MPI's profiling interface: loaded before MPI, its sends are called instead, and call on.
  * Communicators that others use (mpi4py's gather, agreement on errors) are left out by the tag: generated code uses
- * tags from 1 on for its exchanges, on point-to-point calls only. */
+ * tags from 1 on for its exchanges. Calls in which all ranks take part are counted as the messages that they stand for,
+ * without those of a rank to itself, and only on other communicators than the caller's. */
 #include <mpi.h>
 
 static long long bytes, messages;
@@ -39,3 +40,24 @@ SEND(Bsend)
 NONBLOCKING_SEND(Isend)
 NONBLOCKING_SEND(Issend)
 NONBLOCKING_SEND(Ibsend)
+
+int MPI_Bcast(void *data, int number, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    int rank, ranks;
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &ranks);
+    for (int other = 0; rank == root && comm != MPI_COMM_WORLD && other < ranks; other++)
+        if (other != root) count(number, type);
+    return PMPI_Bcast(data, number, type, root, comm);
+}
+
+int MPI_Alltoallw(const void *from, const int *numbers, const int *places, const MPI_Datatype *types, void *into,
+                  const int *other_numbers, const int *other_places, const MPI_Datatype *other_types, MPI_Comm comm)
+{
+    int rank, ranks;
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &ranks);
+    for (int other = 0; comm != MPI_COMM_WORLD && other < ranks; other++)
+        if (other != rank && numbers[other] > 0) count(numbers[other], types[other]);
+    return PMPI_Alltoallw(from, numbers, places, types, into, other_numbers, other_places, other_types, comm);
+}

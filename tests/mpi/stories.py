@@ -1,4 +1,4 @@
-"""The stories of examples/mpi, imported as they are when they are run."""
+"""The stories of examples/mpi, imported as they are when they are run; tests that need them are skipped without MPI."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+
+import pytest
+
+from tiramisu_py.build.mpi import mpi4py
+from tiramisu_py.errors import ToolchainError
+
+try:
+    mpi4py()
+except ToolchainError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "mpi"
 APART = ("story", "photograph")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from tests.mpi.launching import Implementation, implementations
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
 
 COUNTING = Path(__file__).with_name("count_bytes.c")
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 
 
 def sample(name: str, variant: str, size: int, f: Any) -> dict[str, Any]:

@@ -135,9 +135,15 @@ def _unfinished(parcels: Sequence[Parcel], waits: Sequence[Wait]) -> list[Failur
                 found.append(Failure("order", f"{wait} waits for {parcel}, which comes later"))
     for a in parcels:
         for b in parcels:
-            same = a.slot is not None and a.slot == b.slot and a.channel[0] == b.channel[0] and a.sends == b.sends
-            if same and a.rank == b.rank and a.time < b.time and (a.done is None or b.time < a.done):
+            same = a.slot is not None and a.slot == b.slot and a.statement.name == b.statement.name
+            if not same or a.rank != b.rank or a.time >= b.time:
+                continue
+            if a.done is None or b.time < a.done:
                 found.append(Failure("race", f"{b} uses the request of {a}"))
+            for wait in waits:
+                is_open = b.time < wait.time and (b.done is None or wait.time < b.done)
+                if a in wait.parcels and b not in wait.parcels and is_open:
+                    found.append(Failure("race", f"{wait}, for {a}, finds {b} in its request"))
     return found
 
 

@@ -19,6 +19,7 @@ class RankScripts:
 
     def __init__(self, choice: random.Random, damaged: bool | None = None) -> None:
         self.choice = choice
+        self.more = random.Random(repr(choice.getstate()[1][:3]))  # what has come later leaves old programs alone
         self.script = Script()
         block, other = choice.choice((1, 2, 2, 3)), choice.choice((1, 2))
         row = Dim("i", "N", block, "q", "x")
@@ -201,6 +202,7 @@ class RankScripts:
                     wait = f"{name}_{half}_wait"
                     if self.script.attempt(f"{wait} = {name}.{half}.wait({'{t: 2}' if at else ''})"):
                         waits.append(wait)
+                        self._requests(f"{name}.{half}", wait, at)
         if style == "first":
             return [*receives, *sends, *waits]
         if style == "all":
@@ -208,6 +210,15 @@ class RankScripts:
         if style == "pairs":
             return [half for pair in zip(sends, receives, strict=True) for half in pair]
         return [*sends, *receives]
+
+    def _requests(self, half: str, wait: str, at: str) -> None:
+        """Requests of the user's choice; waits that come in a later iteration."""
+        if at and self.more.random() < 0.3:
+            self.script.attempt(f"{wait}.shift(t, {self.more.choice((1, 1, 2))})")
+        if self.more.random() < 0.4:
+            indices = ["0", "i", "i % 2", "i // 2", "q"]
+            indices += ["t", "t % 2", "t % 2", "t % 3", "t // 2", "0"] if at else []
+            self.script.attempt(f"{half}.set_wait_access({self.more.choice(indices)})")
 
     def _xfer(self, name: str, hop: Hop, damage: str, later: tuple[bool, bool], buffered: bool, at: bool) -> str:
         axes = [k for k, dim in enumerate(self.dims) if dim.block]

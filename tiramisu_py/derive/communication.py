@@ -132,8 +132,10 @@ class Communication:
         return OfRank(sent, sum((share.of_rank(at, False) for share in shares), Amount()))
 
     def _coordinates(self, rank: int | Sequence[int]) -> tuple[int, ...]:
-        if not isinstance(rank, int):
+        if isinstance(rank, Sequence):
             at = tuple(rank)
+        elif not hasattr(rank, "__index__"):
+            raise ArgumentError(f"there is no rank {rank!r}: give its number, or its coordinates in the process grid")
         elif 0 <= rank < self.ranks:
             at = tuple(rank // prod(self.grid[axis + 1 :]) % extent for axis, extent in enumerate(self.grid))
         else:
@@ -156,6 +158,10 @@ class Communication:
                 ends = self._number(pair[: len(self.grid)]), self._number(pair[len(self.grid) :])
                 yield Channel(moved.name, *ends, each.elements, each.bytes, each.messages)
 
+    @property
+    def _is_between_ranks(self) -> bool:
+        return bool(self.grid) or any(moved.direction == BETWEEN_RANKS for moved in self.transfers)
+
     def _number(self, at: Sequence[int]) -> int:
         number = 0
         for x, extent in zip(at, self.grid, strict=True):
@@ -163,7 +169,7 @@ class Communication:
         return number
 
     def __str__(self) -> str:
-        header = ("", "direction", "elements", "bytes", "messages" if self.grid else "operations")
+        header = ("", "direction", "elements", "bytes", "messages" if self._is_between_ranks else "operations")
         total = Moved("together", "", self.elements, self.bytes, self.messages)
         rows = [header]
         for moved in (*self.transfers, total):
@@ -202,6 +208,9 @@ def _check(program: Program, params: Mapping[str, int]) -> None:
     if missing or unknown:
         wrong = f"{', '.join(missing)} has no value" if missing else f"{', '.join(unknown)} is not one of them"
         raise ArgumentError(f"{program.algorithm.name} has the parameters {', '.join(names)}: {wrong}")
+    for name, value in params.items():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ArgumentError(f"the parameter {name} is an integer, not {value!r}")
     if sets.fixed(program.context, params).is_empty():
         values = ", ".join(f"{name} = {params[name]}" for name in names)
         raise ArgumentError(f"{program.algorithm.name} is not defined for {values}")
@@ -261,7 +270,12 @@ def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Ite
     instances = sets.fixed(send.instances.intersect_params(program.context.params()), params)
     ends = sets.joined(program.rank_of(send), send.message.peer)
     pairs = _at(ends, send, params).intersect_domain(instances)
-    iterations = _at(sets.renamed(send.prefix(program.host_depth(send)), None), send, params)
+    message = send.prefix(program.host_depth(send))
+    if send.message.collective:
+        message = next(one for one in collectives(program) if send in one.sends).call_of(send)
+        there = sets.graph(sets.identity(program.rank_of(send).get_space().range()))
+        pairs = pairs.subtract(sets.graph(sets.function(send.frame, None, [])).flat_range_product(pairs))
+    iterations = _at(sets.renamed(message, None), send, params)
     elements = list(classes(pairs.reverse()))
     for several in classes(pairs.reverse().apply_range(iterations)):
         for single in elements:

@@ -42,6 +42,8 @@ def deepened(program: Program, depth: Mapping[object, object]) -> Program:
 
 def _deepened(program: Program, loop: LoopId, count: int) -> Program:
     of = repeated(program, loop, count)
+    if of.is_enough(of.own):
+        return program
     ranks = slabs(of) or _exact(of)
     for name, statement in of.inside.items():
         if not ranks[name].is_equal(of.own[name]):

@@ -6,7 +6,8 @@
                                       S_boundary[0], S_boundary2[B - 1]
 
 The boundary are the iterations that read what comes in messages on some rank, so that it is at the same place in the
-blocks of all of them, in every iteration of the loops around.
+blocks of all of them, in every iteration of the loops around. Where the interior would not be convex, the boundary is
+rounded out to whole rows and columns.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _overlapped(program: Program, exchanged: Exchanged, command: str) -> Program
     loops = exchanged.meeting.loops
     for reader in _first_readers(program, exchanged):
         boundary = _boundary(program, exchanged, reader)
-        interior = sets.plain(reader.instances.subtract(boundary))
+        interior = _interior(reader, boundary)
         if interior.is_empty():
             apart = _siblings(exchanged, reader)
         elif _is_alone(program, reader, len(loops)):
@@ -80,7 +81,7 @@ def _first_readers(program: Program, exchanged: Exchanged) -> list[Statement]:
     return [program.statements[name] for name in at if at[name] == first and name in program.statements]
 
 
-def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> isl.Set:
+def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list[isl.Set]:
     """The instances that read what comes in messages, or would on another rank, or in another outer iteration."""
     found = sets.empty(reader.frame)
     spread_out = spread(program)
@@ -95,12 +96,50 @@ def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> isl.
     for depth, loop in enumerate(reader.loops):
         if depth < len(exchanged.meeting.loops) or program.loops[loop].is_rank:
             touched = sets.freed(touched, depth)
-    return sets.plain(coords.intersect_range(touched).domain())
+    exact = _pieces(coords, touched)
+    if _is_simple(reader, exact):
+        return exact
+    slabs = [_slab(program, exchanged, reader, piece) for piece in sets.basic_sets(touched.coalesce())]
+    for rounded in (slabs, [sets.at_any_params(slab) for slab in slabs]) if slabs else ():
+        wider = _pieces(coords, _union(rounded))
+        if _is_simple(reader, wider) or (reader.part_of and _interior(reader, wider).is_empty()):
+            return wider  # what is a part already stays in one piece
+    return exact
+
+
+def _pieces(coords: isl.Map, touched: isl.Set) -> list[isl.Set]:
+    """The instances whose coordinates are touched, a set for each convex piece of these."""
+    pieces = sets.basic_sets(touched.coalesce())
+    return [sets.plain(coords.intersect_range(piece).domain()) for piece in pieces]
+
+
+def _interior(reader: Statement, boundary: list[isl.Set]) -> isl.Set:
+    return sets.plain(reader.instances.subtract(_union(boundary)) if boundary else reader.instances)
+
+
+def _is_simple(reader: Statement, boundary: list[isl.Set]) -> bool:
+    """Whether the interior is convex: loops over it have no guards."""
+    return len(sets.basic_sets(_interior(reader, boundary))) == 1
+
+
+def _slab(program: Program, exchanged: Exchanged, reader: Statement, touched: isl.Set) -> isl.Set:
+    """What is touched as whole rows, or whole columns: whatever is thinner."""
+    first = len(exchanged.meeting.loops)
+    inside = [d for d, loop in enumerate(reader.loops) if d >= first and not program.loops[loop].is_rank]
+    at_any = sets.at_any_params(touched)
+    across = {d: side[1] - side[0] for d in inside if (side := sets.interval(at_any, d)) is not None}
+    thin = min(across, key=lambda d: across[d], default=None)
+    for depth in inside if thin is not None else ():
+        touched = touched if depth == thin else sets.freed(touched, depth)
+    return touched
 
 
 def _received(exchanged: Exchanged, storage: str) -> isl.Set:
     """The keys that come in messages."""
-    found = [traffic.route.domain() for traffic in exchanged.meeting.traffic if traffic.storage.name == storage]
+    return _union([traffic.route.domain() for traffic in exchanged.meeting.traffic if traffic.storage.name == storage])
+
+
+def _union(found: list[isl.Set]) -> isl.Set:
     together = found[0]
     for other in found[1:]:
         together = together.union(other)
@@ -113,11 +152,10 @@ def _is_alone(program: Program, reader: Statement, depth: int) -> bool:
 
 
 def _cut(
-    program: Program, reader: Statement, interior: isl.Set, boundary: isl.Set, loops: tuple[LoopId, ...]
+    program: Program, reader: Statement, interior: isl.Set, boundary: list[isl.Set], loops: tuple[LoopId, ...]
 ) -> tuple[Program, str]:
     """The program with a statement cut into its interior, whose name comes with it, and the pieces of its boundary."""
-    pieces = sets.basic_sets(boundary)
-    outer = pieces if len(pieces) <= PIECES else [boundary]
+    outer = boundary if len(boundary) <= PIECES else [_union(boundary)]
     parts: list[Statement] = []
     for word, piece in [("interior", interior), *(("boundary", piece) for piece in outer)]:
         name = free_name(program.with_statement(*parts), f"{reader.name}_{word}")

@@ -61,6 +61,14 @@ class Repeated:
             )
         return values.apply_range(needed)
 
+    def is_enough(self, ranks: Ranks) -> bool:
+        """Whether ranks compute all that they read in the same iterations."""
+        for reader, writer in self.pairs():
+            needed = self.needed(reader, writer, ranks[reader.name])
+            if needed is not None and not needed.is_subset(self.having(writer, ranks[writer.name])):
+                return False
+        return True
+
     def iteration(self, statement: Statement) -> isl.Aff:
         """The iteration of the loop that an instance is in."""
         return sets.outputs(statement.coords)[statement.depth(self.loop)]

@@ -28,23 +28,21 @@ Growth = tuple[int, int]
 class Block:
     """Where a statement runs, in the frame of ``[instance, rank]``: on `sides`, forms of at least 0, and in `inside`.
 
-    `left` are forms for how many of the iterations are to come, of which the least counts; `phase` is the number of
-    the iteration among its `count`.
+    `phase` is the number of an iteration among those that are taken together, and `left` says how many are to come.
     """
 
     statement: Statement
     inside: isl.Set
     sides: list[isl.Aff]
-    left: list[isl.Aff]
+    left: isl.Aff
     phase: isl.Aff
 
     def widened(self, by: list[Growth], phase: int | None = None) -> isl.Map:
         """``instance -> rank`` when each side is moved out; of the instances of one phase alone where it is given."""
         whole = self.inside if phase is None else self.inside.intersect(self.at(phase))
         for side, (base, slope) in zip(self.sides, by, strict=True):
-            for left in self.left if slope else self.left[:1]:
-                form = sets.plus(side.add(sets.scaled(left, slope)), base)
-                whole = whole.intersect(sets.as_set(form.to_pw_aff().nonneg_set()))
+            form = sets.plus(side.add(sets.scaled(self.left, slope)), base)
+            whole = whole.intersect(sets.as_set(form.to_pw_aff().nonneg_set()))
         return self._instance(whole).reverse().apply_range(self._rank(whole))
 
     def at(self, phase: int) -> isl.Set:
@@ -71,14 +69,10 @@ def slabs(of: Repeated) -> Ranks | None:
     if len(known) < len(blocks):
         return None
     by = _growth(of, known)
-    if by is None:
+    if by is None or any(_is_far(block, by[name]) for name, block in known.items()):
         return None
     ranks = {name: block.widened(by[name]) for name, block in known.items()}
-    for reader, writer in of.pairs():
-        needed = of.needed(reader, writer, ranks[reader.name])
-        if needed is not None and not needed.is_subset(of.having(writer, ranks[writer.name])):
-            return None
-    return ranks
+    return ranks if of.is_enough(ranks) else None
 
 
 def _block(of: Repeated, statement: Statement) -> Block | None:
@@ -100,11 +94,7 @@ def _block(of: Repeated, statement: Statement) -> Block | None:
         sides += [side, side.neg()] if both else [side]
     at = sets.outputs(sets.compose(instance, sets.function(statement.frame, None, [of.iteration(statement)])))[0]
     group = sets.scaled(sets.floor_div(at, of.count), of.count)
-    left = [sets.plus(group, of.count - 1).sub(at)]
-    last = _last(of)
-    if last is not None:
-        left.append(sets.on_frame(last, frame).sub(at))
-    return Block(statement, inside, sides, left, at.sub(group))
+    return Block(statement, inside, sides, sets.plus(group, of.count - 1).sub(at), at.sub(group))
 
 
 def _ranks(of: Repeated) -> isl.Set:
@@ -114,20 +104,6 @@ def _ranks(of: Repeated) -> isl.Set:
     for other in found[1:]:
         together = together.union(other)
     return together.coalesce()
-
-
-def _last(of: Repeated) -> isl.Aff | None:
-    """The last iteration of the loop, as a form of the parameters."""
-    together: isl.Set | None = None
-    for statement in of.inside.values():
-        form = sets.function(statement.frame, None, [of.iteration(statement)])
-        here = sets.as_set(of.own[statement.name].domain().apply(sets.graph(form)))
-        together = here if together is None else together.union(here)
-    assert together is not None
-    if not together.is_bounded():
-        return None
-    found = sets.pieces(sets.largest(together, 0).coalesce())
-    return found[0] if len(found) == 1 and not sets.has_floors(found[0]) else None
 
 
 def _growth(of: Repeated, blocks: dict[str, Block]) -> dict[str, list[Growth]] | None:
@@ -172,6 +148,15 @@ def _beyond(block: Block, computed: isl.Set, phase: int, least: list[int]) -> li
             return None
         found.append(max(most, before))
     return found
+
+
+def _is_far(block: Block, by: list[Growth]) -> bool:
+    """Whether a side moves by two blocks at once: what is needed is elsewhere then, not all of what is between."""
+    for side, growth in zip(block.sides, by, strict=True):
+        across = [form for form in map(side.add, block.sides) if sets.is_constant(form)]
+        if any(sum(growth) >= 2 * (sets.constant_of(form) + 1) for form in across):
+            return True
+    return False
 
 
 def _fitted(moved: list[list[int]]) -> list[Growth]:

@@ -96,6 +96,8 @@ def _point(statement: Statement) -> str:
 def _peer(half: Statement) -> str:
     assert half.message is not None
     forms = [_form(form, half.dims) for form in sets.outputs(half.message.peer)]
+    if half.message.is_relative:
+        return f"tm.rank {'- ' + forms[0][1:] if forms[0].startswith('-') else '+ ' + forms[0]}"
     return forms[0] if len(forms) == 1 else f"({', '.join(forms)})"
 
 

@@ -20,7 +20,10 @@ class Half(RankCommands, Operation, Awaitable):
 
     def __repr__(self) -> str:
         statement = self._function.program.statements.get(self._statement)
-        return self._statement if statement is None else statement.handle
+        if statement is not None:
+            return statement.handle
+        exchange, _, half = self._statement.rpartition("_")
+        return f"{exchange}.{'send' if half == 'send' else 'recv'}"
 
     def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:
         """Wait for messages of this half, and return the wait, to be ordered like a computation.

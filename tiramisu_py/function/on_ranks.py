@@ -35,13 +35,28 @@ class OnRanks(Results):
             kernel(f.part("image", image, comm.rank), comm=comm)
 
         An array that is not distributed is held in full. `params` are needed where the process grid depends on them.
-        Raises `ArgumentError` for a name that is no array of the function.
+        A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that is no array of the function, and
+        for an array with another number of dimensions.
         """
         if not self._is_callers(name):
-            raise ArgumentError(f"{self.name} has no input and no output called {name!r}")
+            kind = "a temporary, neither an input nor an output" if name in self._program.storages else "no array"
+            raise ArgumentError(f"{name!r} is {kind} of {self.name}: {', '.join(self._callers())} are held in parts")
+        _check_rank(rank)
+        self._check_dimensions(name, np.asarray(whole))
         grid = self.process_grid(**params)
         at = holdings.coordinates_of(rank, grid) if grid else ()
         return holdings.part(self._distribution(name), np.asarray(whole), at)
+
+    def _callers(self) -> list[str]:
+        """The arrays that the caller passes or is given."""
+        arrays = [name for name, declared in self.algorithm.inputs.items() if not declared.scalar]
+        return [*arrays, *self.algorithm.outputs]
+
+    def _check_dimensions(self, name: str, whole: Array) -> None:
+        extents = self._program.buffers[self._program.storages[name].buffer].extents
+        if whole.ndim != len(extents):
+            shown = ", ".join(map(str, extents))
+            raise ArgumentError(f"{name} has {whole.ndim} dimensions, shape {whole.shape}; it is declared as [{shown}]")
 
     def _is_callers(self, name: str) -> bool:
         callers = {*self.algorithm.inputs, *self.algorithm.outputs}
@@ -99,6 +114,12 @@ class OnRanks(Results):
         Slow: every store is interpreted. Raises `InterpretError` where memory is touched that a message uses, and
         where no rank can go on.
         """
+        if self._program.blocks is not None:
+            raise ArgumentError(
+                f"{self.name} has blocks whose bounds are known at run time only: run it under mpirun, it is not simulated"
+            )
+        if number is not None:
+            _check_rank(number, "number")
         function = self.lowered()
         arguments, params = self._arguments((), given)
         checked = checked_arguments(self.algorithm, arguments, params)
@@ -132,3 +153,8 @@ class OnRanks(Results):
     ) -> Array:
         parts = [given[name] for given in each]
         return holdings.joined(self._distribution(name), parts, grid, wholes[name].copy())
+
+
+def _check_rank(given: object, word: str = "rank") -> None:
+    if isinstance(given, bool) or not hasattr(given, "__index__") or given.__index__() < 0:
+        raise ArgumentError(f"{word}={given!r}: give an integer of at least 0")

@@ -32,7 +32,7 @@ class Operation(LoopCommands, OrderCommands):
 
     def statement_names(self) -> tuple[str, ...]:
         if self._statement not in self._function.program.statements:
-            raise CommandError(f"{self._statement} has been removed: create another one")
+            raise CommandError(f"{self!r} has been removed: create another one")
         return (self._statement,)
 
     def __repr__(self) -> str:

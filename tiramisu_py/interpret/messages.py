@@ -10,11 +10,14 @@ import numpy as np
 
 from tiramisu_py.interpret.claims import Claim
 from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.rank_reductions import Combinations, Combined
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.program.statement import SendMode
 
 #: The rank that sends, the rank that receives, and the tag.
 Channel = tuple[int, int, int]
+#: What is sent in a call of all ranks has this tag; exchanges between two ranks have others.
+TOGETHER = 0
 
 
 @dataclass(eq=False)
@@ -74,6 +77,7 @@ class Traffic:
     """The messages of a run, in the order in which they arrived."""
 
     sent: list[Sent] = field(default_factory=list)
+    combined: list[Combined] = field(default_factory=list)
 
     @property
     def messages(self) -> int:
@@ -110,6 +114,7 @@ class Network:
     posted: dict[Channel, list[Half]] = field(default_factory=dict)
     flying: list[tuple[Half, Half]] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
+    combinations: Combinations = field(default_factory=Combinations)
 
     def post(self, half: Half) -> None:
         """Add a half; it meets the first one of the other kind that waits on its channel."""
@@ -138,6 +143,8 @@ class Network:
         receive.array.data[receive.at] = values.reshape(np.shape(into))
         receive.array.written[receive.at] = True
         send.arrived = receive.arrived = True
+        if send.rank == receive.rank and send.channel[2] == TOGETHER:
+            return  # in a call of all ranks it goes over no wire
         self.traffic.sent.append(
             Sent(send.statement, *send.channel, elements=send.count, bytes=values.dtype.itemsize * send.count)
         )

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.interpret.claims import Claim
+from tiramisu_py.interpret.collectives import ByPeer, Meeting, Meetings, halves
 from tiramisu_py.interpret.entry import entered, left, returned
 from tiramisu_py.interpret.evaluator import Evaluator, Frame, bound
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.host import Host
 from tiramisu_py.interpret.messages import Half, Network, Traffic
 from tiramisu_py.interpret.queues import MOODS, Queues
+from tiramisu_py.interpret.rank_reductions import Combinations, Seat
 from tiramisu_py.interpret.strands import Steps
-from tiramisu_py.lower.ir import Complete, LoopFunction, Piece, Post, Request, Requests
+from tiramisu_py.lower.ir import AllReduce, Collective, Complete, LoopFunction, Node, Piece, Post, Request, Requests
 from tiramisu_py.program.statement import SendMode
 
 #: How many steps a rank takes before another one may come in between.
@@ -40,17 +42,19 @@ def interpret_ranks(
     shape = _shape(function, params)
     if np.prod(shape, dtype=int) > len(arguments):
         raise InterpretError(f"{function.name} needs {np.prod(shape)} ranks, there are {len(arguments)}")
-    network = Network()
+    network = Network(combinations=Combinations(seed))
+    meetings = Meetings(int(np.prod(shape, dtype=int)))
     with np.errstate(all="ignore"):
         places = product(*map(range, shape))
         ranks = [
-            Rank(function, Place(number, place, len(arguments)), given, params, network, seed)
+            Rank(function, Place(number, place, len(arguments)), given, params, network, seed, meetings)
             for number, (place, given) in enumerate(zip(places, arguments, strict=False))
         ]
         Schedule(ranks, network, random.Random(seed), MOODS[seed % len(MOODS)]).run()
     for half in network.left():
         verb = "sends to" if half.sends else "receives from"
         raise InterpretError(f"{half} {verb} rank {half.peer}, which never takes part")
+    network.traffic.combined = network.combinations.combined
     return network.traffic
 
 
@@ -92,14 +96,18 @@ class Rank(Host):
         params: Mapping[str, int],
         network: Network,
         seed: int,
+        meetings: Meetings,
     ) -> None:
         own = seed * 1009 + place.number
         super().__init__(function, random.Random(own), Queues(random.Random(own), MOODS[own % len(MOODS)]))
         self.function, self.place, self.network = function, place, network
+        self.shape = _shape(function, params)
         self.requests: dict[str, list[Slot]] = {}
         self.pieces: list[tuple[np.ndarray, ...]] = []
+        self.by_peer: ByPeer = {}
+        self.meetings, self.calls = meetings, 0
         #: What it waits for; it can go on when all of it has arrived.
-        self.awaited: list[Half] = []
+        self.awaited: Sequence[Half | Meeting | Seat] = []
         self.ended = False
         names = () if function.grid is None else function.grid.coordinates
         self.steps = self._whole(given, params, dict(zip(names, place.coordinates, strict=True)))
@@ -140,8 +148,31 @@ class Rank(Host):
         columns = [np.full(int(np.prod(extents)), start) for start in first]
         for side, along in zip(node.sides, steps, strict=True):
             columns = [column + step * along for column, step in zip(columns, side.steps, strict=True)]
-        self.pieces.append(tuple(columns))
+        pieces = self.pieces if node.peer is None else self.by_peer.setdefault(evaluate.integer(node.peer), [])
+        pieces.append(tuple(columns))
         return iter(())
+
+    def run_collective(self, node: Collective, frame: Frame) -> Steps:
+        frame.where = node.statement
+        root = None if node.root is None else Evaluator(frame).integer(node.root)
+        meeting = self.meetings.join(self.calls, node.statement, root)
+        self.calls += 1
+        parts = self._by_peer(node.sends, frame), self._by_peer(node.receives, frame)
+        frame.where = node.statement
+        arrays = frame.array(node.source), frame.array(node.target)
+        found = list(halves(self.place.number, self.meetings.ranks, node.statement, arrays, parts, root))
+        for half in found:
+            self.network.post(half)
+        yield from self._until([*found, meeting])
+        for half in found:
+            half.finish()
+        yield None
+
+    def _by_peer(self, code: Node, frame: Frame) -> ByPeer:
+        self.by_peer = {}
+        for _ in self.run(code, frame):
+            pass
+        return self.by_peer
 
     def run_post(self, node: Post, frame: Frame) -> Steps:
         half = self._half(node, frame)
@@ -234,8 +265,13 @@ class Rank(Host):
             slot.half = None
         yield None
 
-    def _until(self, halves: list[Half]) -> Steps:
-        self.awaited = halves
+    def run_allreduce(self, node: AllReduce, frame: Frame) -> Steps:
+        frame.where = node.statement
+        yield from self._until([self.network.combinations.joined(node, self.shape, self.place, frame.array(node.array))])
+        yield None
+
+    def _until(self, awaited: Sequence[Half | Meeting | Seat]) -> Steps:
+        self.awaited = awaited
         yield None
         self.awaited = []
 
@@ -272,7 +308,12 @@ class Schedule:
         found = []
         for rank in self.ranks:
             for half in rank.awaited if not rank.ended else ():
-                if not half.arrived:
+                if isinstance(half, Seat):
+                    found.append(f"{rank.place} waits in {half.words()}")
+                elif isinstance(half, Meeting):
+                    if not half.arrived:
+                        found.append(f"{rank.place} waits in {half.statement} for {half.missing} other ranks")
+                elif not half.arrived:
                     verb = "receive" if half.sends else "send"
                     has = ", which has returned" if half.peer >= len(self.ranks) or self.ranks[half.peer].ended else ""
                     found.append(f"{rank.place} waits in {half.statement} for rank {half.peer} to {verb}{has}")

@@ -39,7 +39,7 @@ class Points:
 
     `fits` says whether a box can be one piece of code, and `code` makes it, from the values of `forms` of the prefix.
     `variables` are those of the loops around boxes, outermost first. Where only points `among` some matter, a box may
-    have others beside.
+    have others beside. The code may also be executed where there are no points, if `is_guarded`.
     """
 
     points: isl.Map
@@ -50,18 +50,19 @@ class Points:
     forms: Callable[[int, Boxes], list[isl.PwAff]]
     code: Callable[[int, Boxes, Sequence[Expr]], Node]
     among: isl.Set | None = None
+    is_guarded: bool = False
 
     def enumerated(self) -> Node:
         """The code, over as few loops as it takes."""
         count = sets.out_size(self.points)
-        whole = _boxes(self.points, 0, self.among)
+        whole = None if self.is_guarded else _boxes(self.points, 0, self.among)
         if whole is not None and self.fits(0, whole):
             return self.code(0, whole, self.template.places(self.forms(0, whole)))
         names = [_OUTSIDE.format(i) for i in range(sets.in_size(self.points))]
         space = self.points.domain().get_space()
         outside = self.template.places([form.to_pw_aff() for form in sets.variables(space)])
         inside = sets.leading_as_params(self.points, names)
-        for depth in range(1, count + 1):
+        for depth in range(0 if self.is_guarded else 1, count + 1):
             boxes = _boxes(inside, depth, self.among)
             if boxes is not None and self.fits(depth, boxes):
                 return self._loops(depth, boxes, dict(zip(names, outside, strict=True)))
@@ -80,7 +81,7 @@ class Points:
             leaves.append(self.code(depth, boxes, values))
 
         schedule = scheduled([(boxes.prefixes, sets.renamed(sets.identity(boxes.prefixes.get_space()), None))])
-        known = boxes.prefixes.params().intersect(self.context)
+        known = self.context if self.is_guarded else boxes.prefixes.params().intersect(self.context)
         tree = generated(known, schedule, iterators, None, at_leaf)
         return _node(tree, leaves, names)
 

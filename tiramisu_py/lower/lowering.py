@@ -13,6 +13,7 @@ from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.collapse import settled
 from tiramisu_py.lower.events import Waits
 from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
+from tiramisu_py.lower.collectives import Calls
 from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.lower.kernel_functions import Kernel, Maker
 from tiramisu_py.lower.launches import Grid, launch
@@ -22,6 +23,7 @@ from tiramisu_py.lower.names import loop_variables, reserved_names
 from tiramisu_py.lower.nests import Nest
 from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_operation
 from tiramisu_py.lower.pieces import pieces_of
+from tiramisu_py.lower.rank_reductions import Collected, collected
 from tiramisu_py.lower.ranked import Ranked, on_one_rank
 from tiramisu_py.lower.transfers import copies
 from tiramisu_py.program.loops import LoopId
@@ -31,27 +33,30 @@ from tiramisu_py.program.statement import Role, Statement
 
 def lower(program: Program) -> LoopFunction:
     """The loops of a program that has been proven; raises `UnsupportedError` where isl finds no loops for it."""
-    whole = on_one_rank(program)
+    reductions = collected(program)
+    whole = on_one_rank(reductions.program)
     touches = Touches(whole.program)
     arrays = Arrays(whole, touches)
     ranked = whole
     if whole.grid is not None:
         ranked = arrays.in_blocks()
         ranked = localised(ranked, Touches(ranked.program, touches.values))
-    return _Lowering(ranked).function(program, arguments(whole.program, arrays))
+    return _Lowering(ranked, reductions).function(program, arguments(whole.program, arrays))
 
 
 class _Lowering:
     """The part of a program that one rank executes, as loops."""
 
-    def __init__(self, ranked: Ranked) -> None:
+    def __init__(self, ranked: Ranked, reductions: Collected) -> None:
+        self.reductions = reductions
         self.program = ranked.program
         self.grid = ranked.grid
         self.reserved = reserved_names(self.program)
         self.variables = ranked.named(loop_variables(self.program, self.reserved))
-        self.host = host_of(self.program)
+        self.host = host_of(self.program, ranked.coordinates)
         taken = self.reserved.union(self.variables.values())
         self.messages = Messages(ranked, self.host, self.variables, taken)
+        self.calls = Calls(self.messages)
         self.gpu = Gpu(self.program, self.host, self.variables, self.reserved)
 
     def function(self, program: Program, passed: tuple[ArrayArgument | ScalarArgument, ...]) -> LoopFunction:
@@ -76,6 +81,10 @@ class _Lowering:
 
     def _bodies(self, statement: Statement) -> list[Body | Operation]:
         """What the executions of a statement of the host's part do."""
+        if statement.name in self.reductions.names:
+            return self.reductions.bodies(self.program, statement)
+        if statement.message is not None and statement.message.collective:
+            return list(self.calls.of(statement))
         if statement.message is not None:
             return list(self.messages.posts(self.program.statements[statement.name], statement))
         completes = self.messages.completes(statement) if statement.waits is not None else []

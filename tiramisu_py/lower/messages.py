@@ -42,7 +42,7 @@ class Messages:
     def posts(self, statement: Statement, issued: Statement) -> list[Operation]:
         """What a half of an exchange does; `issued` is the statement that stands for it among those of the host."""
         return [
-            _Poster(self, statement, len(issued.loops), piece.frame).operation(piece)
+            Poster(self, statement, len(issued.loops), piece.frame).operation(piece)
             for piece in pieces_of_operation(issued)
         ]
 
@@ -55,7 +55,7 @@ class Messages:
         return self.requested.around(body)
 
 
-class _Poster:
+class Poster:
     """One half of an exchange, in one iteration of the host's loops."""
 
     def __init__(self, messages: Messages, statement: Statement, depth: int, frame: isl.Space) -> None:
@@ -119,7 +119,7 @@ class _Poster:
         element = sets.graph(sets.renamed(self._element(), None), self.instances)
         of_coords = sets.graph(coords, self.instances).reverse().apply_range(element).coalesce()
         single = self._element() if sets.is_identity(coords) else sets.as_single_function(of_coords)
-        strides = _strides(single, self.depth)
+        strides = strides_of(single, self.depth)
         names = [self.messages.variables[loop] for loop in self.statement.loops[self.depth :]]
 
         def fits(depth: int, boxes: Boxes) -> bool:
@@ -155,23 +155,32 @@ class _Poster:
     # -- the other end
 
     def _peer(self) -> Expr:
-        grid = self.messages.ranked.grid
-        peers = self.outside.reverse().apply_range(sets.graph(sets.renamed(self.message.peer, None), self.instances))
+        found = sets.graph(sets.renamed(self.message.peer, None), self.instances)
+        peers = self.outside.reverse().apply_range(found)
         peers = sets.domain_named(peers, sets.tuple_name(self.frame)).coalesce()
         if not peers.is_single_valued():
             raise UnsupportedError(
                 f"one message of {self.statement.handle} goes to several ranks: "
                 "collapse_many only loops inside of which the other rank is one"
             )
-        if grid is None or sets.out_size(peers) != len(grid.extents):
+        return self.rank_at(peers)
+
+    def rank_at(self, ranks: isl.Map) -> Expr:
+        """The number of the rank whose coordinates a relation from the frame outside names."""
+        domain = ranks.domain()
+        forms = [form.gist(domain).coalesce() for form in sets.as_function(sets.piecewise(ranks))]
+        return self.number(self.template.places(forms))
+
+    def number(self, coordinates: Sequence[Expr]) -> Expr:
+        """The number of the rank with some coordinates."""
+        grid = self.messages.ranked.grid
+        if grid is None or len(coordinates) != len(grid.extents):
             count = 0 if grid is None else len(grid.extents)
             raise UnsupportedError(
-                f"{self.statement.handle} names a rank by {sets.out_size(peers)} coordinates, and there are {count}"
+                f"{self.statement.handle} names a rank by {len(coordinates)} coordinates, and there are {count}"
             )
-        domain = peers.domain()
-        forms = [form.gist(domain).coalesce() for form in sets.as_function(sets.piecewise(peers))]
         number: Expr = arithmetic.number(0)
-        for place, extent in zip(self.template.places(forms), grid.extents, strict=True):
+        for place, extent in zip(coordinates, grid.extents, strict=True):
             number = arithmetic.added(_product(number, extent), place)
         return number
 
@@ -207,7 +216,7 @@ class _Poster:
         return True
 
 
-def _strides(element: isl.MultiAff | None, depth: int) -> list[tuple[int, ...] | None]:
+def strides_of(element: isl.MultiAff | None, depth: int) -> list[tuple[int, ...] | None]:
     """By how much each index grows with each coordinate from `depth` on; None where that is no constant."""
     found: list[tuple[int, ...] | None] = []
     if element is None:

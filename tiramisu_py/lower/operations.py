@@ -13,14 +13,15 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.boxes import boxes_of
 from tiramisu_py.lower.indices import Wanted, filled
 from tiramisu_py.lower.ir import Node
 from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.lower.transform import with_children, with_expressions
+from tiramisu_py.program.collectives import Collective, collectives, issued, renamed
 from tiramisu_py.program.kernels import KernelNest, kernels
-from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
@@ -72,30 +73,47 @@ class Host:
     operation: Mapping[str, str] = field(default_factory=dict)
 
 
-def host_of(program: Program) -> Host:
-    """The host's part; the program itself where there are no GPUs and no messages."""
+def host_of(program: Program, coordinates: Sequence[str] = ()) -> Host:
+    """The host's part; the program itself where there are no GPUs and no messages.
+
+    `coordinates` are the parameters that are this rank's coordinates: calls of all ranks do not depend on them.
+    """
     nests = {nest.name: nest for nest in kernels(program)}
     operation = {s.name: name for name, nest in nests.items() for s in nest.statements}
     operation |= {s.name: s.name for s in program.acting if s.transfer is not None or s.message is not None}
     if not operation:
         return Host(program)
+    together = {one.send.name: one for one in _collectives(program)}
+    operation |= {one.receive.name: name for name, one in together.items()}
     found: dict[str, Statement] = {}
     for statement in program.statements.values():
         name = operation.get(statement.name)
         if name is None:
             found[statement.name] = statement
+        elif name in together:
+            found[name] = _called(together[name], coordinates)
         elif name not in found:
             group = nests[name].statements if name in nests else (statement,)
             found[name] = _issued(program, name, group)
-    return Host(program.with_(statements=found, orders=_orders(program, operation)), nests, operation)
+    return Host(program.with_(statements=found, orders=renamed(program.orders, operation)), nests, operation)
 
 
-def _orders(program: Program, operation: Mapping[str, str]) -> tuple[Order, ...]:
-    named = (
-        replace(o, before=operation.get(o.before, o.before), after=operation.get(o.after, o.after))
-        for o in program.orders
-    )
-    return tuple(order for order in named if order.before != order.after)
+def _collectives(program: Program) -> tuple[Collective, ...]:
+    found = collectives(program)
+    for one in found:
+        if not one.is_whole:
+            raise UnsupportedError(f"{one.name} is collective, and has been cut into parts: a call has one send")
+    return found
+
+
+def _called(one: Collective, coordinates: Sequence[str]) -> Statement:
+    """Calls of all ranks as a statement."""
+    calls = sets.without_params(one.calls, coordinates).align_params(one.program.algorithm.param_space)
+    here = sets.universe(sets.sized_frame(one.program.algorithm.param_space, None, len(coordinates)))
+    for form, name in zip(sets.variables(here.get_space()), coordinates, strict=True):
+        here = sets.where_equal(here, form, name)
+    here = here.intersect_params(one.program.context.params())
+    return issued(one, calls, here)
 
 
 def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statement:

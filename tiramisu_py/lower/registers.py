@@ -14,6 +14,7 @@ from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.lower.ir import (
     Allocate,
+    AllReduce,
     Assign,
     Block,
     Copy,
@@ -23,6 +24,7 @@ from tiramisu_py.lower.ir import (
     Launch,
     Load,
     Node,
+    Collective,
     Post,
     Ramp,
     Store,
@@ -94,9 +96,9 @@ def _accesses(node: Allocate) -> Iterator[Access | None]:
     for statement in walk(node.body):
         if isinstance(statement, Store) and statement.buffer == node.buffer:
             yield _access(node, statement.indices) if len(statement.indices) == len(node.extents) else None
-        if isinstance(statement, Copy) and node.buffer in (statement.source, statement.target):
+        if isinstance(statement, Copy | Collective) and node.buffer in (statement.source, statement.target):
             yield None
-        if isinstance(statement, Post) and node.buffer == statement.array:
+        if isinstance(statement, Post | AllReduce) and node.buffer == statement.array:
             yield None
         if isinstance(statement, Launch) and node.buffer in statement.arrays:
             yield None

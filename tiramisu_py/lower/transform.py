@@ -10,9 +10,11 @@ from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
 from tiramisu_py.lower.ir import (
     Allocate,
+    AllReduce,
     Assign,
     Await,
     Block,
+    Collective,
     Comment,
     Complete,
     Copy,
@@ -62,6 +64,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.body,)
         case Post():
             return (node.elements,)
+        case Collective():
+            return (node.sends, node.receives)
         case If():
             return (node.then,) if node.otherwise is None else (node.then, node.otherwise)
     return ()
@@ -76,6 +80,8 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return replace(node, body=change(node.body))
         case Post():
             return replace(node, elements=change(node.elements))
+        case Collective():
+            return replace(node, sends=change(node.sends), receives=change(node.receives))
         case If():
             otherwise = None if node.otherwise is None else change(node.otherwise)
             return If(node.condition, change(node.then), otherwise)
@@ -104,9 +110,11 @@ def expressions(node: Node) -> tuple[Expr, ...]:
         case Record() | Await():
             return node.indices
         case Piece():
-            return (*node.first, *(side.extent for side in node.sides))
+            return (*node.first, *(side.extent for side in node.sides), *(() if node.peer is None else (node.peer,)))
         case Post():
             return (node.peer,) if node.request is None else (node.peer, node.request.index)
+        case Collective():
+            return () if node.root is None else (node.root,)
         case Requests():
             return (node.count,)
         case Complete():
@@ -141,10 +149,13 @@ def with_expressions(node: Node, change: Change) -> Node:
             return replace(node, indices=tuple(map(change, node.indices)))
         case Piece():
             sides = tuple(replace(side, extent=change(side.extent)) for side in node.sides)
-            return Piece(tuple(map(change, node.first)), sides)
+            peer = None if node.peer is None else change(node.peer)
+            return Piece(tuple(map(change, node.first)), sides, peer)
         case Post():
             request = None if node.request is None else replace(node.request, index=change(node.request.index))
             return replace(node, peer=change(node.peer), request=request)
+        case Collective():
+            return replace(node, root=None if node.root is None else change(node.root))
         case Requests():
             return replace(node, count=change(node.count))
         case Complete():
@@ -179,8 +190,10 @@ def read_buffers(node: Node) -> frozenset[str]:
             found.update(inner.arrays)
         elif isinstance(inner, Copy):
             found.update((inner.source, inner.target))
-        elif isinstance(inner, Post):
+        elif isinstance(inner, Post | AllReduce):
             found.add(inner.array)
+        elif isinstance(inner, Collective):
+            found.update((inner.source, inner.target))
     return frozenset(found)
 
 
@@ -229,8 +242,10 @@ def names(node: Node) -> set[str]:
                 found.add(statement.name)
             case Record() | Await():
                 found.add(statement.event)
-            case Post():
+            case Post() | AllReduce():
                 found.add(statement.array)
+            case Collective():
+                found.update((statement.source, statement.target))
             case Complete():
                 found.add(statement.requests)
     for e in all_expressions(node):

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -95,7 +95,7 @@ def with_calls(program: Program, of: Sequence[Collective]) -> Program:
     return program.with_(statements=kept, orders=renamed(program.orders, gone))
 
 
-def renamed(orders: Sequence[Order], names: dict[str, str]) -> tuple[Order, ...]:
+def renamed(orders: Sequence[Order], names: Mapping[str, str]) -> tuple[Order, ...]:
     """Orders between statements some of which have become one."""
     changed = (replace(o, before=names.get(o.before, o.before), after=names.get(o.after, o.after)) for o in orders)
     return tuple(order for order in changed if order.before != order.after)

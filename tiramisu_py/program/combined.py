@@ -14,6 +14,7 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation, logical_and, logical_or, max_, min_, product, sum_
 from tiramisu_py.program.loops import LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -64,3 +65,16 @@ def onto_all(program: Program, statement: Statement, combined: dict[int, LoopId]
     for axis, variable in zip(axes, variables[len(statement.dims) :], strict=True):
         onto[axis] = variable
     return replace(changed, onto=sets.function(frame, None, onto))
+
+
+def not_combined(source: Computation) -> str:
+    """Why ranks do not combine the partial results of a reduction; empty where they do."""
+    numbers, truths = (sum_, product, min_, max_), (logical_and, logical_or)
+    known = truths if source.dtype.is_bool else numbers if source.dtype.is_float else (*numbers, *truths)
+    if not any(source.op is operator for operator in known):
+        names = ", ".join(f"tm.{operator.name}" for operator in known)
+        name = "nothing" if source.op is None else source.op.name
+        return f"ranks combine {source.dtype} by {names}, and {source.name} is reduced by {name}"
+    if source.dtype.name in ("float16", "bfloat16"):
+        return f"ranks do not combine {source.dtype}: let {source.name} have dtype=tm.float32"
+    return ""

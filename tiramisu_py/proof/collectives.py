@@ -20,8 +20,8 @@ from tiramisu_py.program.collectives import Collective, collectives
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.exchanges import exchanges
-from tiramisu_py.proof.findings import Finding, words
-from tiramisu_py.proof.messages import element_of, executed, half_words, on_rank, rank_words, soonest
+from tiramisu_py.proof.findings import Finding, rank_words, words
+from tiramisu_py.proof.messages import element_of, executed, soonest
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -69,11 +69,16 @@ def _cut(one: Collective) -> Violation:
 def _apart(one: Collective) -> Iterator[Violation]:
     program, depth = one.program, one.depth
     send, receive = one.send, one.receive
-    halves = f"{half_words(send)} and {half_words(receive)}"
-    advice = f"{program.algorithm.name}.order({half_words(send)}, {half_words(receive)})"
+    halves = f"{send.handle} and {receive.handle}"
+    advice = f"{program.algorithm.name}.order({send.handle}, {receive.handle})"
+    if shared(send, receive) > depth:
+        names = ", ".join(program.loops[loop].name for loop in send.loops[depth : shared(send, receive)])
+        message = f"{halves} share the loops {names}, which are part of one message"
+        yield Violation("order", message, Witness({}), repair="let each half have bulk loops of its own")
+        return
     first, last = (program.positions[half.name][depth] for half in (send, receive))
     if first > last:
-        message = f"{one.name} is collective, but {half_words(receive)} comes before {half_words(send)}"
+        message = f"{one.name} is collective, but {receive.handle} comes before {send.handle}"
         yield Violation("order", message, Witness({}), repair=advice)
         return
     for other in program.statements.values():
@@ -83,10 +88,6 @@ def _apart(one: Collective) -> Iterator[Violation]:
             message = f"{halves} are one call, in which all ranks take part, but {other.handle} comes between them"
             yield Violation("order", message, Witness({}), repair=advice)
             return
-    if shared(send, receive) > depth or (first == last and depth < min(len(send.loops), len(receive.loops))):
-        names = ", ".join(program.loops[loop].name for loop in send.loops[depth : shared(send, receive)])
-        message = f"{halves} share the loops {names}, which are part of one message"
-        yield Violation("order", message, Witness({}), repair="let each half have bulk loops of its own")
 
 
 # -- memory
@@ -118,8 +119,8 @@ def _overlapping(one: Collective) -> Iterator[Violation]:
     sent = element_of(program, send, smallest.earliest(taking, send.coords, params), params)[0]
     witness = Witness(params, sent, named)
     message = (
-        f"{half_words(receive)} stores {words(named)} from {rank_words(peer)} where {half_words(send)} takes "
-        f"{words(sent)}, {on_rank(rank)}, in one call, {witness}"
+        f"{receive.handle} stores {words(named)} from {rank_words(peer)} where {send.handle} takes "
+        f"{words(sent)}, on {rank_words(rank)}, in one call, {witness}"
     )
     yield Violation("race", message, witness, repair="leave out collective=True, or receive into memory of its own")
 
@@ -135,8 +136,8 @@ def _stored_twice(one: Collective) -> Iterator[Violation]:
     named, rank, peer = element_of(program, receive, instance, params)
     witness = Witness(params, None, named)
     message = (
-        f"{half_words(receive)} stores {words(named)} from {rank_words(peer)} where it stores another value in the "
-        f"same call, {on_rank(rank)}, {witness}"
+        f"{receive.handle} stores {words(named)} from {rank_words(peer)} where it stores another value in the "
+        f"same call, on {rank_words(rank)}, {witness}"
     )
     yield Violation("race", message, witness, repair="receive each value into an element of its own")
 
@@ -159,7 +160,9 @@ def _other_call(flow: Flow, one: Collective) -> Iterator[Violation]:
     named, rank, peer = element_of(program, send, instance, params)
     witness = Witness(params, named, None)
     message = (
-        f"{half_words(send)} sends {words(named)} from {rank_words(rank)} to {rank_words(peer)} in one call, and "
-        f"{half_words(receive)} receives it there in another, {witness}"
+        f"{send.handle} sends {words(named)} from {rank_words(rank)} to {rank_words(peer)} in one call, and "
+        f"{receive.handle} receives it there in another, {witness}"
     )
-    yield Violation("communication", message, witness, repair="send and receive in equal iterations of the loops around")
+    yield Violation(
+        "communication", message, witness, repair="send and receive in equal iterations of the loops around"
+    )

@@ -3,7 +3,8 @@
 What waits, and for what, whatever MPI puts aside: a blocking half, or a wait for one that is not, is complete only when
 the half at the other end has begun; a send that is buffered waits for nobody. On its rank everything comes one after
 another. There is no deadlock iff *needs* (``half that must have begun -> half or wait that needs it``) and the order on
-each rank have no cycle together; two blocking halves that meet are then one thing, done by both ranks at once.
+each rank have no cycle together; two blocking halves that meet are then one thing, done by both ranks at once, and
+so is a call in which all ranks take part.
 
 A cycle is excluded by a ranking: a time that grows along both. Local time itself is one where nothing needs what comes
 later in it. Otherwise isl's scheduler looks for one, and again with ranks of either parity apart. At given sizes, or
@@ -15,24 +16,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import islpy as isl
+
 from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.collectives import collectives, with_calls
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.collectives import violations as collective_violations
 from tiramisu_py.proof.exchanges import exchanges
 from tiramisu_py.proof.findings import Finding, Named, rank_words
 from tiramisu_py.proof.matching import matched
-from tiramisu_py.proof.messages import event_of, executed
+from tiramisu_py.proof.messages import event_of, events, executed
 from tiramisu_py.proof.needs import Needs
 from tiramisu_py.proof.trials import MOST_AT_FIRST, MOST_OF_ALL, MOST_OF_ONE, Stuck, small_params
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """The smallest deadlock, or that none could be excluded."""
-    if not exchanges(flow) or not matched(flow):
+    if not exchanges(flow) or not matched(flow) or any(collective_violations(flow)):
         return  # what has no peer is refused elsewhere
-    order = Needs(flow.touches.program, exchanges(flow))
+    order = _needs(flow)
     if order.is_local():
         return
     found, complete = _search(order, MOST_OF_ONE if order.is_small else MOST_AT_FIRST)
@@ -44,13 +49,33 @@ def findings(flow: Flow) -> Iterator[Finding]:
         yield Finding(found, partial(_persists, params=dict(found.witness.params), kind=found.kind))
 
 
+def _needs(flow: Flow) -> Needs:
+    """What needs what; a call of all ranks stands for both halves of a collective exchange."""
+    program, found = flow.touches.program, exchanges(flow)
+    together = collectives(program)
+    if not together:
+        return Needs(program, found)
+    reduced = with_calls(program, together)
+    names = [one.name for one in together]
+    calls = {one.send.name: _others(reduced, reduced.statements[one.send.name]) for one in together}
+    return Needs(reduced, tuple(e for e in found if e.name not in names), calls)
+
+
+def _others(program: Program, call: Statement) -> isl.Map:
+    """``event -> event`` of the same call on all other ranks."""
+    here = events(program, call)
+    space = here.get_space()
+    same = sets.graph(sets.function(space, None, sets.variables(space)[program.rank_axes :]), here)
+    return same.apply_range(same.reverse()).subtract(sets.graph(sets.identity(space)))
+
+
 def _persists(flow: Flow, params: dict[str, int], kind: str) -> bool:
     """Whether another state of the program has the deadlock at the same sizes, or messages that do not match yet."""
     if not exchanges(flow):
         return False
-    if not matched(flow):
+    if not matched(flow) or any(collective_violations(flow)):
         return True
-    order = Needs(flow.touches.program, exchanges(flow))
+    order = _needs(flow)
     return not order.is_local() if kind == "unknown" else bool(order.stuck(params))
 
 
@@ -118,13 +143,15 @@ def _cycle(stuck: list[Stuck]) -> list[Stuck]:
 
 def _act_words(program: Program, one: Stuck) -> str:
     statement = program.statements[one.act[0]]
+    if statement.message is not None and statement.message.collective:
+        return statement.message.exchange
     return statement.name if statement.message is None else statement.handle
 
 
 def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None:
-    """The first value of the message that a rank waits in; None in a wait."""
+    """The first value of the message that a rank waits in; None in a wait, or in a call of all ranks."""
     statement, event = program.statements[one.act[0]], one.act[1]
-    if statement.message is None:
+    if statement.message is None or statement.message.collective:
         return None
     frame = event_of(program, statement)
     there = sets.preimage(smallest.singleton(frame.get_space().range(), event), frame)

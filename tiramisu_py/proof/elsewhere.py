@@ -59,10 +59,9 @@ def _repair(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: Sequence[
     """Both ways to bring the value: derived, and by hand where the ranks have one axis and the message one form."""
     name = flow.touches.program.algorithm.name
     derived = f"{name}.derive_transfers()"
-    if len(holder) != 1:
-        return derived
-    hop = holder[0] - spot.rank[0]
-    command = _exchange(flow, read, bad, writes, hop)
+    command = "" if len(holder) != 1 else _exchange(flow, read, bad, writes, holder[0] - spot.rank[0])
+    if any(done.text.startswith(f"{name}.derive_transfers(") for done in flow.touches.program.log):
+        return command or f"{name}.create_xfer(...): it is not derived here"
     return f"{derived}, or {command}" if command else derived
 
 
@@ -71,8 +70,8 @@ def _exchange(flow: Flow, read: Touch, bad: isl.Set, writes: Sequence[Touch], ho
     program = flow.touches.program
     axis = next((loop.name for loop in program.loops.values() if loop.is_rank and loop.name != "rank0"), "q")
     needed = _needed(read, bad, writes, hop)
-    dims = dimension_names(program.algorithm, read.source)
-    if axis in dims or axis in program.algorithm.params or needed.is_empty():
+    dims = [f"{dim}_" if dim == axis else dim for dim in dimension_names(program.algorithm, read.source)]
+    if axis in program.algorithm.params or needed.is_empty():
         return ""
     try:
         receive, send = (_ranges(flow, needed, axis, dims, by) for by in (0, hop))

@@ -21,7 +21,7 @@ def findings(flow: Flow) -> Iterator[Finding]:
     program = flow.touches.program
     if not program.rank_axes:
         return
-    for statement in program.statements.values():
+    for statement in [s for s in program.statements.values() if is_homeless(flow, s)] or program.statements.values():
         bad = _without_rank(program, statement)
         if not bad.is_empty():
             yield Finding(_no_executor(program, statement, bad), partial(_homeless, statement=statement))
@@ -31,6 +31,13 @@ def findings(flow: Flow) -> Iterator[Finding]:
             wrong = _without_peer(program, statement)
             if not wrong.is_empty():
                 yield Finding(_no_peer(program, statement, wrong), partial(_peerless, statement=statement))
+
+
+def is_homeless(flow: Flow, statement: Statement) -> bool:
+    """Whether a computation runs on ranks that do not exist: its messages then do so too, and are not the reason."""
+    program = flow.touches.program
+    computes = statement.stores and statement.message is None
+    return computes and not _without_rank(program, statement).is_empty()
 
 
 def _without_rank(program: Program, statement: Statement) -> isl.Set:
@@ -131,5 +138,5 @@ def _grid_words(program: Program, params: dict[str, int]) -> str:
 
 def _advice(rank: tuple[int, ...]) -> str:
     if min(rank) < 0:
-        return "number ranks from 0: move the loop that is tagged as rank"
-    return "declare a larger process grid, or fewer iterations of the loop that is tagged as rank"
+        return "number ranks from 0: shift the loop that runs on ranks"
+    return "declare a larger process grid, or let the loop that runs on ranks have fewer iterations"

@@ -92,8 +92,7 @@ def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
 
 def _agree(half: Statement, other: str) -> str:
     """What both halves are to say alike."""
-    mine, theirs = ("source=", "to=") if half.receives else ("to=", "source=")
-    return f"let {half.handle} and {other} name equal values, and {mine} of the one be the other way of {theirs} there"
+    return f"let {half.handle} and {other} name equal values, and each other's ranks (to=, source=)"
 
 
 def _repeated(exchange: Exchange) -> Violation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
@@ -23,6 +23,8 @@ class Needs:
 
     program: Program
     exchanges: tuple[Exchange, ...]
+    #: Calls in which all ranks take part, by name: ``event -> event`` on the other ranks, which is then the same thing.
+    calls: Mapping[str, isl.Map] = field(default_factory=dict)
 
     @cached_property
     def halves(self) -> tuple[Statement, ...]:
@@ -37,8 +39,8 @@ class Needs:
 
     @cached_property
     def acting(self) -> tuple[Statement, ...]:
-        """Halves and waits."""
-        return (*self.halves, *self.waits)
+        """Halves, waits, and calls of all ranks."""
+        return (*self.halves, *self.waits, *(self.program.statements[name] for name in self.calls))
 
     @cached_property
     def awaited(self) -> Pairs:
@@ -55,7 +57,7 @@ class Needs:
     @cached_property
     def of_others(self) -> list[tuple[str, str, isl.Map]]:
         """``half that must have begun -> half or wait that needs it``, between halves that meet."""
-        found = []
+        found = [(name, name, others) for name, others in self.calls.items()]
         for exchange in self.exchanges:
             for (send, receive), pairs in exchange.messages.items():
                 for mine, other, relation in ((receive, send, pairs), (send, receive, pairs.reverse())):
@@ -134,6 +136,8 @@ class Needs:
                 order = order.intersect_domain(events(self.program, a)).intersect_range(events(self.program, b))
                 found = found.union(isl.UnionMap.from_map(order))
         for first, end, needed in self.of_others:
+            if first in self.calls:
+                continue
             if (first, end) not in self._merged and (end, first) not in self._merged:
                 found = found.union(isl.UnionMap.from_map(needed))
         return found
@@ -157,12 +161,20 @@ class Needs:
             merged = merged.union(isl.UnionMap.from_map(relation))
         for statement in self.acting:
             here = events(self.program, statement)
+            if statement.name in self.calls:
+                own = own.union(isl.UnionMap.from_map(self._call(statement, here)))
+                continue
             for number, part in enumerate(parts):
                 mine = here.intersect(sets.extended(part, here.get_space()))
                 same = sets.graph(sets.identity(here.get_space()), mine)
                 named = sets.range_named(same, f"{statement.name}_part{number}")
                 own = own.union(isl.UnionMap.from_map(named))
         return own.subtract_domain(merged.domain()).union(merged.apply_range(own))
+
+    def _call(self, statement: Statement, here: isl.Set) -> isl.Map:
+        """``event -> node`` of a call: one for all ranks."""
+        forms = sets.variables(here.get_space())[self.program.rank_axes :]
+        return sets.graph(sets.function(here.get_space(), f"{statement.name}_call", forms), here)
 
     # -- runs at given sizes
 
@@ -171,6 +183,7 @@ class Needs:
         """The parameters on which messages and waits depend."""
         found: list[isl.Set | isl.Map] = [events(self.program, statement) for statement in self.acting]
         found += [pairs for e in self.exchanges for pairs in e.messages.values()]
+        found += list(self.calls.values())
         return relevant_params(found, self.program.context)
 
     @cached_property
@@ -185,7 +198,7 @@ class Needs:
 
     def stuck(self, params: dict[str, int]) -> list[Stuck]:
         """The ranks that wait forever at given sizes."""
-        return Trial(self.program, self.exchanges, self.awaited, params).run(self.acting)
+        return Trial(self.program, self.exchanges, self.awaited, params, self.calls).run(self.acting)
 
 
 def _named(program: Program, wait: Statement, half: Statement) -> isl.Map:

@@ -31,7 +31,7 @@ def findings(flow: Flow) -> Iterator[Finding]:
 
 
 def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
-    for update, other in {(a, b), (b, a)}:
+    for update, other in ((a, b), (b, a))[: 1 if a is b else 2]:
         first, second = statements(update, other)
         if not update.is_write or first.onto is None or _joins(flow, first, second, other):
             continue

@@ -65,7 +65,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("ranks", rank_reductions.findings),
     ("arrays", strays.findings),
     ("messages", in_window(matching.findings)),
-    ("collectives", in_window(collectives.findings)),
+    ("collectives", collectives.findings),
     ("deadlock", in_window(deadlock.findings)),
 )
 
@@ -142,9 +142,16 @@ class _Check:
             except isl.Error as error:
                 found += self._given_up(name, error)
             violations += sorted(found, key=lambda violation: sum(violation.witness.params.values()))
-            if any(violation.kind == "reach" for violation in found):
+            if any(violation.kind == "reach" for violation in found) or (name == "executors" and self._is_homeless()):
                 break
         return _distinct(violations)
+
+    def _is_homeless(self) -> bool:
+        """Whether a computation runs on ranks that do not exist."""
+        flow = self._flow(self.program)
+        return bool(self.program.rank_axes) and any(
+            executors.is_homeless(flow, statement) for statement in self.program.statements.values()
+        )
 
     def _given_up(self, condition: str, error: isl.Error) -> list[Violation]:
         self.program.algorithm.isl_context.reset_operations()

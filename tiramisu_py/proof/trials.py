@@ -74,11 +74,17 @@ class Stuck:
 class Trial:
     """A run at given parameters in which no message is put aside: every send waits for its receive.
 
-    MPI may do better, and never does worse. `awaited` gives ``event of a half -> event of a wait`` for it.
+    MPI may do better, and never does worse. `awaited` gives ``event of a half -> event of a wait`` for it; `calls`
+    ``event -> event`` of another rank, which must have begun too.
     """
 
     def __init__(
-        self, program: Program, exchanges: Sequence[Exchange], awaited: Pairs, params: Mapping[str, int]
+        self,
+        program: Program,
+        exchanges: Sequence[Exchange],
+        awaited: Pairs,
+        params: Mapping[str, int],
+        calls: Mapping[str, isl.Map],
     ) -> None:
         self.program = program
         self.params = params
@@ -87,6 +93,11 @@ class Trial:
             for key, relation in exchange.messages.items():
                 for a, b in self._pairs(key, relation):
                     self.partner[a], self.partner[b] = b, a
+        self.others: dict[Act, list[Act]] = {}
+        for name, relation in calls.items():
+            for a, b in self._pairs((name, name), relation):
+                self.others.setdefault(a, []).append(b)
+        self.calls = calls
         self.waits: dict[Act, list[Act]] = {}
         for key, relation in awaited.items():
             for half, wait in self._pairs(key, relation):
@@ -102,7 +113,7 @@ class Trial:
         todo = self._acts(acting)
         at = dict.fromkeys(todo, 0)
         begun: set[Act] = set()
-        blocked: dict[Act, tuple[int, ...]] = {}  # what nobody has begun yet, and who waits for it
+        blocked: dict[Act, list[tuple[int, ...]]] = {}  # what nobody has begun yet, and who waits for it
         ready = list(todo)
         while ready:
             rank = ready.pop()
@@ -110,13 +121,13 @@ class Trial:
                 act = todo[rank][at[rank]]
                 begun.add(act)
                 if act in blocked:
-                    ready.append(blocked.pop(act))
+                    ready += blocked.pop(act)
                 missing = self._missing(act, begun)
                 if missing is not None:
-                    blocked[missing] = rank
+                    blocked.setdefault(missing, []).append(rank)
                     break
                 at[rank] += 1
-        found = [(rank, missing) for missing, rank in blocked.items()]
+        found = [(rank, missing) for missing, waiting in blocked.items() for rank in waiting]
         return [Stuck(r, todo[r][at[r]], missing, self._rank(missing)) for r, missing in sorted(found)]
 
     def _acts(self, acting: Sequence[Statement]) -> dict[tuple[int, ...], list[Act]]:
@@ -137,6 +148,8 @@ class Trial:
     def _missing(self, act: Act, begun: set[Act]) -> Act | None:
         """What has not begun, and must have before this is complete."""
         statement = self.program.statements[act[0]]
+        if act[0] in self.calls:
+            return next((other for other in self.others.get(act, ()) if other not in begun), None)
         if statement.message is None:
             halves = [half for half in self.waits.get(act, ()) if half in begun]
         else:

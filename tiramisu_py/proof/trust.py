@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.trials import relevant_params
 
 _KNOWN = (
@@ -102,6 +102,9 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
         yield "reductions", f"every term is in {', '.join(reductions)} once, and only complete results are read"
     if program.rank_axes or program.blocks is not None:
         yield "values", "each rank reads only what it computes, receives, or has in its arrays"
+    everywhere = [s.source for s in program.storing if s.message is None and _is_on_all(program, s)]
+    if everywhere:
+        yield "values", f"every rank computes {', '.join(dict.fromkeys(everywhere))}"
     pending = [s.message.exchange for s in program.acting if s.message is not None and s.message.asynchronous]
     if pending:
         exchanges = ", ".join(dict.fromkeys(pending))
@@ -119,6 +122,12 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     if loops:
         names = ", ".join(dict.fromkeys(loop.name for loop in loops))
         yield "races", f"no two iterations of the concurrent loops {names} conflict"
+
+
+def _is_on_all(program: Program, statement: Statement) -> bool:
+    """Whether a computation has no loop over ranks: each rank executes it (`program.ranks.spread`)."""
+    loops = [program.loops[loop] for loop in statement.loops if program.loops[loop].is_rank]
+    return bool(program.rank_axes) and all(loop.name.startswith("rank") for loop in loops)
 
 
 def _sequences(queues: list[tuple[int, int]]) -> str:

@@ -93,7 +93,20 @@ def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) ->
     writer, reader = (one, other) if one.touch.is_write else (other, one)
     reading_ = other.computed(program) if reader is other else reader.named
     witness = Witness(pair.params, writer.named, reading_, one.element)
-    return Violation("race", f"{does}, {witness}", witness, repair=_wait_for(program, first, second))
+    to_itself = "leave out what a rank sends to itself: it has these values"
+    repair = to_itself if _is_own(program, one, second) else _wait_for(program, first, second)
+    return Violation("race", f"{does}, {witness}", witness, repair=repair)
+
+
+def _is_own(program: Program, one: Spot, other: Statement) -> bool:
+    """Whether a rank sends to itself in an exchange what the other half receives over it."""
+    statement = one.touch.actor.statement
+    if statement is None or statement.message is None or statement.message.is_relative or not one.rank:
+        return False
+    if other.message is None or other.message.exchange != statement.message.exchange:
+        return False
+    instance = smallest.evaluated(one.touch.instance, one.at, one.params)
+    return smallest.evaluated(statement.message.peer, instance, one.params) == one.rank
 
 
 def _wait_for(program: Program, message: Statement, other: Statement) -> str:

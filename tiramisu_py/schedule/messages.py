@@ -61,9 +61,10 @@ def half_of(program: Program, made: str, name: str, half: Half, role: Role, comm
     instances = sets.with_dims(sets.named(half.points, made), half.dims)
     space = instances.get_space()
     reader = Affine(space)
-    point = sets.function(space, source, [_form(reader, made, index) for index in half.access.indices])
+    words = f"{name}.{'send' if role is Role.SEND else 'recv'}"
+    point = sets.function(space, source, [_form(reader, words, index) for index in half.access.indices])
     peers, is_relative = relative_peers(program, half.dims, half.peers)
-    peer = sets.function(space, None, [_form(reader, made, one) for one in peers])
+    peer = sets.function(space, None, [_form(reader, words, one) for one in peers])
     first = program.next_loop()
     loops = []
     for k, dim in enumerate(half.dims):
@@ -82,9 +83,14 @@ def half_of(program: Program, made: str, name: str, half: Half, role: Role, comm
         body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
         target=source,
         message=Message(
-            name, peer, half.asynchronous, half.mode, half.persistent, is_relative=is_relative,
+            name,
+            peer,
+            half.asynchronous,
+            half.mode,
+            half.persistent,
+            is_relative=is_relative,
             collective=half.collective,
-        ),  # fmt: skip
+        ),
     )
     if program.blocks is None:  # with blocks it depends on how many numbers each has: left to the proof
         check_values(program, statement.handle, source, sets.graph(point, instances).range())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Tag, Vector
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -24,7 +24,7 @@ class Root:
 root = Root()
 
 #: The tags that say how partial results of a reduction are combined.
-Combining = Parallel | Vector | GpuBlock | GpuThread
+Combining = Parallel | Vector | GpuBlock | GpuThread | Rank
 
 
 def place_after(

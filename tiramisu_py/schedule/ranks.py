@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
-from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.declarations import Computation, value_names
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.combined import not_combined
 from tiramisu_py.program.distribution import Dealt, Distribution, Spread
 from tiramisu_py.program.loops import Combine, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.rank_reductions import check_operator
 from tiramisu_py.schedule.selection import listed, loop_name, loops_named, size
 from tiramisu_py.schedule.tags import tagged
 
@@ -69,7 +69,10 @@ def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combin
             f"{over[0].source}: use combine=tm.PRIVATE"
         )
     for statement in over:
-        check_operator(program, statement)
+        source = program.algorithm.source(statement.source)
+        fault = not_combined(source) if isinstance(source, Computation) else ""
+        if fault:
+            raise CommandError(f"combine=tm.PRIVATE: {fault}")
 
 
 def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:

@@ -13,6 +13,7 @@ from tiramisu_py.sets.frames import carrying, dim_names, integer, params, tuple_
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 _Union = TypeVar("_Union", isl.UnionSet, isl.UnionMap)
+_Named = TypeVar("_Named", isl.Set, isl.Map)
 
 
 def universe(space: isl.Space) -> isl.Set:
@@ -192,8 +193,8 @@ def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
     return of.align_params(with_params(of.get_space().params(), names))
 
 
-def without_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
-    """A set without some parameters, at any values of them."""
+def without_params(of: _Named, names: Sequence[str]) -> _Named:
+    """A set or a relation without some parameters, at any values of them."""
     for name in names:
         position = of.find_dim_by_name(_PARAM, name)
         if position >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.lower.ir import (
     Allocate,
+    AllReduce,
     Assign,
     Await,
     Barrier,
@@ -23,6 +24,7 @@ from tiramisu_py.lower.ir import (
     LoopFunction,
     Node,
     Piece,
+    Collective,
     Post,
     Record,
     Requests,
@@ -70,17 +72,27 @@ def _kernel(kernel: KernelFunction) -> list[str]:
     return [head, *_lines(kernel.body, 1)]
 
 
-def _message(node: Piece | Post | Requests | Complete, depth: int) -> list[str]:
+def _message(node: Piece | Post | Requests | Complete | Collective | AllReduce, depth: int) -> list[str]:
     pad = "    " * depth
     match node:
         case Piece():
             sides = "".join(f", {side.extent} along {list(side.steps)}" for side in node.sides)
-            return [f"{pad}elements from [{', '.join(map(str, node.first))}]{sides}"]
+            peer = "" if node.peer is None else f"rank {node.peer}: "
+            return [f"{pad}{peer}elements from [{', '.join(map(str, node.first))}]{sides}"]
+        case Collective():
+            does = "exchange" if node.root is None else f"broadcast from rank {node.root}"
+            sends = [f"{pad}    send {node.source}:", *_lines(node.sends, depth + 2)]
+            receives = [f"{pad}    receive {node.target}:", *_lines(node.receives, depth + 2)]
+            return [f"{pad}all ranks {does}:", *sends, *receives]
         case Post():
             does, of = ("send", "to") if node.sends else ("receive", "from")
             request = "" if node.request is None else f", request {node.request.requests}[{node.request.index}]"
             head = f"{pad}{does} {node.array} {of} rank {node.peer}, tag {node.tag}{request}:"
             return [head, *_lines(node.elements, depth + 1)]
+        case AllReduce():
+            axes = " and ".join(map(str, node.axes))
+            which = f"axis {axes}" if len(node.axes) == 1 else f"axes {axes}"
+            return [f"{pad}all ranks along {which}: {node.operator.name} of {node.array}"]
         case Requests():
             return [f"{pad}requests {node.name}[{node.count}]", *_lines(node.body, depth)]
         case Complete():
@@ -96,7 +108,7 @@ def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
 def _lines(node: Node, depth: int) -> list[str]:
     pad = "    " * depth
     match node:
-        case Piece() | Post() | Requests() | Complete():
+        case Piece() | Post() | Requests() | Complete() | Collective() | AllReduce():
             return _message(node, depth)
         case Block():
             return [line for child in node.body for line in _lines(child, depth)]

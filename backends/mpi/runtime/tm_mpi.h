@@ -342,7 +342,7 @@ TM_INLINE void tm_mpi_forget_elements(tm_mpi_elements *elements) {
   if (elements->made) MPI_Type_free(&elements->type);
   elements->made = false;
 }
-#define TM_ELEMENTS __attribute__((cleanup(tm_mpi_forget_elements))) const tm_mpi_elements
+#define TM_ELEMENTS __attribute__((cleanup(tm_mpi_forget_elements))) tm_mpi_elements
 
 /* -- messages of elements one after the other, or of a type made for them */
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -88,13 +89,13 @@ def test_a_function_takes_a_communicator_and_agrees_before_its_first_message():
 )  # fmt: skip
 def test_modes_of_blocking_sends(mode, call):
     text = emit(ring(elements()["one"], elements()["one"], mode=mode))["ring.c"]
-    assert f"{call}(" in text
-    assert text.count("MPI_Irecv(&by[2*C + 1], 1, MPI_FLOAT, tm_peer, 3, mpi.comm, &pending[0])") == 1
+    assert re.search(rf"{call}\b", text)
+    assert text.count("MPI_Irecv, &by[2*C + 1], 1, MPI_FLOAT, (rank0 + 3)%4, 3, &pending)") == 1
 
 
 def test_persistent_requests_are_made_once_and_freed():
     text = emit(steps(True, SendMode.SYNCHRONOUS))["steps.c"]
-    assert text.count("MPI_Ssend_init(") == text.count("MPI_Recv_init(") == 1
+    assert text.count("MPI_Ssend_init,") == text.count("MPI_Recv_init,") == 1
     assert text.count("MPI_Start(&pending[") == 2
     assert text.count("if (pending[0] == MPI_REQUEST_NULL)") == 1
     assert text.count("tm_mpi_forget_requests(&mpi, ") == 1
@@ -126,7 +127,7 @@ def test_what_is_refused():
 def test_many_requests_are_allocated_and_that_is_agreed_on():
     body = requests("pending", C, wait("pending", 0, C))
     text = emit(on_ranks("many", "C", (2,), [], body))["many.c"]
-    assert "wrong || idle ? NULL : tm_mpi_requests(C)" in text
+    assert 'TM_NEEDED(many, "of requests pending", tm_mpi_requests(C))' in text
     assert text.index("tm_mpi_requests") < text.index("tm_mpi_agree")
     inner = loop("t", size("C"), requests("pending", size("C"), wait("pending", 0, number(1))))
     text = emit(on_ranks("many", "C", (2,), [], inner))["many.c"]

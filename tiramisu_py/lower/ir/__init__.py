@@ -39,7 +39,7 @@ from tiramisu_py.lower.ir.host import (
     Private,
     Store,
 )
-from tiramisu_py.lower.ir.messages import Complete, Piece, Post, Request, Requests, Side
+from tiramisu_py.lower.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
 
 Node = (
     Block
@@ -63,9 +63,12 @@ Node = (
     | Post
     | Requests
     | Complete
+    | Collective
+    | AllReduce
 )
 
 __all__ = [
+    "AllReduce",
     "Allocate",
     "ArrayArgument",
     "Assign",
@@ -73,6 +76,7 @@ __all__ = [
     "Barrier",
     "Block",
     "BlockBounds",
+    "Collective",
     "Comment",
     "Complete",
     "Copy",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.program.statement import SendMode
@@ -27,10 +28,14 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A box of elements of the message's array, from index `first`; one element where it has no sides."""
+    """A box of elements of the message's array, from index `first`; one element where it has no sides.
+
+    In a `Collective` it is for, or from, rank `peer`.
+    """
 
     first: tuple[Expr, ...]
     sides: tuple[Side, ...]
+    peer: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,4 +86,38 @@ class Complete:
     requests: str
     first: Expr
     count: Expr
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """A call in which all ranks of the process grid take part: each sends elements of `source` to others, and receives
+    elements of `target` from others.
+
+    `sends` and `receives` are code whose `Piece` nodes name the rank at the other end; for each such rank they are in
+    the order of execution. With a `root` that rank alone sends, the same elements to all others: those that `sends`
+    names for one of them. `statement` names its origin.
+    """
+
+    source: str
+    target: str
+    dtype: DType
+    sends: Node
+    receives: Node
+    root: Expr | None
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class AllReduce:
+    """Combine an array of partial results over the ranks that differ from this one along some `axes` of the grid only.
+
+    Each of these ranks gets the outcome, in place, when all of them have come to it: element by element, in an order
+    that MPI chooses, by the `operator`. All elements of the array take part. `statement` names its origin.
+    """
+
+    array: str
+    dtype: DType
+    operator: Operator
+    axes: tuple[int, ...]
     statement: str
