@@ -14,8 +14,8 @@ from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
-from tiramisu_py.backends.mpi import entry as mpi
 from tiramisu_py.backends.mpi import collectives, reductions
+from tiramisu_py.backends.mpi import entry as mpi
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.lower.transform import names

@@ -8,6 +8,8 @@ import cgen
 
 #: Longer lines are broken, at these operators.
 WIDTH = 120
+#: Calls whose arguments stay whole.
+MESSAGES = ("TM_SEND(", "TM_RECEIVE(")
 OPERATORS = ("+", "-", "*", "/", "?", ":", "&&", "||", "&", "|", "^", "<", ">", "==", "!=")
 
 
@@ -55,13 +57,13 @@ def wrapped(line: str) -> list[str]:
 
 def _break(line: str, indent: int) -> int | None:
     """Where to break: after a comma or before an operator, as far right as fits at the least depth."""
-    depth, quoted = 0, False
+    depth, quoted, listed = 0, False, line.lstrip().startswith(MESSAGES)
     places: list[tuple[int, int]] = []
     for i, character in enumerate(line[:WIDTH]):
         quoted ^= character == '"' and line[i - 1] != "\\"
         depth += (character in "([{") - (character in ")]}")
         comma = character == " " and line[i - 1] in ",;"
-        operator = character == " " and line[i + 1 : i + 3].strip() in OPERATORS
+        operator = character == " " and line[i + 1 : i + 3].strip() in OPERATORS and not (listed and depth == 1)
         if i > indent + 20 and not quoted and (comma or operator):
             places.append((depth, -i))
     return -min(places)[1] if places else None

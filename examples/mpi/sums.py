@@ -1,4 +1,4 @@
-"""A sum over everything, on ranks: each adds up its part, and the partial sums go to one rank, or to all."""
+"""A sum over everything, on ranks: each adds up its part; the partial sums go to one rank, or to all, or MPI adds them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,26 @@ def on_one_rank(ranks: int, length: int) -> tm.Function:
     return f
 
 
-VARIANTS = {"on all ranks": on_all_ranks, "on one rank": on_one_rank}
+def reduced(ranks: int, length: int) -> tm.Function:
+    """Every rank has the sum: the terms themselves are on all ranks, and MPI combines what each of them adds up."""
+    size = blocks(length, ranks)
+    f = tm.Function("total", params=[])
+    x = f.input("x", tm.float64, [length])
+    total = f.reduction("total_of_all", {z: 1}, {i: length}, tm.sum, x[i])
+    f.outputs(total)
+    x.distribute([i], rank=i // size)
+    total.update.split(i, size, q, i1)
+    total.update.tag_distribute(q, combine=tm.PRIVATE)
+    return f
 
 
-def sample(_: str, size: int, seed: int) -> Arguments:
-    """Random numbers."""
-    return {"x": np.random.default_rng(seed).random(size)}
+VARIANTS = {"on all ranks": on_all_ranks, "on one rank": on_one_rank, "reduced": reduced}
+
+
+def sample(variant: str, size: int, seed: int) -> Arguments:
+    """Random numbers; whole ones where ranks combine them in any order, so that no sum is rounded."""
+    numbers = np.random.default_rng(seed).random(size)
+    return {"x": np.floor(1000 * numbers) if variant == "reduced" else numbers}
 
 
 if __name__ == "__main__":

@@ -148,6 +148,33 @@ def test_many_processes_share_a_cache(tmp_path, root):
     assert not [p for p in cache.iterdir() if p.name.startswith(("building-", "removing-"))]
 
 
+def test_of_ranks_that_want_the_same_entry_one_builds_it(tmp_path):
+    root, log = private(tmp_path / "cache"), tmp_path / "built"
+    script = """
+import sys, time
+from pathlib import Path
+from tiramisu_py.build import Cache
+def build(folder):
+    with open(sys.argv[2], "a") as log:
+        log.write("built\\n")
+    time.sleep(0.5)
+    (folder / "content").write_text("right")
+    return []
+print("ready", flush=True)
+sys.stdin.readline()
+print(Cache(Path(sys.argv[1])).entry("key", build))
+"""
+    command = [sys.executable, "-c", script, str(root), str(log)]
+    running = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]  # fmt: skip
+    for process in running:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    said = {process.communicate("go\n", timeout=120)[0] for process in running}
+    assert said == {f"{root / 'entries' / 'key'}\n"}
+    assert log.read_text() == "built\n"
+
+
 def test_many_processes_repair_a_damaged_entry_at_the_same_time(tmp_path):
     root = private(tmp_path / "cache")
     script = """

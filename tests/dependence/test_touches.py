@@ -39,7 +39,8 @@ from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32, int64
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.precedence import Precedence
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 
 SIZES = {"N": 4, "M": 3, "K": 2, "R": 3, "C": 2, "T": 2}
 

@@ -13,7 +13,8 @@ from tests.derive.enumerated import Numbers, sigma
 from tests.derive.test_barriers import stencil, tiled_product
 from tiramisu_py import sets, smallest
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.derive.barriers import with_barriers
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.program import Program

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tiramisu_py as tm
-from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1
+from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1, t
 from tiramisu_py import sets
 from tiramisu_py.lower import lower
 from tiramisu_py.lower.ir import Complete, For, If, Node, Post, Store

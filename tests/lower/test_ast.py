@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import islpy as isl
 import pytest
@@ -12,6 +13,15 @@ from tiramisu_py.lower.ast import Leaf, generated, positions
 
 class Stop(Exception):
     """What a callback raises in these tests."""
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """Collections look at what the test makes, not at all that other tests have left in this process."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def _schedule(context: isl.Context) -> tuple[isl.Set, isl.UnionMap]:
@@ -28,6 +38,7 @@ def test_leaves_are_numbered_in_the_order_in_which_they_are_met():
     assert list(positions(tree)) == [0, 1]
 
 
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("failing", ["S", "T"])
 def test_an_exception_in_a_callback_is_raised_as_itself_and_isl_goes_on_working(failing):
     context = isl.Context()
@@ -46,6 +57,7 @@ def test_an_exception_in_a_callback_is_raised_as_itself_and_isl_goes_on_working(
     assert seen == ["S", "T"]
 
 
+@pytest.mark.usefixtures("collected")
 def test_a_callback_outlives_everything_else_that_is_dropped():
     params, schedule = _schedule(isl.Context())
     for _ in range(200):

@@ -71,8 +71,12 @@ def wrong(story: Prepared, comm: MPI.Comm) -> str:
     mine = {key: f.part(key, value, comm.rank) for key, value in whole.items() if key not in params}
     counter.reset()
     found = story.kernel(**params, **mine, comm=comm)
-    sent = comm.allreduce(np.array(counter.reset()))
+    own = counter.reset()
+    sent = comm.allreduce(np.array(own))
     predicted = f.communication(**{**parameters(f, whole), **params})
+    here = predicted.of_rank(comm.rank).sent if comm.rank < predicted.ranks else None
+    if own != ((here.bytes, here.messages) if here else (0, 0)):
+        return f"rank {comm.rank}: {own} bytes and messages instead of {here}"
     if tuple(sent) != (predicted.bytes, predicted.messages):
         return f"{tuple(sent)} bytes and messages instead of {predicted.bytes, predicted.messages}"
     results = found if isinstance(found, tuple) else (found,)

@@ -61,3 +61,12 @@ int MPI_Alltoallw(const void *from, const int *numbers, const int *places, const
         if (other != rank && numbers[other] > 0) count(numbers[other], types[other]);
     return PMPI_Alltoallw(from, numbers, places, types, into, other_numbers, other_places, other_types, comm);
 }
+
+/* Partial results are combined in place: each rank gives its own once, unless it is alone. */
+int MPI_Allreduce(const void *from, void *into, int number, MPI_Datatype type, MPI_Op operator, MPI_Comm comm)
+{
+    int ranks;
+    PMPI_Comm_size(comm, &ranks);
+    if (from == MPI_IN_PLACE && ranks > 1) count(number, type);
+    return PMPI_Allreduce(from, into, number, type, operator, comm);
+}

@@ -23,7 +23,7 @@ LAUNCHER = Path(__file__).with_name("rank.py")
 FOLDER = "TIRAMISU_PY_RANK_FOLDER"
 TIMEOUT = 120.0
 
-#: In the environment of a rank that runs one test: the implementations that there are, which are not looked for again.
+#: In the environment of a rank: the implementations that there are, which are not looked for again.
 FOUND = "TIRAMISU_PY_IMPLEMENTATIONS"
 _NOT_INHERITED = ("PYTEST_", "MPI4PY_")
 
@@ -64,9 +64,11 @@ class Implementation:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command on `count` ranks, and ends all of them after `timeout` seconds (return code -9)."""
         started = [self.mpirun, "-n", str(count), *map(str, command)]
+        found = os.pathsep.join(f"{name}={own.mpirun}" for name, own in implementations().items())
+        environment = {**self.environment, FOUND: found, **more}
         with _alone():
             process = subprocess.Popen(
-                started, cwd=cwd, env={**self.environment, **more}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                started, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
             )  # fmt: skip
             try:
@@ -145,10 +147,8 @@ def run_test(nodeid: str, implementation: Implementation, count: int, timeout: f
     """Runs one test on `count` ranks; answers what the ranks that failed say: nothing where all passed."""
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-ranks-") as folder:
         command = [sys.executable, LAUNCHER, str(timeout), nodeid]
-        found = os.pathsep.join(f"{name}={own.mpirun}" for name, own in implementations().items())
-        done = implementation.run(count, command, timeout=timeout + 20, **{
-            FOLDER: folder, FOUND: found, "TIRAMISU_CACHE_DIR": _cache(),
-        })  # fmt: skip
+        more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": _cache()}
+        done = implementation.run(count, command, timeout=timeout + 20, **more)
         return _failures(Path(folder), count, done)
 
 

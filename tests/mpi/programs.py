@@ -111,6 +111,28 @@ def in_parts() -> Made:
     return f, picture()
 
 
+def scattered() -> Made:
+    """Figure 4-3 of the thesis: the first rank has everything, and sends others theirs; each has its schedule."""
+    f = tm.Function("scattered", params=[C], assume="C >= 1")
+    a = f.input("a", tm.float32, [P * B, C])
+    c1_ = f.computation("c1", {r: P * B, c: C}, a[r, c] * 7)
+    f.outputs(c1_)
+    a.distribute([r, c], rank=0)
+    c1_.distribute([r, c], rank=r // B)
+    c1_.split(r, B, q, r1).tag_distribute(q)
+    first, others = c1_.separate_at(tm.rank, [1])
+    first.vectorize(c, 4)
+    others.interchange(r1, c)
+    rows = f.create_xfer(
+        a[r, c], send={q: 1, k: (1, P), r: (k * B, k * B + B), c: C}, to=k,
+        recv={q: (1, P), r: (q * B, q * B + B), c: C}, source=0, name="rows",
+    )  # fmt: skip
+    rows.collapse_many(r, c)
+    f.order(rows.send, first, at=tm.root)
+    f.order(rows.recv, others, at=tm.root)
+    return f, {"a": np.random.default_rng(4).random((P * B, 6), dtype=np.float32), "C": 6}
+
+
 def several_hops() -> Made:
     """A halo that is wider than two blocks."""
     f = tm.Function("wide", params=[])
@@ -261,6 +283,7 @@ PROGRAMS: dict[str, Callable[[], Made]] = {
     "partly collapsed": partly_collapsed,
     "by its own number": by_its_number,
     "schedules of some ranks": in_parts,
+    "scattered by the first rank": scattered,
     "several hops": several_hops,
     "dealt out in turn": dealt_in_turn,
     "gathered on rank 0": lambda: on_one_rank(0, computed=False),

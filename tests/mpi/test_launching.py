@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -60,9 +59,7 @@ def test_a_rank_that_fails_is_shown(failing):
 
 @needs_mpi
 def test_ranks_that_hang_are_ended_and_say_where(failing):
-    began = time.monotonic()
     name, implementation = next(iter(implementations().items()))
     said = run_test(f"{failing}::test_hangs[{name}]", implementation, 2, 3.0)
-    assert time.monotonic() - began < 60
     assert "rank 0 of 2: did not end" in said
     assert "in test_hangs" in said

@@ -38,13 +38,14 @@ def test_a_story_is_right_on_simulated_ranks_and_sends_what_was_counted(name: st
     assert not agreed(f, outputs, **given)
     counted = f.communication(**{param: given[param] for param in f.algorithm.params})
     assert (ran.traffic.bytes, ran.traffic.messages) == (counted.bytes, counted.messages)
+    for rank, own in enumerate(counted.by_rank):
+        for went, said in ((ran.traffic.sent_by(rank), own.sent), (ran.traffic.received_by(rank), own.received)):
+            assert (went.elements, went.bytes, went.messages) == (said.elements, said.bytes, said.messages), rank
 
 
 @pytest.fixture(scope="module")
 def mpi() -> Implementation:
     """The MPI that runs them."""
-    if not implementations():
-        pytest.skip("no MPI on this machine")
     return next(iter(implementations().values()))
 
 

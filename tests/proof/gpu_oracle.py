@@ -12,7 +12,8 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from tiramisu_py import sets, smallest
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.program import Program

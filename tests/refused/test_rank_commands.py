@@ -61,7 +61,7 @@ LOOPS: list[Case] = [
     ("loops of other ranks fused", lambda s: (s.bx.tag_distribute(q), s.by.tag_distribute(q, axis=1), s.by.after(s.bx, q)), "loop q is tagged by .* one loop has one tag"),
     ("loops of ranks and of none fused", lambda s: (s.by.tag_distribute(q), s.by.after(s.bx, q)), r"loop q is not tagged, but loop q by by\.tag_distribute\(q\); .* share the loop first"),
     ("two ways of keeping, fused", lambda s: (s.bx.tag_distribute(q), s.by.tag_distribute(q, drop_rank_iter=False), s.by.after(s.bx, q)), r"loop q is tagged by bx\.tag_distribute\(q\), but loop q by by\.tag_distribute\(q, drop_rank_iter=False\)"),
-    ("a combination that is none", lambda s: s.bx.tag_distribute(q, combine="sum"), r"combine='sum': choose tm\.PRIVATE or tm\.ATOMIC"),
+    ("a combination that is none", lambda s: s.bx.tag_distribute(q, combine="sum"), r"combine='sum': choose tm\.PRIVATE, for the loop of a reduction"),
     ("a combination of nothing", lambda s: s.bx.tag_distribute(q, combine=tm.PRIVATE), r"combine=tm\.PRIVATE: no reduction runs over loop q; leave combine= out"),
     ("compute_at twice on one axis", lambda s: (s.bx.tag_distribute(q), s.by.tag_distribute(q), s.bx.compute_at(s.by, q)), "in bx, the rank loop q .* both are along axis 0"),
 ]  # fmt: skip
@@ -113,7 +113,7 @@ EXCHANGES: list[Case] = [
     ("an index that is not affine", lambda s: xfer(s, access=s.bx[r * r, c]), r"r \* r in down\.send is not affine in its iterators"),
     ("an iterator that is not there", lambda s: xfer(s, access=s.bx[x, c]), r"bx\[x, c\] in down\.send uses the iterator x, which is not among its iterators \(q, r, c\)"),
     ("a peer by an iterator that is not there", lambda s: xfer(s, to=x), r"to= of down uses the iterator x, which is not among its iterators \(q, r, c\)"),
-    ("a peer that is not affine", lambda s: xfer(s, source=q * q), r"q \* q in down_receive is not affine"),
+    ("a peer that is not affine", lambda s: xfer(s, source=q * q), r"q \* q in down\.recv is not affine"),
     ("a peer of two cases", lambda s: xfer(s, to=tm.select(q == 0, 1, 0)), r"select.* in down\.send is not affine"),
     ("a peer that is a float", lambda s: xfer(s, to=q / 2), r"to=q / 2 is no integer: give the number of a rank"),
     ("a peer that is text", lambda s: xfer(s, to="next"), "to='next' names no rank"),
@@ -213,13 +213,23 @@ def test_an_exchange_without_any_rank_is_refused():
         xfer(s)
 
 
-def test_partial_results_are_not_combined_between_ranks():
-    s = matmul()
-    words = "ranks do not combine partial results of C; distribute a loop of its values instead of k, or make"
+def test_partial_results_are_combined_by_operators_and_in_types_that_mpi_has():
+    words = r"combine=tm\.ATOMIC: ranks share no memory, so each collects its own partial results of C: use combine=tm\.PRIVATE"
     with pytest.raises(tm.CommandError, match=words):
-        s.C.update.tag_distribute(k, combine=tm.PRIVATE)
+        matmul().C.update.tag_distribute(k, combine=tm.ATOMIC)
     with pytest.raises(tm.CommandError, match="no reduction runs over loop i"):
-        s.C.tag_distribute(i, combine=tm.ATOMIC)
+        matmul().C.tag_distribute(i, combine=tm.ATOMIC)
+    own = tm.operator("larger", tm.maximum, 0)
+    for operator, dtype, words in (
+        (own, tm.int32, r"ranks combine int32 by tm\.sum, .*, and s is reduced by larger"),
+        (tm.sum, tm.float16, r"ranks do not combine float16: let s have dtype=tm\.float32"),
+    ):
+        f = tm.Function("f", params=[])
+        a = f.input("a", dtype, [8])
+        s = f.reduction("s", {i: 1}, {k: 8}, operator, a[k])
+        f.outputs(s)
+        with pytest.raises(tm.CommandError, match=words):
+            s.update.tag_distribute(k, combine=tm.PRIVATE)
 
 
 def test_the_output_that_stands_for_a_temporary_is_named():

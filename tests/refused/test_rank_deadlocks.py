@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
+from tests.lower.rank_programs import C, c, q, r
+from tests.lower.rank_programs import blur as plain_blur
 from tiramisu_py.errors import Violation
 
 P, B = 4, 5
-(C,) = tm.params("C")
-r, c, q, r1, k, x = tm.iters("r c q r1 k x")
+r1, k, x = tm.iters("r1 k x")
 
 NB = (tm.NONBLOCK,)
 
@@ -31,16 +32,7 @@ def blur(
     **changes: Any,
 ) -> Any:
     """The blur, with the steps of `order` between its stages; `changes` are arguments of the first exchange."""
-    f = tm.Function("blur", params=[C], assume="C >= 1")
-    image = f.input("image", tm.float32, [P * B, C + 2])
-    bx = f.computation("bx", {r: P * B, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
-    by = f.computation("by", {r: (1, P * B - 1), c: C}, (bx[r - 1, c] + bx[r, c] + bx[r + 1, c]) / 3, shape=[P * B, C])
-    f.outputs(by)
-    for array in (image, by):
-        array.distribute([r, c], rank=r // B)
-    for computation in (bx, by):
-        computation.split(r, B, q, r1)
-        computation.tag_distribute(q)
+    f, bx, by = plain_blur(P, B)
     given: dict[str, Any] = {
         "send": {q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: C}, "to": q + 1,
         "recv": {q: (1, P), r: (q * B - 1, q * B), c: C}, "source": q - 1,

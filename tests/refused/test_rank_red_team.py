@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tiramisu_py as tm
@@ -95,3 +96,95 @@ def test_a_wait_that_finds_another_message_in_its_request() -> None:
     assert (
         "right_send_wait2 would wait for right.send of u[1, 24] on rank 0, which uses the request" in violation.message
     )
+
+
+def row_sums(where: str) -> SimpleNamespace:
+    """Sums of rows: terms are added by the rank of the row, and each sum is started there, or on every rank."""
+    f = tm.Function("sums", params=[N])
+    a = f.input("a", tm.int64, [P * B, N])
+    s = f.reduction("s", {i: P * B}, {j: N}, tm.sum, a[i, j])
+    f.outputs(s)
+    a.distribute([i, j], rank=i // B)
+    s.distribute([i], rank=i // B)
+    for part in (s.init, s.update) if where == "there" else (s.update,):
+        part.split(i, B, q, x)
+        part.tag_distribute(q)
+    return SimpleNamespace(f=f, s=s)
+
+
+def test_sums_that_are_started_on_ranks_that_have_no_use_for_them() -> None:
+    assert proven(row_sums("there").f)
+    s = row_sums("everywhere")
+    assert proven(s.f)
+    picture = np.arange(18).reshape(6, 3)
+    np.testing.assert_array_equal(s.f.simulate(a=picture), picture.sum(1))
+
+
+def test_sums_that_are_started_everywhere_and_read_where_terms_are_missing() -> None:
+    s = row_sums("everywhere")
+    s.s.distribute([i], rank=None)
+    words = "s[2] lacks a term on rank 0: the term j = 0 is added on rank 1"
+    assert any(words in violation.message for violation in s.f.check().violations)
+
+
+R, lo, hi = tm.params("R lo hi")
+(r,) = tm.iters("r")
+
+
+def blocks(value: Any = None, declared: bool = True) -> SimpleNamespace:
+    """s reads p one row before, on ranks with blocks whose bounds are known at run time."""
+    f = tm.Function("rows", params=[R, lo, hi])
+    a = f.input("a", tm.int64, [R])
+    p = f.computation("p", {r: R}, a[r] if value is None else a[r] + value)
+    s = f.computation("s", {r: (1, R)}, p[r - 1] + p[r], shape=[R])
+    f.outputs(s)
+    if declared:
+        f.blocks(R, lo, hi)
+    return SimpleNamespace(f=f, a=a, p=p, s=s)
+
+
+def dealt(s: SimpleNamespace) -> SimpleNamespace:
+    for array in (s.a, s.s):
+        array.distribute([r], rank=r, bounds=(lo, hi))
+    for stage in (s.p, s.s):
+        stage.tag_distribute(r, bounds=(lo, hi))
+    s.f.derive_transfers()
+    return s
+
+
+@pytest.mark.parametrize(("value", "bound"), [(lo, "lo"), (tm.select(r < hi, 1, 0), "hi")])
+def test_values_that_depend_on_who_computes_them(value: Any, bound: str) -> None:
+    with pytest.raises(tm.CommandError, match=f"p depends on {bound}, which has a value of its own on each rank"):
+        blocks(value)
+    assert proven(dealt(blocks(R)).f)
+
+
+def test_a_value_that_depends_on_who_computes_it_is_declared_later() -> None:
+    s = blocks()
+    late = s.f.computation("late", {r: (lo, R)}, s.p[r], shape=[R])
+    s.f.outputs(s.s, late)
+    violation = refusal(s.f)
+    assert violation.kind == "communication"
+    assert violation.message.startswith("late depends on lo, which has a value of its own on each rank")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda s: s.p.split(r, 2, q, x).tag_distribute(q),
+        lambda s: s.a.distribute([r], rank=r // 2),
+        lambda s: s.a.distribute([r], rank=0),
+        lambda s: s.f.grid(4),
+    ],
+)
+def test_constant_ranks_beside_blocks_with_bounds(command: Any) -> None:
+    with pytest.raises(tm.CommandError, match="ranks have blocks already, with the bounds lo, hi: "):
+        command(blocks())
+
+
+def test_arrays_in_full_beside_blocks_with_bounds() -> None:
+    s = blocks()
+    s.a.distribute([r], rank=None)
+    s.p.compute_at(s.s, r)
+    s.s.distribute([r], rank=r, bounds=(lo, hi)).tag_distribute(r, bounds=(lo, hi))
+    assert proven(s.f)

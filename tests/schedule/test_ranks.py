@@ -65,6 +65,20 @@ def test_parts_of_a_loop_of_ranks_run_on_the_same_ranks_with_schedules_of_their_
     assert grid(s.f, C=1) == {(number,) for number in range(P)}
 
 
+def test_the_number_of_the_rank_names_the_loop_that_runs_on_ranks():
+    s, same = blur(), blur()
+    s.bx.interchange(r1, c).separate_at(tm.rank, [1])
+    same.bx.interchange(r1, c).separate_at(q, [1])
+    for name in ("bx_0", "bx_1"):
+        a, b = s.f.program.statements[name], same.f.program.statements[name]
+        assert str(a.instances) == str(b.instances)
+        assert str(a.coords) == str(b.coords)
+    assert s.f.commands[-1] == "bx.separate_at(tm.rank, [1])"
+    s.b = blur(ranks=False).bx
+    with pytest.raises(tm.CommandError, match="no loop here runs on ranks along axis 0"):
+        s.b.separate_at(tm.rank, [1])
+
+
 def test_shared_loops_of_ranks_are_one_loop():
     s = blur()
     s.by.after(s.bx, q)

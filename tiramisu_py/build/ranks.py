@@ -24,6 +24,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import ArrayArgument, ProcessGrid
 
 _REMEMBERED = 64
+_PARTS = "each rank passes its part of an array that is distributed (Function.part), and all of any other"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,12 @@ class Ranks:
         if rank >= count:
             return None
         found = np.unravel_index(rank, extents)
-        return self.of_rank(tuple(int(coordinate) for coordinate in found)).bind(positional, named)
+        try:
+            return self.of_rank(tuple(int(coordinate) for coordinate in found)).bind(positional, named)
+        except ArgumentError as error:
+            if " has shape " not in str(error):
+                raise
+            raise ArgumentError(f"{error}; {_PARTS}") from error
 
     # -- the grid
 

@@ -23,7 +23,8 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.happens import Happens
 from tiramisu_py.dependence.precedence import Precedence
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
 

@@ -30,7 +30,7 @@ from functools import cached_property
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 

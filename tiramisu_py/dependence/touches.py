@@ -7,7 +7,7 @@ one relation, and indices that are not known exactly (a window, ``x[col[p]]``) n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import islpy as isl
@@ -17,97 +17,12 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.reads import Reading
 from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.dependence.touch import ENTRY, EXIT, Actor, Touch
 from tiramisu_py.program.blocks import held
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Device, Role, Statement
-from tiramisu_py.program.storage import Buffer, Storage, instance_name
-
-#: When an actor acts: before all statements, at its time, after all statements.
-ENTRY, WITHIN, EXIT = -1, 0, 1
-
-
-@dataclass(frozen=True, eq=False)
-class Actor:
-    """Who reads or writes: a statement, or the caller (the virtual entry and exit)."""
-
-    name: str
-    statement: Statement | None = None
-    moment: int = WITHIN
-
-
-@dataclass(frozen=True, eq=False)
-class Touch:
-    """A read or a write.
-
-    `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
-    pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
-    named, the place (coordinates of the rank, scope coordinates, then the element of the buffer), and the iterations
-    of the statement's loops. `when` are these too, but those of the rank last: what is first on its rank comes first.
-    `device` is the one whose instance of the buffer is touched: touches of different instances never meet. `ranks` is
-    how many coordinates of the rank the place begins with.
-    """
-
-    actor: Actor
-    source: str
-    storage: Storage
-    buffer: Buffer
-    is_write: bool
-    domain: isl.Set
-    instance: isl.MultiAff
-    value: isl.MultiAff
-    place: isl.MultiAff
-    coords: isl.MultiAff | None = None
-    device: Device = None
-    ranks: int = 0
-    when: isl.MultiAff | None = None
-
-    @property
-    def home(self) -> str:
-        """The instance of the buffer that is touched: ``image``, or ``image@gpu0``."""
-        return instance_name(self.buffer, self.device)
-
-    @property
-    def role(self) -> Role | None:
-        """The role of the statement; None for the caller."""
-        return self.actor.statement.role if self.actor.statement is not None else None
-
-    @cached_property
-    def places(self) -> isl.Map:
-        """`place` on the domain."""
-        return sets.graph(self.place, self.domain)
-
-    @cached_property
-    def values(self) -> isl.Map:
-        """`value` on the domain."""
-        return sets.graph(self.value, self.domain)
-
-    @cached_property
-    def touched(self) -> isl.Set:
-        """The places that are touched."""
-        return self.domain.apply(self.places)
-
-    @cached_property
-    def element(self) -> isl.MultiAff:
-        """The element of the buffer, without the coordinates of the rank and of the scope."""
-        kept = sets.outputs(self.place)[self.ranks + len(self.buffer.scope) :]
-        return sets.function(self.domain.get_space(), self.buffer.name, kept)
-
-    @cached_property
-    def rank(self) -> isl.MultiAff:
-        """The coordinates of the rank whose memory is touched, on the domain."""
-        return sets.prefix(self.place, self.ranks)
-
-    @cached_property
-    def on_ranks(self) -> isl.Map:
-        """`rank` on the domain."""
-        return sets.graph(self.rank, self.domain)
-
-    def prefix(self, count: int) -> isl.Map:
-        """The iterations of the outermost `count` loops, on the domain."""
-        assert self.coords is not None
-        return sets.graph(sets.prefix(self.coords, count), self.domain)
-
+from tiramisu_py.program.storage import Storage, instance_name
 
 #: Touches by what they are made of: states of one program share most of them.
 Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "Touch | None"]

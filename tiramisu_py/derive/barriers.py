@@ -16,7 +16,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.derive.stabbing import fewest
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.kernels import KernelNest, kernels

@@ -15,14 +15,18 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.derive.boxes import copies_of
+from tiramisu_py.derive.combinations import given
 from tiramisu_py.derive.counting import classes, count
 from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.collectives import collectives
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes, spread
 from tiramisu_py.program.statement import Device, Role, Statement
 
 #: The direction of what goes from rank to rank.
 BETWEEN_RANKS = "rank -> rank"
+#: The direction of partial results that ranks combine: each gives its own, and gets the outcome.
+COMBINED = "ranks -> all"
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,9 @@ class Moved:
 class Communication:
     """What all transfers of a program move in a call, and what each of them does.
 
-    `grid` are the extents of the process grid. `elements`, `bytes` and `messages` are totals over all ranks.
+    `grid` are the extents of the process grid. `elements`, `bytes` and `messages` are totals over all ranks. Of partial
+    results that ranks combine each rank's are counted once, as one message that it sends and one that it receives,
+    however MPI does it; not those of a rank that combines with no other.
     """
 
     transfers: tuple[Moved, ...] = ()
@@ -152,7 +158,7 @@ class Communication:
 
     def channels(self) -> Iterator[Channel]:
         """Who sends what to whom: exchange by exchange, every pair of ranks."""
-        for moved in self.transfers:
+        for moved in self.towards(BETWEEN_RANKS).transfers:
             found = [(pair, share.each) for share in moved.shares for pair in sets.points(share.pairs)]
             for pair, each in sorted(found, key=lambda entry: entry[0]):
                 ends = self._number(pair[: len(self.grid)]), self._number(pair[len(self.grid) :])
@@ -198,7 +204,8 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     sides = [sets.interval(everyone, axis) for axis in range(spread_out.rank_axes)]
     grid = tuple(0 if side is None else side[1] + 1 for side in sides)
     sends = (s for s in spread_out.statements.values() if s.role is Role.SEND)
-    return Communication((*moved, *_exchanges(spread_out, sends, params)), grid)
+    exchanged = _exchanges(spread_out, sends, params)
+    return Communication((*moved, *exchanged, *_combinations(spread_out, params)), grid)
 
 
 def _check(program: Program, params: Mapping[str, int]) -> None:
@@ -248,6 +255,18 @@ def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str
         yield Moved(name, BETWEEN_RANKS, total.elements, total.bytes, total.messages, tuple(found))
 
 
+def _combinations(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
+    """What ranks give to the combinations of partial results: a message from a rank to itself stands for each."""
+    shares: dict[str, list[Share]] = {}
+    for one in given(program, params):
+        to_itself = sets.named(sets.flat_pairs(sets.graph(sets.identity(one.ranks.get_space()), one.ranks), ""), None)
+        amount = Amount(one.elements, one.bytes, one.combinations)
+        shares.setdefault(one.source, []).append(Share(to_itself, amount))
+    for name, found in shares.items():
+        total = sum((times(share.each, count(share.pairs)) for share in found), Amount())
+        yield Moved(name, COMBINED, total.elements, total.bytes, total.messages, tuple(found))
+
+
 def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
     """What the rank with some bounds of its block sends in each exchange."""
     totals: dict[str, list[int]] = {}
@@ -273,8 +292,8 @@ def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Ite
     message = send.prefix(program.host_depth(send))
     if send.message.collective:
         message = next(one for one in collectives(program) if send in one.sends).call_of(send)
-        there = sets.graph(sets.identity(program.rank_of(send).get_space().range()))
-        pairs = pairs.subtract(sets.graph(sets.function(send.frame, None, [])).flat_range_product(pairs))
+        to_itself = sets.graph(program.rank_of(send)).intersect(sets.graph(sets.renamed(send.message.peer, None)))
+        pairs = pairs.subtract_domain(sets.fixed_map(to_itself, params).domain())
     iterations = _at(sets.renamed(message, None), send, params)
     elements = list(classes(pairs.reverse()))
     for several in classes(pairs.reverse().apply_range(iterations)):

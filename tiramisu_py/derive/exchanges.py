@@ -21,6 +21,7 @@ from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.derive.blocks import with_block_exchanges
+from tiramisu_py.derive.collectives import are_calls, as_collective
 from tiramisu_py.derive.lacks import Distance, lacks
 from tiramisu_py.derive.meetings import Meeting, Traffic, meetings
 from tiramisu_py.derive.message_waits import waiting_for
@@ -45,16 +46,19 @@ class Exchanged:
     waits: tuple[str, ...]
 
 
-def with_exchanges(program: Program, command: str) -> tuple[Program, list[Exchanged]]:
-    """The program with the messages between ranks that it lacks, and what was added at each place."""
+def with_exchanges(program: Program, command: str, together: bool = False) -> tuple[Program, list[Exchanged]]:
+    """The program with the messages between ranks that it lacks, and what was added at each place.
+
+    Exchanges that loop over ranks are calls of all ranks, where these are wanted `together` and possible.
+    """
     if program.blocks is not None:
         return with_block_exchanges(program, command), []
     if not axes(program):
         return program, []
     spread_out = spread(program)
     found = []
-    for meeting in meetings(spread_out, list(lacks(spread_out, Touches(spread_out)))):
-        made = _exchanged(program, meeting, command)
+    for meeting in meetings(spread_out, list(lacks(spread_out, Touches(spread_out), together))):
+        made = _exchanged(program, meeting, command, together)
         if made is not None:
             program = made.program
             found.append(made)
@@ -72,16 +76,19 @@ def name_of(storage: str, distance: Distance | None) -> str:
     return f"{storage}_to_{'_'.join(str(by) if by >= 0 else f'minus{-by}' for by in distance)}"
 
 
-def _exchanged(program: Program, meeting: Meeting, command: str) -> Exchanged | None:
+def _exchanged(program: Program, meeting: Meeting, command: str, together: bool) -> Exchanged | None:
     before = program
+    called: list[str] = []
     receives: list[str] = []
     sends: list[str] = []
     first = _first_reader(program, meeting)
     for traffic in meeting.traffic:
         name = free_name(program, name_of(traffic.storage.name, traffic.distance))
-        for role, made in ((Role.COPY, receives), (Role.SEND, sends)):
+        is_call = together and traffic.distance is None
+        roles = ((Role.SEND, called), (Role.COPY, called)) if is_call else ((Role.COPY, receives), (Role.SEND, sends))
+        for role, made in roles:
             program, half = _half(program, meeting, traffic, name, role, command)
-            program = program.with_statement_before(half, first)
+            program = program.with_statement_before(as_collective(half) if is_call else half, first)
             made.append(half.name)
     halves = [*receives, *sends]
     waits: list[str] = []
@@ -89,7 +96,9 @@ def _exchanged(program: Program, meeting: Meeting, command: str) -> Exchanged | 
         wait = waiting_for(program, half_name, meeting.loops)
         program = program.with_statement_before(wait, first)
         waits.append(wait.name)
-    ordered = _ordered(before, program, meeting, [*halves, *waits], command)
+    ordered = _ordered(before, program, meeting, [*halves, *called, *waits], command)
+    if called and (ordered is None or not are_calls(ordered, called)):
+        return _exchanged(before, meeting, command, together=False)
     return None if ordered is None else Exchanged(ordered, meeting, tuple(receives), tuple(sends), tuple(waits))
 
 
@@ -114,7 +123,7 @@ def _half(
     fixed = _following(program, meeting, moved, outside)
     names = [
         *(program.loops[loop].name for loop in meeting.loops),
-        *(_axis_name(program, axis) for axis in own),
+        *(axis_name(program, axis) for axis in own),
         *("peer" if count == 1 else f"peer{axis}" for axis in range(peers)),
         *(name for k, name in enumerate(dimension_names(program.algorithm, source)) if k not in fixed),
     ]
@@ -198,7 +207,7 @@ def _apart(distance: Distance, rank: Mapping[int, isl.Aff], role: Role) -> list[
     return [sets.plus(rank[axis], sign * by) for axis, by in enumerate(distance)]
 
 
-def _axis_name(program: Program, axis: int) -> str:
+def axis_name(program: Program, axis: int) -> str:
     """The name of the loops that run along an axis of the grid."""
     named = (loop.name for loop in program.loops.values() if isinstance(loop.tag, Rank) and loop.tag.axis == axis)
     return next(named, f"rank{axis}")

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.derive.collectives import takes_all
 from tiramisu_py.derive.counting import few_points
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.program.storage import Storage
+from tiramisu_py.program.storage import Memory, Storage
 
 #: By how much the coordinates of two ranks differ, along each axis of the grid.
 Distance = tuple[int, ...]
@@ -41,21 +43,32 @@ class Lack:
     route: isl.Map
 
 
-def lacks(program: Program, touches: Touches) -> Iterator[Lack]:
-    """What must be sent so that each rank has the values that it reads; the program is spread."""
+def lacks(program: Program, touches: Touches, together: bool = False) -> Iterator[Lack]:
+    """What must be sent so that each rank has the values that it reads; the program is spread.
+
+    What goes from one rank to all others, to one from all others, or from all to all, has no distance if it is wanted
+    `together`.
+
+    Values on GPUs go through the memory of the host, where that has an instance of the buffer.
+    """
     for storage in program.storages.values():
-        mine = [t for t in touches.of_buffer(storage.buffer) if t.storage.name == storage.name and t.device is None]
+        through_host = program.buffers[storage.buffer].memory in (Memory.HOST, Memory.PINNED)
+        mine = [t for t in touches.of_buffer(storage.buffer) if t.storage.name == storage.name]
+        mine = [t for t in mine if t.device is None or through_host]
         writers = [t for t in mine if t.is_write]
         for reader in (t for t in mine if not t.is_write):
-            yield from _of_reader(program, storage, writers, reader)
+            yield from _of_reader(program, storage, writers, reader, together)
 
 
-def _of_reader(program: Program, storage: Storage, writers: list[Touch], reader: Touch) -> Iterator[Lack]:
+def _of_reader(
+    program: Program, storage: Storage, writers: list[Touch], reader: Touch, together: bool
+) -> Iterator[Lack]:
     if not writers:
         return
     missing = _values(program, [reader]).subtract(_values(program, writers)).coalesce()
     groups = _groups([w for w in writers if w.actor.statement is None or not w.actor.statement.receives])
-    for distance, number, route in routes(program, missing, [_values(program, group) for group in groups]):
+    there = [_values(program, group) for group in groups]
+    for distance, number, route in routes(program, missing, there, together):
         yield Lack(storage, groups[number], reader, distance, route)
 
 
@@ -65,13 +78,15 @@ def _groups(writers: list[Touch]) -> list[tuple[Touch, ...]]:
     return [(w,) for w in writers if w not in reducing] + ([reducing] if reducing else [])
 
 
-def routes(program: Program, missing: isl.Set, there: list[isl.Set]) -> Iterator[tuple[Distance | None, int, isl.Map]]:
+def routes(
+    program: Program, missing: isl.Set, there: list[isl.Set], together: bool = False
+) -> Iterator[tuple[Distance | None, int, isl.Map]]:
     """Where missing values come from: a distance, the number of the set that has them, and the route; nearest first."""
     axes = program.rank_axes
     if missing.is_empty() or not there:
         return
     all_routes = [_meeting(missing, have, axes) for have in there]
-    distances = _distances(all_routes, axes)
+    distances = [] if together and takes_all(program, all_routes) else _distances(all_routes, axes)
     listed: list[Distance | None] = [*distances] or [None]
     for distance in listed:
         for number, have in enumerate(there):

@@ -15,7 +15,7 @@ from math import inf
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.derive.lacks import Distance, Lack, coordinates, keys
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Memory, Storage
@@ -21,8 +22,8 @@ APART = (Memory.HOST, Memory.PINNED, Memory.GPU)
 class Need:
     """Values of a storage that `readers` on device `target` read, and `writers` on device `source` store.
 
-    Values are keyed by the coordinates of the buffer's scope, and then the indices. `spare` are other values there
-    that the target does not store itself: no harm is done where they are moved too.
+    Values are keyed by the coordinates of the rank, of the buffer's scope, and then the indices. `spare` are other
+    values there that the target does not store itself: no harm is done where they are moved too.
     """
 
     storage: Storage
@@ -75,15 +76,14 @@ def _exists(program: Program, storage: Storage, device: Device) -> bool:
 
 
 def values_of(touch: Touch) -> isl.Set:
-    """The values that a touch names: coordinates of the buffer's scope, and then indices."""
+    """The values that a touch names: coordinates of the rank, of the buffer's scope, and then indices."""
     return sets.as_set(touch.domain.apply(keys(touch)))
 
 
 def keys(touch: Touch) -> isl.Map:
-    """``touch -> [coordinates of the buffer's scope, indices]`` of the value that it names."""
-    if not touch.buffer.scope or touch.coords is None:
-        return touch.values
-    key = sets.joined(sets.prefix(touch.coords, len(touch.buffer.scope)), touch.value)
+    """``touch -> [coordinates of the rank, of the buffer's scope, indices]`` of the value that it names."""
+    scope = [] if touch.coords is None else [sets.prefix(touch.coords, len(touch.buffer.scope))]
+    key = sets.joined(touch.rank, *scope, touch.value)
     return sets.graph(sets.renamed(key, touch.source), touch.domain)
 
 

@@ -14,18 +14,20 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.derive.boxes import boxes, loops_outside
 from tiramisu_py.derive.deep import deepened
-from tiramisu_py.derive.exchanges import with_exchanges
+from tiramisu_py.derive.exchanges import axis_name, with_exchanges
 from tiramisu_py.derive.needs import Need, keys, needs
 from tiramisu_py.derive.overlap import overlapped
 from tiramisu_py.derive.relaxed import relaxed
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import axes, spread
 from tiramisu_py.program.statement import Device, Role, Statement, Transfer
 from tiramisu_py.schedule.recompute import distinct
 from tiramisu_py.schedule.selection import free_name
@@ -35,27 +37,39 @@ from tiramisu_py.schedule.waits import removed
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What one transfer moves: `values` are ``[coordinates of the loops, indices]``."""
+    """What one transfer moves: `values` are ``[coordinates of the loops, of the rank on some axes, indices]``."""
 
     need: Need
     loops: tuple[LoopId, ...]
+    axes: tuple[int, ...]
     values: isl.Set
     writers: tuple[Statement, ...]
 
 
 def derived_transfers(
-    program: Program, command: str, overlap: bool = False, depth: Mapping[object, object] | None = None
+    program: Program,
+    command: str,
+    overlap: bool = False,
+    depth: Mapping[object, object] | None = None,
+    together: bool = False,
 ) -> Program:
     """The program with the transfers, and then the waits, that it lacks.
 
-    Messages between ranks are overlapped with work where that is wanted, and halos as deep as `depth` says.
+    Messages between ranks are overlapped with work where that is wanted, or calls of all ranks where these are wanted
+    `together` and possible, and halos as deep as `depth` says.
     What cannot be transferred in a legal way is left out: the proof says what is missing.
     """
+    if overlap and together:
+        raise CommandError(
+            "overlap= computes while messages are under way, and calls of all ranks (collectives=True) are complete "
+            "when a rank goes on: choose one"
+        )
     program = _without_derived(program)
     program = program if depth is None else deepened(program, depth)
     before = set(program.statements)
-    program, exchanged = with_exchanges(program, command)
-    for need in list(needs(program, Touches(program))):
+    program, exchanged = with_exchanges(program, command, together)
+    on_ranks = spread(program)
+    for need in list(needs(on_ranks, Touches(on_ranks))):
         for batch in _batches(program, need):
             program = _transferred(program, batch, command)
     program = with_waits(program, command)
@@ -85,18 +99,24 @@ def _batches(program: Program, need: Need) -> Iterator[Batch]:
     for loops, writers in _groups(program, need):
         moved, movable = (_moved(writers, len(loops), values) for values in (left, need.spare.union(need.values)))
         left = left.subtract(sets.as_set(moved.range()))
-        values, allowed = (_unkeyed(program, need, relation) for relation in (moved, movable))
+        along = {tag.axis for loop in loops if isinstance(tag := program.loops[loop].tag, Rank)}
+        own = tuple(axis for axis in range(axes(program)) if axis not in along)
+        values, allowed = (_unkeyed(program, need, own, relation) for relation in (moved, movable))
         inside = tuple(statement_of(w) for w in writers if w.actor.statement is not None)
-        for box in boxes(values, len(loops), allowed):
+        for box in boxes(values, len(loops) + len(own), allowed):
             if not box.is_empty():
-                yield Batch(need, loops, box, inside)
+                yield Batch(need, loops, own, box, inside)
 
 
-def _unkeyed(program: Program, need: Need, moved: isl.Map) -> isl.Set:
-    """``[coordinates of the loops, indices]`` of values keyed by scope: the loops are inside the scope."""
-    scope = len(program.buffers[need.storage.buffer].scope)
+def _unkeyed(program: Program, need: Need, own: tuple[int, ...], moved: isl.Map) -> isl.Set:
+    """``[coordinates of the loops, of the rank on its own axes, indices]`` of keyed values.
+
+    The loops are inside the scope, and run over the other axes.
+    """
+    before = axes(program) + len(program.buffers[need.storage.buffer].scope)
     space = moved.get_space().range()
-    index = sets.function(space, need.storage.source, sets.variables(space)[scope:])
+    forms = sets.variables(space)
+    index = sets.function(space, need.storage.source, [*(forms[axis] for axis in own), *forms[before:]])
     return sets.flat_pairs(moved.apply_range(sets.graph(index)), need.storage.source)
 
 
@@ -175,32 +195,35 @@ def _device_name(device: Device) -> str:
 
 
 def _declared(program: Program, name: str, batch: Batch, command: str) -> Program:
-    storage, depth = batch.need.storage, len(batch.loops)
+    storage, depth = batch.need.storage, len(batch.loops) + len(batch.axes)
     variables = sets.variables(batch.values.get_space())
     indices = sets.function(batch.values.get_space(), None, variables[depth:])
     transfer = Transfer(batch.need.source, batch.need.target, stream=_stream(program, batch))
     moved = sets.as_set(batch.values.apply(sets.graph(indices)))
     program = with_transfer(program, name, storage.source, moved, transfer, False, command)
     made = program.statements[name]
-    if batch.loops:
-        made = _inside(program, made, batch)
+    if depth:
+        first = program.next_loop()
+        fresh = [Loop(first + k, axis_name(program, axis), Rank(axis), command) for k, axis in enumerate(batch.axes)]
+        program = program.with_loop(*fresh)
+        made = _inside(program, made, batch, (*batch.loops, *(loop.id for loop in fresh)))
     if storage.name != storage.source:
         made = replace(made, target=storage.name, sources={storage.source: storage.name})
     program = program.with_statement(made)
     return collapsed(program, name, made.loops[loops_outside(program, made, depth) :], command)
 
 
-def _inside(program: Program, made: Statement, batch: Batch) -> Statement:
-    """A transfer of the whole in loops of the host: each iteration moves its part."""
-    dims = distinct([*(program.loops[loop].name for loop in batch.loops), *made.dims])
+def _inside(program: Program, made: Statement, batch: Batch, loops: tuple[LoopId, ...]) -> Statement:
+    """A transfer of the whole in loops of the host, and over ranks: each iteration moves its part."""
+    dims = distinct([*(program.loops[loop].name for loop in loops), *made.dims])
     instances = sets.with_dims(sets.named(batch.values, made.name), dims)
     space = instances.get_space()
     return replace(
         made,
         dims=tuple(dims),
         instances=instances,
-        point=sets.function(space, made.source, sets.variables(space)[len(batch.loops) :]),
-        loops=batch.loops + made.loops,
+        point=sets.function(space, made.source, sets.variables(space)[len(loops) :]),
+        loops=loops + made.loops,
         coords=sets.renamed(sets.identity(space), None),
     )
 
@@ -229,6 +252,9 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
     for writer in batch.writers:
         yield Order(writer.name, name, _level(batch), command)
+        for wait in program.statements.values():
+            if writer.receives and wait.waits is not None and wait.waits.of == writer.name:
+                yield Order(wait.name, name, _level(batch), command)
     for reader in batch.need.readers:
         beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
         if beside and program.positions[reader.actor.name][depth] > last:

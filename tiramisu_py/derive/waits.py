@@ -11,7 +11,8 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens import Happens
 from tiramisu_py.dependence.kernel_order import statement_of
-from tiramisu_py.dependence.touches import Memory, Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program

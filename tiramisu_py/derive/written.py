@@ -57,13 +57,16 @@ def _exchange(program: Program, name: str) -> Iterator[str]:
     if len(halves) != 2 or texts[0] != texts[1] or [send.name, receive.name] != expected or send.sources:
         raise CommandError(f"the exchange {name} is none that create_xfer could make")
     props = [f"[tm.ASYNC, tm.{'NONBLOCK' if h.message and h.message.asynchronous else 'BLOCK'}]" for h in halves]
+    options = f"send_props={props[halves.index(send)]}, recv_props={props[halves.index(receive)]},"
+    if send.message is not None and send.message.collective:
+        options = "collective=True,"
     yield "\n".join(
         [
             "f.create_xfer(",
             f'    f["{send.source}"][{texts[0]}],',
             f'    send="{_domain(program, send)}", to={_peer(send)},',
             f'    recv="{_domain(program, receive)}", source={_peer(receive)},',
-            f"    send_props={props[halves.index(send)]}, recv_props={props[halves.index(receive)]},",
+            f"    {options}",
             f'    name="{name}",',
             ")",
         ]

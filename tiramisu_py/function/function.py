@@ -75,6 +75,8 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks):
         for handle in handles:
             if isinstance(handle, Exchange):
                 raise CommandError(f"{handle} is an exchange of two halves: order {handle}.send and {handle}.recv")
+            if isinstance(handle, tuple | list):
+                raise CommandError(f"{handle} is several: put a star before it, as in order(..., *down.wait(), ...)")
             self._check_own(handle, Selection | Operation)
         names = [handle.statement_names() for handle in handles]
 

@@ -40,7 +40,8 @@ class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageC
             for i in 0..N: S[i]     -->   for i in 0..8: S_0[i]
                                           for i in 8..N: S_1[i]           (separate_at(i, [8]))
 
-        Points are integers or affine in the parameters; parts may be empty. Returns the parts, in order.
+        Points are integers or affine in the parameters; parts may be empty. ``separate_at(tm.rank, [1])`` parts the
+        first rank from the others, wherever the loop over ranks is. Returns the parts, in order.
         """
         names = self.statement_names()
         self._apply("separate_at", (loop, points), {}, lambda p, _: parts.separate_at(p, names, loop, points))

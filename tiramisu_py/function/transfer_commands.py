@@ -169,7 +169,9 @@ class TransferCommands(Scheduled):
         """
         self.apply(as_written(self.name, "grid", extents, {}), lambda p, _: ranks.grid(p, extents))
 
-    def derive_transfers(self, *, overlap: bool = False, depth: Mapping[Any, int] | None = None) -> None:
+    def derive_transfers(
+        self, *, overlap: bool = False, depth: Mapping[Any, int] | None = None, collectives: bool = False
+    ) -> None:
         """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
 
         ::
@@ -183,12 +185,15 @@ class TransferCommands(Scheduled):
         these, one message from a rank to another in each iteration of the loops around, as far out as is legal. With
         `overlap` what needs no other rank (the interior) is computed while messages are under way; ``depth={t: 4}``
         lets ranks exchange every fourth iteration of t, a halo four times as deep, and compute twice what overlaps.
+        With `collectives` exchanges that loop over ranks (a broadcast, a gathering, a transposition) are calls of all
+        ranks, where every rank takes part (see ``collective=True`` of `create_xfer`): less to start, more to wait for.
 
         Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
         other commands, it derives its transfers and waits anew.
         """
-        text = as_written(self.name, "derive_transfers", (), {"overlap": overlap or None, "depth": depth})
-        self.apply(text, lambda program, command: derived_transfers(program, command, overlap, depth))
+        shown = {"overlap": overlap or None, "depth": depth, "collectives": collectives or None}
+        text = as_written(self.name, "derive_transfers", (), shown)
+        self.apply(text, lambda program, command: derived_transfers(program, command, overlap, depth, collectives))
 
     def derived(self) -> list[str]:
         """What `derive_transfers` has added, as the commands that make the same in its place, to be edited.

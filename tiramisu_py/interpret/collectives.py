@@ -49,7 +49,9 @@ class Meetings:
             self.held.append(Meeting(statement, root, self.ranks))
         meeting = self.held[number]
         if (meeting.statement, meeting.root) != (statement, root):
-            raise InterpretError(f"it calls {statement} (root {root}), other ranks {meeting.statement} ({meeting.root})")
+            raise InterpretError(
+                f"it calls {statement} (root {root}), other ranks {meeting.statement} ({meeting.root})"
+            )
         if root is not None and not 0 <= root < self.ranks:
             raise InterpretError(f"{statement} is a broadcast from rank {root}; there are {self.ranks}")
         meeting.missing -= 1

@@ -10,8 +10,8 @@ import numpy as np
 
 from tiramisu_py.interpret.claims import Claim
 from tiramisu_py.interpret.faults import InterpretError
-from tiramisu_py.interpret.rank_reductions import Combinations, Combined
 from tiramisu_py.interpret.memory import Array
+from tiramisu_py.interpret.rank_reductions import Combinations, Combined
 from tiramisu_py.program.statement import SendMode
 
 #: The rank that sends, the rank that receives, and the tag.
@@ -74,7 +74,7 @@ class Sent:
 
 @dataclass
 class Traffic:
-    """The messages of a run, in the order in which they arrived."""
+    """The messages of a run, in the order in which they arrived, and what ranks gave to combinations of partial results."""
 
     sent: list[Sent] = field(default_factory=list)
     combined: list[Combined] = field(default_factory=list)
@@ -82,25 +82,28 @@ class Traffic:
     @property
     def messages(self) -> int:
         """How many messages there were."""
-        return len(self.sent)
+        return len(self.sent) + len(self.combined)
 
     @property
     def elements(self) -> int:
         """How many elements they brought."""
-        return sum(one.elements for one in self.sent)
+        return sum(one.elements for one in (*self.sent, *self.combined))
 
     @property
     def bytes(self) -> int:
         """How many bytes these are."""
-        return sum(one.bytes for one in self.sent)
+        return sum(one.bytes for one in (*self.sent, *self.combined))
 
     def sent_by(self, rank: int) -> Traffic:
         """The messages that a rank sent."""
-        return Traffic([one for one in self.sent if one.source == rank])
+        return Traffic([one for one in self.sent if one.source == rank], self._combined_by(rank))
 
     def received_by(self, rank: int) -> Traffic:
         """The messages that a rank received."""
-        return Traffic([one for one in self.sent if one.target == rank])
+        return Traffic([one for one in self.sent if one.target == rank], self._combined_by(rank))
+
+    def _combined_by(self, rank: int) -> list[Combined]:
+        return [one for one in self.combined if one.rank == rank]
 
     def of(self, statement: str) -> Traffic:
         """The messages of one send statement."""

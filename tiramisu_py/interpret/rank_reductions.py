@@ -32,10 +32,10 @@ class At(Protocol):
 
 @dataclass(frozen=True)
 class Combined:
-    """Partial results that have been combined: how many elements each of the ranks gave, and got."""
+    """What one rank gave to a combination with others, and got back."""
 
     statement: str
-    ranks: tuple[int, ...]
+    rank: int
     elements: int
     bytes: int
 
@@ -110,4 +110,5 @@ class Combinations:
                 array.write(element, outcome, node.statement)
         count = int(first.written.sum())
         size = count * first.data.dtype.itemsize
-        self.combined.append(Combined(node.statement, meeting.members, count, size))
+        if len(meeting.members) > 1:
+            self.combined += [Combined(node.statement, rank, count, size) for rank in meeting.members]

@@ -77,13 +77,13 @@ class _Part(Poster):
         points = sets.domain_named(points, sets.tuple_name(self.frame)).intersect_domain(instances).coalesce()
         found = sets.joined(sets.renamed(self._element(), None), sets.renamed(self.message.peer, None))
         of_kept = kept.reverse().apply_range(sets.graph(found, self.instances)).coalesce()
-        steps = strides_of(sets.as_single_function(of_kept), self.depth)
+        single = sets.as_single_function(of_kept)
+        steps = [None] * len(inner) if single is None else strides_of(single, self.depth)
         count = sets.out_size(self._element())
         names = [self.messages.variables[statement.loops[d]] for d in inner]
 
         def fits(depth: int, boxes: Boxes) -> bool:
-            rest = steps[self.depth + depth :]
-            return depth == len(inner) or (None not in steps and not any(any((step or ())[count:]) for step in rest))
+            return depth == len(inner) or all(step is not None and not any(step[count:]) for step in steps[depth:])
 
         def of_box(depth: int, boxes: Boxes) -> list[isl.PwAff]:
             return [*self._first(1 + depth, boxes, of_kept), *boxes.extents]
@@ -92,7 +92,7 @@ class _Part(Poster):
             ends = len(values) - len(boxes.extents)
             sides = []
             for level, extent in enumerate(values[ends:], depth):
-                step = steps[self.depth + level]
+                step = steps[level]
                 if step is not None and not sets.is_one(boxes.extents[level - depth]):
                     sides.append(Side(extent, step[:count]))
             return Box(tuple(values[:count]), tuple(sides), self.number(values[count:ends]))

@@ -16,7 +16,8 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.from_isl import of_params
-from tiramisu_py.dependence.touches import Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import INSIDE
 from tiramisu_py.lower.ranked import Ranked

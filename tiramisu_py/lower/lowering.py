@@ -11,9 +11,9 @@ from tiramisu_py.lower.arrays import Array, arrays_of, device_count
 from tiramisu_py.lower.blocks import Arrays
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.collapse import settled
+from tiramisu_py.lower.collectives import Calls
 from tiramisu_py.lower.events import Waits
 from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
-from tiramisu_py.lower.collectives import Calls
 from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.lower.kernel_functions import Kernel, Maker
 from tiramisu_py.lower.launches import Grid, launch

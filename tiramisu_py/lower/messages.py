@@ -123,7 +123,7 @@ class Poster:
         names = [self.messages.variables[loop] for loop in self.statement.loops[self.depth :]]
 
         def fits(depth: int, boxes: Boxes) -> bool:
-            return depth == len(bulk) or None not in strides[depth:]
+            return depth == len(bulk) or (single is not None and None not in strides[depth:])
 
         def forms(depth: int, boxes: Boxes) -> list[isl.PwAff]:
             first = self._first(depth, boxes, of_coords)

@@ -13,7 +13,6 @@ combination as often as the others, also one that has no term.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -32,7 +31,7 @@ from tiramisu_py.lower.names import RESERVED, unique
 from tiramisu_py.lower.operations import Operation, pieces_of_operation
 from tiramisu_py.lower.pieces import pieces_of
 from tiramisu_py.lower.simplify import simplified
-from tiramisu_py.program.combined import combined_loops, not_combined
+from tiramisu_py.program.combined import combined_loops, groups, not_combined
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
@@ -66,20 +65,9 @@ class Collected:
 def collected(program: Program) -> Collected:
     """The program with the partial results of its reductions over ranks; itself where there are none."""
     done = Collected(program)
-    for group in _groups(program):
-        done = _Reduction(done.program, tuple(group)).added_to(done)
+    for group in groups(program):
+        done = _Reduction(done.program, group).added_to(done)
     return done
-
-
-def _groups(program: Program) -> Iterator[list[Statement]]:
-    """Updates whose partial results are combined together: of one reduction, in one loop, along the same axes."""
-    found: dict[object, list[Statement]] = {}
-    for statement in program.statements.values():
-        loops = combined_loops(program, statement)
-        if loops:
-            key = (next(iter(loops.values())), statement.target, statement.source, frozenset(loops))
-            found.setdefault(key, []).append(statement)
-    yield from found.values()
 
 
 @dataclass(frozen=True, eq=False)

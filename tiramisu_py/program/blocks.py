@@ -13,7 +13,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
-from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.expressions import Param
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.program.distribution import Blocks
 from tiramisu_py.program.loops import RankBlock
 from tiramisu_py.program.program import Program
@@ -133,6 +135,31 @@ def own_elements(program: Program, elements: isl.Set, dim: int) -> isl.Set:
     """Those of an array's elements that are in the rank's block."""
     assert program.blocks is not None
     return elements.intersect(in_block(program.blocks, sets.variables(elements.get_space())[dim]))
+
+
+# -- what may not depend on them
+
+
+def named_by(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str] | None:
+    """The first input or computation of an algorithm that uses a bound, and that bound; None where none does.
+
+    Values are the same wherever they are computed, and bounds are other ones on each rank.
+    """
+    context = algorithm.context.params()
+    for source in (*algorithm.inputs.values(), *algorithm.computations.values()):
+        expressions = [*(source.shape or ())]
+        used = set[str]()
+        if isinstance(source, Computation):
+            expressions += [source.expr, *source.guards]
+            for points in (source.domain, source.points):
+                used.update(sets.involved_params(points.gist_params(context).coalesce()))
+        elif source.values is not None:
+            expressions += source.values
+        used.update(part.name for given in expressions for part in walk(given) if isinstance(part, Param))
+        found = next((bound for bound in blocks.bounds if bound in used), None)
+        if found is not None:
+            return source.name, found
+    return None
 
 
 # -- how wide blocks are at least

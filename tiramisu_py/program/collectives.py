@@ -81,14 +81,15 @@ def collectives(program: Program) -> tuple[Collective, ...]:
 
 def with_calls(program: Program, of: Sequence[Collective]) -> Program:
     """A spread program in which each exchange is one statement, with the name of its send: a call on every rank."""
-    assert program.ranks is not None
+    ranks = program.ranks
+    assert ranks is not None
     for one in of:
         inside = {tag.axis for n in one.send.loops[: one.depth] if isinstance(tag := program.loops[n].tag, Rank)}
         missing = [axis for axis in range(program.rank_axes) if axis not in inside]
         first = program.next_loop()
         loops = [Loop(first + k, f"rank{axis}", Rank(axis)) for k, axis in enumerate(missing)]
         program = program.with_loop(*loops)
-        made = issued(one, one.calls, program.ranks, missing)
+        made = issued(one, one.calls, ranks, missing)
         program = program.with_statement(replace(made, loops=(*made.loops, *(loop.id for loop in loops))))
     gone = {one.receive.name: one.send.name for one in of}
     kept = {name: s for name, s in program.statements.items() if name not in gone}

@@ -9,13 +9,15 @@ dimensions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, logical_and, logical_or, max_, min_, product, sum_
-from tiramisu_py.program.loops import LoopId, Rank
+from tiramisu_py.program.loops import Loop, LoopId, Rank
+from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -78,3 +80,71 @@ def not_combined(source: Computation) -> str:
     if source.dtype.name in ("float16", "bfloat16"):
         return f"ranks do not combine {source.dtype}: let {source.name} have dtype=tm.float32"
     return ""
+
+
+def groups(program: Program) -> Iterator[tuple[Statement, ...]]:
+    """Updates whose partial results are combined together: of one reduction, in one loop, along the same axes."""
+    found: dict[object, list[Statement]] = {}
+    for statement in program.statements.values():
+        loops = combined_loops(program, statement)
+        if loops:
+            key = (next(iter(loops.values())), statement.target, statement.source, frozenset(loops))
+            found.setdefault(key, []).append(statement)
+    yield from map(tuple, found.values())
+
+
+def with_meetings(program: Program) -> tuple[Program, dict[str, isl.Map]]:
+    """A spread program with a statement for each combination, and ``event -> event`` of the other ranks it is with.
+
+    An event is the coordinates of the rank, and then those of the other loops around.
+    """
+    meetings: dict[str, isl.Map] = {}
+    for updates in groups(program):
+        first = updates[0]
+        combined = combined_loops(program, first)
+        depth = first.depth(next(iter(combined.values())))
+        tags = [program.loops[loop].tag for loop in first.loops[:depth]]
+        at = {tag.axis: d for d, tag in enumerate(tags) if isinstance(tag, Rank)}
+        missing = [axis for axis in range(program.rank_axes) if axis not in at]
+        number = program.next_loop()
+        loops = [Loop(number + k, f"rank{axis}", Rank(axis)) for k, axis in enumerate(missing)]
+        name = f"the combination of {first.name}"
+        met: isl.Set | None = None
+        for update in updates:
+            assert update.onto is not None
+            ranks = sets.outputs(update.onto)
+            forms = [*sets.outputs(update.coords)[:depth], *(ranks[axis] for axis in missing)]
+            here = update.instances.intersect_params(program.context.params())
+            part = here.apply(sets.graph(sets.function(update.frame, name, forms)))
+            met = part if met is None else met.union(part)
+        assert met is not None
+        identity = sets.identity(met.get_space())
+        statement = Statement(
+            name=name, source=first.source, role=Role.BARRIER, dims=tuple(f"i{k}" for k in range(sets.size(met))),
+            instances=met.coalesce(), point=identity, loops=(*first.loops[:depth], *(loop.id for loop in loops)),
+            coords=sets.renamed(identity, None), body=first.body, target=first.target,
+        )  # fmt: skip
+        program = ordered_after(program, first, depth, statement).with_loop(*loops).with_statement(statement)
+        variables = sets.variables(met.get_space())
+        places = {axis: variables[depth + k] for k, axis in enumerate(missing)}
+        places.update({axis: variables[d] for axis, d in at.items()})
+        rest = [v for d, v in enumerate(variables[:depth]) if d not in at.values()]
+        event = sets.function(met.get_space(), name, [*(places[axis] for axis in sorted(places)), *rest])
+        line = sets.function(met.get_space(), None, [*(places[axis] for axis in places if axis not in combined), *rest])
+        alike = sets.graph(line, met).apply_range(sets.graph(line, met).reverse())
+        others = alike.subtract(sets.graph(identity)).apply_domain(sets.graph(event)).apply_range(sets.graph(event))
+        meetings[name] = others.coalesce()
+    return program, meetings
+
+
+def ordered_after(program: Program, update: Statement, depth: int, met: Statement) -> Program:
+    """The program in which a combination comes right after the loop at a depth that is around an update."""
+    outside = update.loops[:depth]
+    level = outside[-1] if outside else None
+    here = program.positions[update.name][depth]
+    orders = []
+    for other in program.statements.values():
+        if other.loops[:depth] == outside:
+            before = program.positions[other.name][depth] <= here
+            orders.append(Order(other.name, met.name, level) if before else Order(met.name, other.name, level))
+    return program.with_(orders=(*program.orders, *orders))

@@ -32,7 +32,7 @@ def held(distribution: Distribution, shape: Sequence[int], at: Sequence[int] | N
         dealt = distribution.dealt(dim)
         if dim in (distribution.dims or (0,)) if at is None else nothing and dim == 0:
             indices = indices[:0]
-        elif dealt is not None and not nothing:
+        elif dealt is not None and at is not None and not nothing:
             axis, spread = dealt
             indices = indices[_owners(spread, indices) == at[axis]]
         chosen.append(indices)

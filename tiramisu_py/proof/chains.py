@@ -14,7 +14,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.statement import Role
 
@@ -83,7 +83,10 @@ class Chains:
             added = union_of([m.range() for m in updates], needed)
             counts = [(bad, "is started twice") for bad in _repeated(starts)]
             counts += [(bad, "gets a term twice") for bad in _repeated(updates)]
-            counts.append((needed.subtract(added), "lacks a term"))
+            lacking = needed.subtract(added)
+            if not lacking.is_empty():
+                lacking = lacking.subtract(self._unused(group, starts, updates))
+            counts.append((lacking, "lacks a term"))
             counts.append((added.subtract(needed), "gets a term without a start"))
             yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
 
@@ -94,14 +97,32 @@ class Chains:
     def _needed(self, write: Touch, starts: list[isl.Map]) -> isl.Set:
         """``{ [place, generation, point] : the chain [place, generation, value of the point] is started }``."""
         algorithm, c = self.flow.touches.program.algorithm, self.computation
-        before = sets.out_size(write.places) + self.generation
-        space = sets.sized_frame(algorithm.param_space, None, before + len(c.point_iterators))
-        variables = sets.variables(space)
-        chain = sets.function(space, None, variables[: before + len(c.iterators)])
-        point = sets.function(space, c.name, variables[before:])
+        chain, point = self._keys(write)
         points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
         started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
         return sets.preimage(started, chain).intersect(sets.preimage(points, point))
+
+    def _keys(self, write: Touch) -> tuple[isl.MultiAff, isl.MultiAff]:
+        """``[place, generation, point] -> [place, generation, value]``, and ``-> point``."""
+        c = self.computation
+        before = sets.out_size(write.places) + self.generation
+        space = sets.sized_frame(self.flow.touches.program.algorithm.param_space, None, before + len(c.point_iterators))
+        variables = sets.variables(space)
+        chain = sets.function(space, None, variables[: before + len(c.iterators)])
+        return chain, sets.function(space, c.name, variables[before:])
+
+    def _unused(self, group: list[Touch], starts: list[isl.Map], updates: list[isl.Map]) -> isl.Set:
+        """The keys of chains that a rank starts without need: no term is added there, and nobody reads them."""
+        chain, _ = self._keys(group[0])
+        none = sets.empty(chain.get_space().domain())
+        if self.generation or not group[0].ranks:
+            return none
+        used = union_of([m.range() for m in updates], none).apply(sets.graph(chain))
+        for read in self.flow.touches.readers(group[0].home):
+            if read.source == self.computation.name:
+                used = used.union(read.domain.apply(sets.graph(sets.joined(read.place, read.value))))
+        started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
+        return sets.preimage(started.subtract(used), chain)
 
 
 def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:

@@ -42,7 +42,19 @@ def _persists(flow: Flow, name: str, kind: str) -> bool:
     return any(found.kind == kind for other, found in violations(flow) if other == name)
 
 
+def is_one_call(one: Collective) -> bool:
+    """Whether nothing in the program keeps the messages of an exchange from being calls of all ranks."""
+    return next(_alone(one), None) is None
+
+
 def _violations(flow: Flow, one: Collective) -> Iterator[Violation]:
+    """The reasons in the order in which they are looked for."""
+    yield from _alone(one)
+    if one.is_whole:
+        yield from _other_call(flow, one)
+
+
+def _alone(one: Collective) -> Iterator[Violation]:
     if not one.sends or not one.receives:
         return  # halves without peers are refused elsewhere
     if not one.is_whole:
@@ -54,7 +66,6 @@ def _violations(flow: Flow, one: Collective) -> Iterator[Violation]:
     yield from _apart(one)
     yield from _overlapping(one)
     yield from _stored_twice(one)
-    yield from _other_call(flow, one)
 
 
 def _cut(one: Collective) -> Violation:

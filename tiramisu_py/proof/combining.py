@@ -12,7 +12,7 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, Parallel, Vector
 from tiramisu_py.program.statement import Role

@@ -13,7 +13,7 @@ where nothing depends on parameters, a run that never puts a message aside decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import islpy as isl
@@ -22,10 +22,11 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.collectives import collectives, with_calls
+from tiramisu_py.program.combined import with_meetings
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.collectives import violations as collective_violations
-from tiramisu_py.proof.exchanges import exchanges
+from tiramisu_py.proof.exchanges import Exchange, exchanges
 from tiramisu_py.proof.findings import Finding, Named, rank_words
 from tiramisu_py.proof.matching import matched
 from tiramisu_py.proof.messages import event_of, events, executed
@@ -54,11 +55,17 @@ def _needs(flow: Flow) -> Needs:
     program, found = flow.touches.program, exchanges(flow)
     together = collectives(program)
     if not together:
-        return Needs(program, found)
+        return _with_meetings(program, found, {})
     reduced = with_calls(program, together)
     names = [one.name for one in together]
     calls = {one.send.name: _others(reduced, reduced.statements[one.send.name]) for one in together}
-    return Needs(reduced, tuple(e for e in found if e.name not in names), calls)
+    return _with_meetings(reduced, tuple(e for e in found if e.name not in names), calls)
+
+
+def _with_meetings(program: Program, found: tuple[Exchange, ...], calls: Mapping[str, isl.Map]) -> Needs:
+    """What needs what, combinations of partial results too: each is a call of the ranks of one line of the grid."""
+    program, meetings = with_meetings(program)
+    return Needs(program, found, {**calls, **meetings})
 
 
 def _others(program: Program, call: Statement) -> isl.Map:

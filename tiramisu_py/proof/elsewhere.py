@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.expressions import Param, as_expr
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.proof.findings import Spot, on_rank, rank_words, words
 
@@ -59,6 +59,9 @@ def _repair(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: Sequence[
     """Both ways to bring the value: derived, and by hand where the ranks have one axis and the message one form."""
     name = flow.touches.program.algorithm.name
     derived = f"{name}.derive_transfers()"
+    if read.actor.statement is None and read.source not in flow.touches.program.distributions:
+        dims = ", ".join(dimension_names(flow.touches.program.algorithm, read.source))
+        return f"{read.source}.distribute([{dims}], rank=...) if each rank is to return a part of it, or {derived}"
     command = "" if len(holder) != 1 else _exchange(flow, read, bad, writes, holder[0] - spot.rank[0])
     if any(done.text.startswith(f"{name}.derive_transfers(") for done in flow.touches.program.log):
         return command or f"{name}.create_xfer(...): it is not derived here"

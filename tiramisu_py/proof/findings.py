@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tiramisu_py import smallest
 from tiramisu_py.algorithm.soundness import indexed
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Actor, Touch
+from tiramisu_py.dependence.touch import Actor, Touch
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement

@@ -11,7 +11,7 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.blocks import in_any_block, own_elements
+from tiramisu_py.program.blocks import in_any_block, named_by, own_elements
 from tiramisu_py.program.distribution import Dealt, OwnBlock
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
@@ -31,6 +31,7 @@ def _persists(flow: Flow, key: str) -> bool:
 
 def _faults(flow: Flow) -> Iterator[tuple[str, Violation]]:
     program = flow.touches.program
+    yield from _varying(program)
     for statement in program.statements.values():
         yield from _two_axes(program, statement)
     for source in program.distributions:
@@ -38,6 +39,21 @@ def _faults(flow: Flow) -> Iterator[tuple[str, Violation]]:
     for source in program.algorithm.outputs:
         yield from _unheld(flow, source)
     yield from _one_array(program)
+
+
+# -- bounds of blocks
+
+
+def _varying(program: Program) -> Iterator[tuple[str, Violation]]:
+    used = None if program.blocks is None else named_by(program.algorithm, program.blocks)
+    if used is not None:
+        source, bound = used
+        message = (
+            f"{source} depends on {bound}, which has a value of its own on each rank: {source} would not be the same "
+            "wherever it is computed"
+        )
+        repair = f"leave {bound} out of {source}"
+        yield f"varying {source}", Violation("communication", message, _nowhere(source), repair=repair)
 
 
 # -- loops

@@ -8,7 +8,8 @@ import islpy as isl
 
 from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Memory, Touch, Touches
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import local_time
 from tiramisu_py.program.statement import Statement

@@ -172,8 +172,11 @@ class Needs:
         return own.subtract_domain(merged.domain()).union(merged.apply_range(own))
 
     def _call(self, statement: Statement, here: isl.Set) -> isl.Map:
-        """``event -> node`` of a call: one for all ranks."""
-        forms = sets.variables(here.get_space())[self.program.rank_axes :]
+        """``event -> node`` of a call: one for all ranks that take part together."""
+        axes = self.program.rank_axes
+        alike = isl.Map.universe(here.get_space().map_from_set())
+        kept = [d >= axes or self.calls[statement.name].is_subset(sets.equal_at(alike, d)) for d in range(sets.size(here))]
+        forms = [form for form, keeps in zip(sets.variables(here.get_space()), kept, strict=True) if keeps]
         return sets.graph(sets.function(here.get_space(), f"{statement.name}_call", forms), here)
 
     # -- runs at given sizes

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.affine import NotAffine
 from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.soundness import box
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

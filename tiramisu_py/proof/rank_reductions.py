@@ -14,7 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.combined import combined_loops
 from tiramisu_py.program.loops import LoopId

@@ -20,8 +20,10 @@ import islpy as isl
 from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Candidate, Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.combined import not_combined
+from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.statement import Device, Role
 from tiramisu_py.proof.chains import Chains, Miscount, union_of
 from tiramisu_py.proof.findings import Finding, on_rank, rank_words, reading, words
@@ -75,7 +77,9 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
         message = (
             f"{words(value)} {wrong.what}{where}: {_term(c, point)} is added on {rank_words(elsewhere)}, {witness}"
         )
-        return Violation("reduction", message, witness, repair=_on_one_rank(chains))
+        combined = any(w.actor.statement is not None and w.actor.statement.onto is not None for w in chains.updates)
+        everywhere = f"all ranks combine {c.name}: let each of them start it, with no loop over ranks around {c.name}.init"
+        return Violation("reduction", message, witness, repair=everywhere if combined else _on_one_rank(chains))
     repair = _on_one_device(chains, touch)
     return Violation("reduction", f"{words(value)} {wrong.what}{over}{where}, {witness}", witness, repair=repair)
 
@@ -94,12 +98,26 @@ def _added_elsewhere(
     return None
 
 
+def _over_ranks(chains: Chains, update: Touch) -> str:
+    """The command that lets ranks combine the terms of an update; "" where it has no loop over ranks."""
+    statement = update.actor.statement
+    assert statement is not None
+    loops = (chains.flow.touches.program.loops[number] for number in statement.loops)
+    found = [loop for loop in loops if isinstance(loop.tag, Rank) and loop.tagged_by]
+    if not found or statement.onto is not None or not_combined(chains.computation):
+        return ""
+    return f"{statement.handle}.tag_distribute({found[0].name}, combine=tm.PRIVATE)"
+
+
 def _on_one_rank(chains: Chains) -> str:
     """What to do about a reduction whose terms are on different ranks."""
     c = chains.computation
+    tagged = (_over_ranks(chains, update) for update in chains.updates)
+    command = next((f"combine them with {loop}, " for loop in tagged if loop), "")
     return (
-        f"the terms of {c.name} are on different ranks: keep the loop over {', '.join(c.over)} on one rank, or reduce "
-        f"on each rank to a value of its own (the rank as one more index), bring these to one rank, and combine them"
+        f"the terms of {c.name} are on different ranks: {command}keep the loop over "
+        f"{', '.join(c.over)} on one rank, or reduce on each rank to a value of its own (the rank as one more index), "
+        "bring these to one rank, and combine them"
     )
 
 

@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import AXES, GpuThread
 from tiramisu_py.program.ordering import shared
@@ -36,11 +36,25 @@ def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
         depth, distance = found
         if distance:
             steps[depth] = max(steps.get(depth, 0), distance)
+        elif loop := _common_loop(flow, writer, reader):
+            order = ", ".join(s.handle for s in (reader, writer))
+            return f"{flow.touches.program.algorithm.name}.order({order}, at={loop})"
         elif not _first(flow, writer, reader):
             orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
     names = () if reader is None else flow.touches.program.loop_names(reader)
     shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
     return " and ".join([*orders, *shifts])
+
+
+def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
+    """The loop that a receive is to share with what computes, from what it brings, the values of a recurrence."""
+    program = flow.touches.program
+    if not writer.receives or writer.source != reader.source or shared(writer, reader):
+        return ""
+    mine, theirs = program.loop_names(writer), program.loop_names(reader)
+    alike = [name for name, other in zip(mine, theirs, strict=False) if name == other]
+    rank_loops = {loop.name for loop in program.loops.values() if loop.is_rank}
+    return alike[0] if alike and alike[0] == mine[0] and alike[0] not in rank_loops else ""
 
 
 def _level(flow: Flow, a: Statement, b: Statement) -> str:

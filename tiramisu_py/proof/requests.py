@@ -71,7 +71,7 @@ def _shared(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
     first, _, _ = element_of(program, half, early, params)
     witness = Witness(params, first, named)
     message = (
-        f"{half.handle} of {words(named)} uses a request on {rank_words(rank)} before the wait for {half.handle} of "
+        f"{half.handle} of {words(named)} uses a request{_on(rank)} before the wait for {half.handle} of "
         f"{words(first)}, which uses it too, {witness}"
     )
     repair = f"wait for {half.handle} in between, or choose other requests in {half.handle}.set_wait_access"
@@ -84,11 +84,15 @@ def _mistaken(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Vio
     named, rank, _ = element_of(program, half, instance, params)
     witness = Witness(params, named, None)
     message = (
-        f"{wait.name} would wait for {half.handle} of {words(named)} on {rank_words(rank)}, which uses the request of "
+        f"{wait.name} would wait for {half.handle} of {words(named)}{_on(rank)}, which uses the request of "
         f"a message that {wait.name} names, {witness}"
     )
     repair = f"remove {wait.name}, or choose other requests in {half.handle}.set_wait_access"
     return Violation("race", message, witness, repair=repair)
+
+
+def _on(rank: tuple[int, ...]) -> str:
+    return f" on {rank_words(rank)}" if rank else ""
 
 
 # -- in another state of the program

@@ -15,7 +15,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.storage import Buffer, instance_name
 from tiramisu_py.proof.findings import Finding, on_rank, words

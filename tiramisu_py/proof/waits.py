@@ -15,7 +15,7 @@ import islpy as isl
 from tiramisu_py import sets, smallest
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens import Queue
-from tiramisu_py.dependence.touches import Touch
+from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program

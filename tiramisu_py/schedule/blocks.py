@@ -10,6 +10,7 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.expressions import Expr, Operand, Param, as_expr
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.blocks import named_by
 from tiramisu_py.program.distribution import Blocks, Distribution, OwnBlock
 from tiramisu_py.program.loops import Rank, RankBlock
 from tiramisu_py.program.program import Program
@@ -30,7 +31,14 @@ def declare_blocks(program: Program, extent: Operand, lower: object, upper: obje
     if _has_constant_ranks(program):
         raise CommandError("ranks are constant blocks already (r // B): blocks with bounds cannot be used beside them")
     _check_extent(program.algorithm, as_expr(extent), names)
-    return program.with_(blocks=Blocks(names[0], names[1], as_expr(extent)))
+    made = Blocks(names[0], names[1], as_expr(extent))
+    used = named_by(program.algorithm, made)
+    if used is not None:
+        raise CommandError(
+            f"{used[0]} depends on {used[1]}, which has a value of its own on each rank: arrays and values are alike "
+            "wherever they are computed"
+        )
+    return program.with_(blocks=made)
 
 
 def _bound(program: Program, given: object) -> str:
@@ -61,7 +69,9 @@ def _has_constant_ranks(program: Program) -> bool:
 def block_of(program: Program, given: object) -> Blocks:
     """The blocks that ``bounds=(lo, hi)`` names, which `declare_blocks` has declared."""
     names = tuple(_bound(program, bound) for bound in listed(given, "bounds"))
-    if program.blocks is None or program.blocks.bounds != names:
+    if program.blocks is not None and program.blocks.bounds != names:
+        raise CommandError(f"bounds=({', '.join(names)}): blocks have the bounds ({', '.join(program.blocks.bounds)})")
+    if program.blocks is None:
         raise CommandError(f"bounds=({', '.join(names)}): say first of which extent these are blocks (Function.blocks)")
     return program.blocks
 

@@ -15,7 +15,9 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import depth_of
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.rank_numbers import RankNumber
 from tiramisu_py.schedule.selection import check_new_name, find, listed, loop_name, loops_named, statements
 
 
@@ -24,21 +26,30 @@ def separate_at(program: Program, names: Sequence[str], loop: object, points: ob
     wanted, cuts = loop_name(loop), [as_expr(point) for point in listed(points, "the list of points")]
     if not cuts:
         raise CommandError(f"separate_at({wanted}, ...) needs at least one point to cut at")
-    chosen = [s for s in statements(program, names) if find(program, s, wanted) is not None]
+    chosen = [(s, found) for s in statements(program, names) if (found := _loop(program, s, loop)) is not None]
+    if not chosen and isinstance(loop, RankNumber):
+        raise CommandError(f"separate_at({loop}, ...): no loop here runs on ranks along axis {loop.axis}")
     if not chosen:
         loops_named(program, names, loop)
-    for statement in chosen:
-        program = _separated(program, statement, wanted, cuts)
+    for statement, found in chosen:
+        program = _separated(program, statement, found, cuts)
     return program
 
 
-def _separated(program: Program, statement: Statement, loop: str, points: list[Expr]) -> Program:
-    found = find(program, statement, loop)
-    assert found is not None
+def _loop(program: Program, statement: Statement, loop: object) -> LoopId | None:
+    """The loop of this name; of the rank's own number, the loop that runs on ranks."""
+    if not isinstance(loop, RankNumber):
+        return find(program, statement, loop_name(loop))
+    depth = depth_of(program, statement, loop.axis)
+    return None if depth is None else statement.loops[depth]
+
+
+def _separated(program: Program, statement: Statement, found: LoopId, points: list[Expr]) -> Program:
     sharing = [s.name for s in program.with_this_loop(found) if s.name != statement.name]
     if sharing:
+        name = program.loops[found].name
         raise CommandError(
-            f"loop {loop} of {statement.name} is shared with {', '.join(sharing)}: separate before fusing them"
+            f"loop {name} of {statement.name} is shared with {', '.join(sharing)}: separate before fusing them"
         )
     depth = statement.depth(found)
     pieces = _pieces(statement, sets.outputs(statement.coords)[depth], points)

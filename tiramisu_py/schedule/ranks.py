@@ -35,6 +35,7 @@ def tag_distribute(
     """
     if not loops:
         raise CommandError("tag_distribute needs a loop")
+    _check_no_bounds(program, f"give tag_distribute one loop, and bounds=({_bounds(program)})")
     wanted = [loop_name(loop) for loop in loops]
     twice = [name for name in wanted if wanted.count(name) > 1]
     if twice:
@@ -54,12 +55,22 @@ def tag_distribute(
     return program
 
 
+def _bounds(program: Program) -> str:
+    return "" if program.blocks is None else ", ".join(program.blocks.bounds)
+
+
+def _check_no_bounds(program: Program, advice: str) -> None:
+    """Refuse constant ranks beside blocks with bounds that are known at run time."""
+    if program.blocks is not None:
+        raise CommandError(f"ranks have blocks already, with the bounds {_bounds(program)}: {advice}")
+
+
 def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: object) -> None:
     """Refuse `combine`: where no reduction runs over the loop it means nothing, and MPI has not all operators."""
     if combine is None:
         return
     if not isinstance(combine, Combine):
-        raise CommandError(f"combine={combine!r}: choose tm.PRIVATE, over the loop of a reduction")
+        raise CommandError(f"combine={combine!r}: choose tm.PRIVATE, for the loop of a reduction")
     over = [s for loop in loops for s in program.with_this_loop(loop) if _reduces_over(program, s, loop)]
     if not over:
         raise CommandError(f"combine=tm.{combine.name}: no reduction runs over loop {name}; leave combine= out")
@@ -76,18 +87,21 @@ def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combin
 
 
 def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:
-    """Whether terms of one value are combined in different iterations of a loop."""
+    """Whether terms of one value are combined in different iterations of a loop, or it has one iteration only."""
     if statement.role is not Role.UPDATE:
         return False
-    values = sets.graph(program.value_of(statement), statement.instances)
     coordinate = sets.component(statement.coords_map, statement.depth(loop))
-    return not values.reverse().apply_range(coordinate).is_single_valued()
+    nothing = sets.function(statement.frame, None, [])
+    keys = [program.value_of(statement), nothing]
+    by_value, in_all = (sets.graph(key, statement.instances).reverse().apply_range(coordinate) for key in keys)
+    return bool(not by_value.is_single_valued() or in_all.is_single_valued())
 
 
 def grid(program: Program, extents: Sequence[object]) -> Program:
     """Declare the process grid: how many ranks there are along each of its axes."""
     if not extents:
         raise CommandError("grid needs the number of ranks along each axis: grid(4), or grid(2, P)")
+    _check_no_bounds(program, "there are as many ranks as the function is called with")
     program = program.with_(grid=tuple(_extent(program, given) for given in extents))
     check_axes(program)
     for source, distribution in program.distributions.items():
@@ -166,6 +180,9 @@ def distribute(program: Program, source: str, iterators: object, rank: object) -
         raise CommandError("rank=() names no axis of the process grid: give an entry for each, None for all ranks")
     at = {name: dim for dim, name in enumerate(names)}
     spreads = tuple(_spread(given, at) for given in along)
+    if any(spread is not None for spread in spreads):
+        advice = f"give distribute a dimension as rank=, and bounds=({_bounds(program)})"
+        _check_no_bounds(program, advice)
     dealt = [spread.dim for spread in spreads if isinstance(spread, Dealt)]
     for dim in dealt:
         if dealt.count(dim) > 1:
@@ -245,7 +262,7 @@ def _spread(given: object, at: Mapping[str, int]) -> Spread:
     raise CommandError(
         f"rank={given}: give blocks (r // B, with a number B), blocks that go round ((r // B) % P, with numbers), the "
         "coordinate of one rank, or None for all; on a grid of several axes a tuple with one of these for each; the "
-        f"iterators are {', '.join(at)}"
+        f"iterators are {', '.join(at)}; for blocks whose size is known at run time only there is Function.blocks"
     )
 
 

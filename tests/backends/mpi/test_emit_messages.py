@@ -11,9 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.building import loop, number, size
+from tests.backends.building import given, loop, number, result, size, var
 from tests.backends.mpi.building import Q, box, on_ranks, post, requests, wait, write
-from tests.backends.mpi.programs import C, buffered_burst, elements, on_grid, ring, steps
+from tests.backends.mpi.programs import (
+    BEFORE,
+    NEXT,
+    RANKS,
+    ROWS,
+    C,
+    buffered_burst,
+    elements,
+    on_grid,
+    ring,
+    steps,
+)
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import LoopFunction
@@ -32,7 +43,10 @@ def functions() -> dict[str, LoopFunction]:
     many = {f"steps{n}": replace(function, name=f"steps{n}") for n, function in enumerate(every)}
     modes = {f"{mode.value}_ring": ring(elements()["row"], elements()["row"], mode=mode) for mode in SendMode}
     threads = {"threads": ring(elements()["row"], elements()["row"], parallel=True)}
-    return {**rings, **many, **modes, **threads, "burst": buffered_burst(3), "on_grid": on_grid()}
+    growing = box(0, 0, sides=((var("t"), (1, 0)),))
+    often = {"often": exchanged_often(elements()["column"], elements()["column"]),
+             "growing": exchanged_often(growing, growing)}  # fmt: skip
+    return {**rings, **many, **modes, **threads, **often, "burst": buffered_burst(3), "on_grid": on_grid()}
 
 
 @pytest.mark.skipif(not MPICC, reason="no mpicc on this machine")
@@ -91,6 +105,59 @@ def test_modes_of_blocking_sends(mode, call):
     text = emit(ring(elements()["one"], elements()["one"], mode=mode))["ring.c"]
     assert re.search(rf"{call}\b", text)
     assert text.count("MPI_Irecv, &by[2*C + 1], 1, MPI_FLOAT, (rank0 + 3)%4, 3, &pending)") == 1
+
+
+def test_rows_are_counted_where_they_are_sent():
+    for name, count in {"row": "C", "all": "5*C", "one": "1"}.items():
+        text = emit(ring(elements()[name], elements()[name]))["ring.c"]
+        sends = re.findall(r"TM_SEND\(.*\);", text)
+        assert len(sends) == 1
+        assert re.fullmatch(
+            rf'TM_SEND\("message_send", MPI_Send, &image\[\S.*\], {re.escape(count)}, MPI_FLOAT, .*, 3\);', sends[0]
+        )
+        assert "TM_MPI_BOX" not in text and "TM_ELEMENTS" not in text
+
+
+def exchanged_often(sent, received, *more):
+    """Messages in a time loop."""
+    halves = [
+        post(True, "image", sent, NEXT, request=("one", 0)),
+        post(False, "by", received, BEFORE, request=("two", 0)),
+    ]
+    waits = [wait("one", 0, 1), wait("two", 0, 1)]
+    body = requests("one", 1, requests("two", 1, loop("t", C, *halves, *waits, *more)))
+    arrays = [given("image", ROWS, C), result("by", ROWS, C)]
+    return on_ranks("often", "C", (RANKS,), arrays, body)
+
+
+def test_a_type_that_is_the_same_each_time_is_made_once_where_the_function_begins():
+    body = emit(exchanged_often(elements()["column"], elements()["column"]))["often.c"].partition("int often(")[2]
+    made = 'TM_ELEMENTS tm_message = TM_MPI_BOX("message_send", float, MPI_FLOAT, TM_MPI_SIDE(float, 5, C));'
+    assert body.count("TM_ELEMENTS") == body.count(made) == 1
+    order = [
+        "tm_mpi_agree",
+        "return wrong;",
+        made,
+        "for (int64_t t",
+        "MPI_Isend, &image[1], tm_message.count",
+        "MPI_Irecv",
+    ]
+    found = [body.index(words) for words in order]
+    assert found == sorted(found)
+
+
+def test_a_type_that_is_another_one_each_time_is_made_where_it_is_sent():
+    growing = box(0, 0, sides=((var("t"), (1, 0)),))
+    body = emit(exchanged_often(growing, growing))["often.c"].partition("int often(")[2]
+    assert body.count("TM_ELEMENTS tm_elements = ") == 2
+    assert body.index("for (int64_t t") < body.index("TM_ELEMENTS")
+
+
+def test_waits_that_follow_each_other_are_one():
+    text = emit(exchanged_often(box(0, 0), box(0, 0), wait("one", 0, 1)))["often.c"]
+    assert text.count("TM_WAIT(") == 1
+    assert 'TM_WAIT("message_wait", &one, &two, &one);' in text
+    assert text.count("MPI_Request ") == text.count("= MPI_REQUEST_NULL;") == 2
 
 
 def test_persistent_requests_are_made_once_and_freed():
