@@ -1,4 +1,4 @@
-"""A sum over everything, on ranks: each adds up its part; the partial sums go to one rank, or to all, or MPI adds them."""
+"""A sum over everything, on ranks: each adds up its part; what that is goes to one rank, or to all, or MPI adds it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,32 @@ def reduced(ranks: int, length: int) -> tm.Function:
     return f
 
 
-VARIANTS = {"on all ranks": on_all_ranks, "on one rank": on_one_rank, "reduced": reduced}
+def in_one_call(ranks: int, length: int) -> tm.Function:
+    """Every rank has the sum: all ranks tell all others theirs in one call."""
+    f, partial, count = algorithm(ranks, length)
+    total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
+    f.outputs(total)
+    f.derive_transfers(collectives=True)
+    return f
+
+
+def shares(ranks: int, length: int) -> tm.Function:
+    """Each rank has its share of the sum: rank 0 gathers the partial sums in one call, and tells all in another."""
+    f, partial, count = algorithm(ranks, length)
+    total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
+    share = f.computation("share", {q: count}, partial[q] / total[0])
+    f.outputs(share)
+    share.distribute([q], rank=q)
+    share.tag_distribute(q)
+    total.tag_distribute(z)
+    f.derive_transfers(collectives=True)
+    return f
+
+
+VARIANTS = {
+    "on all ranks": on_all_ranks, "on one rank": on_one_rank, "reduced": reduced, "in one call": in_one_call,
+    "shares": shares,
+}  # fmt: skip
 
 
 def sample(variant: str, size: int, seed: int) -> Arguments:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -66,6 +67,8 @@ def main() -> None:
     beside = Path(sys.executable).parent / "mpirun"
     launcher = str(beside) if beside.exists() else "mpirun"
     timed = [str(Path(__file__).with_name("mpi_timed.py")), str(given.seconds)]
+    others = os.getloadavg()[0]
+    busy = f"When this began, {others:.1f} other processes wanted to run." if others >= 0.5 else ""
     command = [launcher, "-n", str(given.ranks), sys.executable, *timed]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
@@ -87,7 +90,7 @@ def main() -> None:
         for what, times in found if "from C" in times
     ]  # fmt: skip
     parts = [
-        f"{version}, {given.ranks} ranks; times in microseconds.",
+        f"{version}, {given.ranks} ranks; times in microseconds. {busy}".rstrip(),
         "A step of heat in a plate, `rows x columns` on each rank, beside the same messages in C by hand (`halo.c`):",
         table(("plate", "by hand", "emitted", "ratio", "overlapped", "ratio"), rows),
         PLATE,

@@ -25,7 +25,7 @@ from tiramisu_py.build.flags import OPTIMISED, STRICT
 from tiramisu_py.build.ranks import as_c_communicator
 
 #: A round computes about so many points, so that many rounds fit between what else the machine does.
-POINTS = 3_000_000
+POINTS = 1_000_000
 FOLDER = Path(__file__).resolve().parent
 
 
@@ -80,7 +80,7 @@ def of_plate(library: ctypes.CDLL, rows: int, columns: int, seconds: float) -> d
     """Times of a step: by hand, emitted, and with overlap; all compute the same."""
     comm = MPI.COMM_WORLD
     start = np.random.default_rng(comm.rank).random((rows, columns), dtype=np.float32)
-    steps = max(2, min(2000, POINTS // (rows * columns)))
+    steps = max(4, min(300, POINTS // (rows * columns)))
     expected, mine, other = (np.empty_like(start) for _ in range(3))
     emitted, overlapped = (plate(comm.size, rows, overlap).compile() for overlap in (False, True))
     best = rounds(

@@ -84,3 +84,14 @@ def test_they_are_derived_anew(made: Callable[[], tm.Function]) -> None:
     f.derive_transfers()
     assert sorted(f.program.statements) == names
     assert f.check().ok
+
+
+@pytest.mark.parametrize("made", [lambda: blur_on_gpus(3, 4), heat_on_gpus])
+def test_they_can_be_printed_as_commands(made: Callable[[], tm.Function]) -> None:
+    f, again = made(), made()
+    f.derive_transfers()
+    text = f.derived()
+    exec(text if isinstance(text, str) else "\n".join(text), {"f": again, "tm": tm})
+    assert again.check().ok, again.check()
+    params = dict.fromkeys(f.algorithm.params, 5)
+    assert str(again.communication(**params)) == str(f.communication(**params))

@@ -54,7 +54,7 @@ def test_a_rank_alone_gives_nothing() -> None:
 
 
 def test_each_rank_gives_its_partial_result_once() -> None:
-    f, given = product()
+    f, _ = product()
     counted = f.communication()
     assert (counted.elements, counted.bytes, counted.messages) == (4 * 63, 4 * 63 * 8, 4)
     assert counted.of_rank(2).sent == counted.of_rank(2).received

@@ -197,3 +197,88 @@ def test_what_is_passed_wrongly_is_named(call: object, words: str) -> None:
     s.f.derive_transfers()
     with pytest.raises(tm.ArgumentError, match=words):
         call(s.f)  # type: ignore[operator]
+
+
+def in_time() -> SimpleNamespace:
+    """A recurrence on ranks, with nonblocking messages in both directions and nothing ordered."""
+    s = halo(recurrent=True)
+    s.right = s.f.create_xfer(
+        s.h[t, i], send={t: s.T, q: (0, P - 1), i: (q * B + B - 1, q * B + B)}, to=q + 1,
+        recv={t: s.T, q: (1, P), i: (q * B - 1, q * B)}, source=q - 1, name="right",
+        send_props=NONBLOCK, recv_props=NONBLOCK,
+    )  # fmt: skip
+    s.left = s.f.create_xfer(
+        s.h[t, i], send={t: s.T, q: (1, P), i: (q * B, q * B + 1)}, to=q - 1,
+        recv={t: s.T, q: (0, P - 1), i: (q * B + B, q * B + B + 1)}, source=q + 1, name="left",
+        send_props=NONBLOCK, recv_props=NONBLOCK,
+    )  # fmt: skip
+    s.halves = [s.right.send, s.left.send, s.right.recv, s.left.recv]
+    return s
+
+
+def test_a_wait_in_a_time_loop_without_a_domain_is_told_so() -> None:
+    s = in_time()
+    waits = [*s.right.wait(), *s.left.wait()]
+    with pytest.raises(tm.CommandError, match=r"a wait is in loops where it has a domain: wait\(\{t: \.\.\.\}\)"):
+        s.f.order(s.h, *s.halves, *waits, at=t)
+
+
+def test_messages_of_a_recurrence_that_are_ordered_at_root_are_sent_into_its_loop() -> None:
+    s = in_time()
+    s.f.order(s.h, *s.halves, *s.right.wait({t: s.T}), *s.left.wait({t: s.T}), at=tm.root)
+    assert repairs(s.f)[0] == f"{s.f.name}.order(h, right.recv, at=t)"
+
+
+def test_a_tuple_of_waits_in_an_order_is_told_to_be_unpacked() -> None:
+    s = in_time()
+    with pytest.raises(tm.CommandError, match=r"is several: put a star before it"):
+        s.f.order(s.h, *s.halves, s.right.wait({t: s.T}), at=t)
+
+
+def test_an_output_that_every_rank_must_return_is_told_to_be_distributed() -> None:
+    s = blur(ranks=False)
+    for computation in (s.bx, s.by):
+        computation.split(r, B, q, i1)
+        computation.tag_distribute(q)
+    s.image.distribute([r, c], rank=r // B)
+    advice = "by.distribute([r, c], rank=...) if each rank is to return a part of it, or blur.derive_transfers()"
+    assert advice in repairs(s.f)
+
+
+def test_bounds_of_other_blocks_are_named() -> None:
+    n, low, high = tm.params("n low high")
+    f = tm.Function("f", params=[n, low, high])
+    a = f.input("a", tm.float32, [n])
+    f.outputs(f.computation("b", {i: n}, a[i]))
+    f.blocks(n, low, high)
+    with pytest.raises(tm.CommandError, match=r"bounds=\(high, low\): blocks have the bounds \(low, high\)"):
+        a.distribute([i], rank=i, bounds=(high, low))
+
+
+def test_blocks_of_a_size_that_is_a_parameter_are_told_of_blocks() -> None:
+    (n,) = tm.params("n")
+    f = tm.Function("f", params=[n], assume="n >= 1")
+    a = f.input("a", tm.float32, [10])
+    with pytest.raises(tm.CommandError, match=r"for blocks whose size is known at run time only .* Function\.blocks"):
+        a.distribute([i], rank=i // n)
+
+
+def test_derived_messages_between_blocks_are_written_with_this_rank_s_number() -> None:
+    n, low, high = tm.params("n low high")
+    f = tm.Function("f", params=[n, low, high], assume="n >= 1")
+    a = f.input("a", tm.float32, [n])
+    b = f.computation("b", {i: n - 1}, a[i + 1] - a[i], shape=[n])
+    f.outputs(b)
+    f.blocks(n, low, high)
+    for array in (a, b):
+        array.distribute([i], rank=i, bounds=(low, high))
+    b.tag_distribute(i, bounds=(low, high))
+    other = f.copy()
+    f.derive_transfers()
+    lines = "\n".join(f.derived())
+    assert "to=tm.rank - 1" in lines
+    assert "source=tm.rank + 1" in lines
+    exec(lines, {"f": other, "tm": tm})
+    assert other.check().ok
+    with pytest.raises(tm.ArgumentError, match="run it under mpirun, it is not simulated"):
+        f.simulate(a=np.zeros(4, dtype=np.float32))

@@ -176,3 +176,11 @@ def test_a_retagged_loop_has_the_later_tag():
     s = tiles()
     s.b.tag_distribute(q0).tag_distribute(q0, axis=1).tag_distribute(q1, axis=0)
     assert tags(s.f, "b") == {"q0": Rank(1), "q1": Rank(0), "x": None, "y": None}
+
+
+def test_values_do_not_depend_on_the_rank():
+    f = tm.Function("f", params=[])
+    with pytest.raises(tm.DeclarationError, match=r"b uses the iterator tm\.rank, .*: values are the same on whatever"):
+        f.computation("b", {i: 8}, tm.rank + i)
+    with pytest.raises(tm.DeclarationError, match=r"b uses the iterator j, which is not among its iterators \(i\)$"):
+        f.computation("b", {i: 8}, j + i)

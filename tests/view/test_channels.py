@@ -43,8 +43,8 @@ def test_there_is_a_box_for_each_rank_and_an_arrow_for_each_pair_that_exchanges(
 def test_too_many_ranks_and_none_are_refused() -> None:
     with pytest.raises(tm.ArgumentError, match="a picture of 100 ranks cannot be read"):
         stories.module("blur").derived(100, 100).picture(C=38)
-    N, = tm.params("N")
-    i, = tm.iters("i")
+    (N,) = tm.params("N")
+    (i,) = tm.iters("i")
     f = tm.Function("f", params=[N])
     a = f.input("a", tm.float32, [N])
     b = f.computation("b", {i: N}, 2 * a[i])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Union
+from typing import Any, ClassVar, NoReturn, Union
 
 import numpy as np
 
@@ -177,7 +177,9 @@ class Const(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Iter(Expr):
-    """An iterator, identified by its name; a weakly typed integer."""
+    """An iterator, identified by its name; a weakly typed integer. `hint`: what to say where it cannot be used."""
+
+    hint: ClassVar[str] = ""
 
     name: str
     dtype: DType = field(default=ty.weak_int)

@@ -95,8 +95,8 @@ def check_references(
         match node:
             case Iter() if node.name not in iterators:
                 raise DeclarationError(
-                    f"{subject} uses the iterator {node.name}, which is not among its iterators "
-                    f"({', '.join(iterators) or 'none'})"
+                    f"{subject} uses the iterator {node}, which is not among its iterators "
+                    f"({', '.join(iterators) or 'none'}){node.hint}"
                 )
             case Param() if node.name not in algorithm.params:
                 raise DeclarationError(

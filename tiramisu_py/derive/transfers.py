@@ -207,6 +207,8 @@ def _declared(program: Program, name: str, batch: Batch, command: str) -> Progra
         fresh = [Loop(first + k, axis_name(program, axis), Rank(axis), command) for k, axis in enumerate(batch.axes)]
         program = program.with_loop(*fresh)
         made = _inside(program, made, batch, (*batch.loops, *(loop.id for loop in fresh)))
+        own = zip(made.loops[depth:], made.dims[depth:], strict=True)
+        program = program.with_loop(*(replace(program.loops[loop], name=dim) for loop, dim in own))
     if storage.name != storage.source:
         made = replace(made, target=storage.name, sources={storage.source: storage.name})
     program = program.with_statement(made)

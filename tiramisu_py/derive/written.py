@@ -76,8 +76,9 @@ def _exchange(program: Program, name: str) -> Iterator[str]:
 
 
 def _tagged(program: Program, half: Statement) -> Iterator[str]:
-    """The tags of a half's loops: one runs on ranks by its name where another loop of that name does."""
-    bulk, known = [], {loop.name for s in program.storing if not s.derived for loop in _rank_loops(program, s)}
+    """The tags of a statement's loops: one of a message runs on ranks by its name where another of that name does."""
+    bulk, by_name = [], half.message is not None
+    known = {loop.name for s in program.storing if not s.derived for loop in _rank_loops(program, s) if by_name}
     for loop in (program.loops[number] for number in half.loops):
         if isinstance(loop.tag, Bulk):
             bulk.append(loop.name)

@@ -74,6 +74,9 @@ class OnRanks(Results):
     def process_grid(self, **params: int) -> tuple[int, ...]:
         """How many ranks there are along each axis of the process grid; empty for a function that uses none.
 
+        As many as the loops on ranks, the arrays and the messages need, or as `Function.grid` says: the least number of
+        ranks that the compiled function can be called on is their product.
+
         Raises `ArgumentError` where the grid depends on parameters that are not given.
         """
         if self._program.blocks is not None:
@@ -110,13 +113,13 @@ class OnRanks(Results):
             np.testing.assert_array_equal(f.simulate(4, image=image), f.evaluate(image=image))
 
         `given` are whole arrays, and parameters; each of the `number` ranks (default: as many as are needed) gets
-        its part. Messages take as long as they may, in an order that `seed` picks; sends wait for their receives.
-        Slow: every store is interpreted. Raises `InterpretError` where memory is touched that a message uses, and
-        where no rank can go on.
+        its part; more than are needed have nothing to do. Messages take as long as they may, in an order that `seed` picks; sends wait for their receives.
+        Slow: every store is interpreted. Raises `ArgumentError` for blocks with bounds of their own (`Function.blocks`),
+        and `InterpretError` where memory is touched that a message uses, and where no rank can go on.
         """
         if self._program.blocks is not None:
             raise ArgumentError(
-                f"{self.name} has blocks whose bounds are known at run time only: run it under mpirun, it is not simulated"
+                f"{self.name} has blocks whose bounds are known only at run time: it is not simulated, run it under mpirun"
             )
         if number is not None:
             _check_rank(number, "number")

@@ -9,6 +9,7 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.loop_commands import LoopCommands
 from tiramisu_py.function.order_commands import OrderCommands
+from tiramisu_py.function.rank_commands import RankCommands
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule import transfers, waits
@@ -83,7 +84,7 @@ class Awaitable(Statements):
         return Wait(self._function, of, made)
 
 
-class Transfer(Operation, Awaitable):
+class Transfer(RankCommands, Operation, Awaitable):
     """Copies of values from the memory of one device to that of another: see `Function.create_xfer`."""
 
     def collapse_many(self, *loops: Iter) -> Self:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function.script import as_written
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.loops import Combine
@@ -46,6 +47,8 @@ class Distributable:
             command = f"{command[:-1]}, rank=None)"
 
         def change(program: Program, _: str) -> Program:
+            if bounds is not None and combine is not None:
+                raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
             if bounds is not None:
                 return blocks.distribute(program, self.name, iterators, rank, bounds)
             return ranks.distribute(program, self.name, iterators, rank)
@@ -77,7 +80,9 @@ class RankCommands(Statements):
         Ranks are numbered row by row: on a grid of 2 x 3, rank 4 has the coordinates (1, 1). The loop may be anywhere
         in the nest, outside of loops that run on threads or on a GPU. What has no loop along an axis is executed by
         every rank along it. A rank keeps its own part of what is stored; with ``drop_rank_iter=False`` it keeps arrays
-        in full, at their global indices. A reduction is computed by one rank for each value: `combine` is refused.
+        in full, at their global indices. Over the loop of a reduction, ``combine=tm.PRIVATE`` lets each rank add up its
+        own terms; at the end of the loop all ranks along its axis combine them (MPI_Allreduce), each starts and has the
+        value, and the order is MPI's. No combination with `bounds`.
         The grid is as large as the loops need, or as `Function.grid` says.
         With ``bounds=(lo, hi)``, parameters that `Function.blocks` declared, a rank runs the iterations from lo up to
         hi, one after another; their values are its own, and known at run time.

@@ -204,5 +204,11 @@ class TransferCommands(Scheduled):
         return derived_commands(self._program)
 
     def communication(self, **params: int) -> Communication:
-        """What the transfers move at these sizes: elements, bytes and operations, together and of each transfer."""
+        """What the transfers move at these sizes: elements, bytes and operations, together and of each transfer.
+
+        Between ranks it counts messages: `elements`, `bytes` and `messages` of all ranks, ``of_rank(1).sent`` and
+        ``.received`` of one, `by_rank` of each, and ``channels()``, who sends how much to whom. With blocks that have
+        bounds of their own it counts what the one rank with these bounds sends. Raises `ArgumentError` for a parameter
+        without a value.
+        """
         return communication(self._program, params)

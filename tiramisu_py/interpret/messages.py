@@ -74,7 +74,7 @@ class Sent:
 
 @dataclass
 class Traffic:
-    """The messages of a run, in the order in which they arrived, and what ranks gave to combinations of partial results."""
+    """The messages of a run, in the order in which they arrived, and the partial results that ranks combined."""
 
     sent: list[Sent] = field(default_factory=list)
     combined: list[Combined] = field(default_factory=list)
@@ -87,12 +87,12 @@ class Traffic:
     @property
     def elements(self) -> int:
         """How many elements they brought."""
-        return sum(one.elements for one in (*self.sent, *self.combined))
+        return sum(one.elements for one in self.sent) + sum(one.elements for one in self.combined)
 
     @property
     def bytes(self) -> int:
         """How many bytes these are."""
-        return sum(one.bytes for one in (*self.sent, *self.combined))
+        return sum(one.bytes for one in self.sent) + sum(one.bytes for one in self.combined)
 
     def sent_by(self, rank: int) -> Traffic:
         """The messages that a rank sent."""

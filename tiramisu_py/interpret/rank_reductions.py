@@ -25,9 +25,9 @@ class At(Protocol):
     """A rank: its number, and its coordinates."""
 
     @property
-    def number(self) -> int: ...  # noqa: D102
+    def number(self) -> int: ...
     @property
-    def coordinates(self) -> tuple[int, ...]: ...  # noqa: D102
+    def coordinates(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)

@@ -267,7 +267,8 @@ class Rank(Host):
 
     def run_allreduce(self, node: AllReduce, frame: Frame) -> Steps:
         frame.where = node.statement
-        yield from self._until([self.network.combinations.joined(node, self.shape, self.place, frame.array(node.array))])
+        array = frame.array(node.array)
+        yield from self._until([self.network.combinations.joined(node, self.shape, self.place, array)])
         yield None
 
     def _until(self, awaited: Sequence[Half | Meeting | Seat]) -> Steps:

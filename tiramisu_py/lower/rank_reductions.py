@@ -185,15 +185,14 @@ class _Reduction:
         outside = sets.function(space, None, forms[: len(self.scope)])
         moved = []
         for form, side in zip(forms[len(self.scope) :], sides, strict=True):
-            (origin,) = sets.outputs(sets.compose(outside, sets.function(side.origin.get_domain_space(), None, [side.origin])))
+            begin = sets.function(side.origin.get_domain_space(), None, [side.origin])
+            (origin,) = sets.outputs(sets.compose(outside, begin))
             moved.append(form.sub(origin))
         dtype = program.buffers[program.storages[self.first.target].buffer].dtype
         extents = tuple(arithmetic.number(e) if isinstance(e, int) else e for e in (side.extent for side in sides))
         buffer = Buffer(self.partial, extents, dtype, scope=self.scope)  # type: ignore[arg-type]
         index = sets.function(space, self.partial, moved)
-        return program.with_buffer(buffer).with_storage(
-            Storage(self.partial, self.first.source, self.partial, index)
-        )
+        return program.with_buffer(buffer).with_storage(Storage(self.partial, self.first.source, self.partial, index))
 
     def _side(self, around: isl.Set, kept: int, axis: int) -> _Side:
         """The extent of one dimension: constant where it can be, in each iteration of the loops of the scope."""
@@ -272,4 +271,3 @@ class _Reduction:
             else:
                 orders += [Order(start.name, name, level), Order(name, met.name, level)]
         return program.with_(orders=(*program.orders, *orders))
-

@@ -13,7 +13,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine
-from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.program.distribution import Blocks
@@ -146,7 +146,8 @@ def named_by(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str] | None:
     Values are the same wherever they are computed, and bounds are other ones on each rank.
     """
     context = algorithm.context.params()
-    for source in (*algorithm.inputs.values(), *algorithm.computations.values()):
+    sources: list[Input | Computation] = [*algorithm.inputs.values(), *algorithm.computations.values()]
+    for source in sources:
         expressions = [*(source.shape or ())]
         used = set[str]()
         if isinstance(source, Computation):

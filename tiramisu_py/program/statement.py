@@ -127,8 +127,9 @@ class Statement:
     A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY
     with `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has
     `waits`. In a program that is spread, an update that ranks combine (`program.combined`) has `onto`: the coordinates
-    of the rank whose partial result it adds to. What was `derived` (transfers, messages and waits) is derived anew when asked for again. WAIT and BARRIER
-    statements have no source, no target and no body that means anything; their point is nothing.
+    of the rank whose partial result it adds to. What was `derived` (transfers, messages and waits) is derived anew when
+    asked for again. WAIT and BARRIER statements have no source, no target and no body that means anything; their point
+    is nothing.
     """
 
     name: str

@@ -175,7 +175,8 @@ class Needs:
         """``event -> node`` of a call: one for all ranks that take part together."""
         axes = self.program.rank_axes
         alike = isl.Map.universe(here.get_space().map_from_set())
-        kept = [d >= axes or self.calls[statement.name].is_subset(sets.equal_at(alike, d)) for d in range(sets.size(here))]
+        calls = self.calls[statement.name]
+        kept = [d >= axes or calls.is_subset(sets.equal_at(alike, d)) for d in range(sets.size(here))]
         forms = [form for form, keeps in zip(sets.variables(here.get_space()), kept, strict=True) if keeps]
         return sets.graph(sets.function(here.get_space(), f"{statement.name}_call", forms), here)
 

@@ -78,8 +78,13 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
             f"{words(value)} {wrong.what}{where}: {_term(c, point)} is added on {rank_words(elsewhere)}, {witness}"
         )
         combined = any(w.actor.statement is not None and w.actor.statement.onto is not None for w in chains.updates)
-        everywhere = f"all ranks combine {c.name}: let each of them start it, with no loop over ranks around {c.name}.init"
-        return Violation("reduction", message, witness, repair=everywhere if combined else _on_one_rank(chains))
+        start = f"let each of them start it, with no loop over ranks around {c.name}.init"
+        return Violation(
+            "reduction",
+            message,
+            witness,
+            repair=f"all ranks combine {c.name}: {start}" if combined else _on_one_rank(chains),
+        )
     repair = _on_one_device(chains, touch)
     return Violation("reduction", f"{words(value)} {wrong.what}{over}{where}, {witness}", witness, repair=repair)
 

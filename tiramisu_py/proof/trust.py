@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.algorithm.traversal import accesses, walk
+from tiramisu_py.program.collectives import collectives
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.trials import relevant_params
@@ -113,6 +114,9 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     if talking:
         yield "messages", f"every message of {talking} meets its receive, with the same values in the same order"
         yield "deadlock", f"no deadlock is possible {_on_ranks(program)}, whatever MPI puts aside or does not"
+    together = ", ".join(one.name for one in collectives(program))
+    if together:
+        yield "collectives", f"each call of {together} takes and stores values in any order, and all ranks take part"
     queues = sorted({queue for s in program.storing if (queue := program.queue_of(s)) is not None})
     if queues:
         yield "waits", f"everything waits for the operations that it needs, on {_sequences(queues)} and on the host"

@@ -169,11 +169,6 @@ def halves(program: Program, name: str) -> Sequence[Statement]:
     return [s for s in program.acting if s.message is not None and s.message.exchange == name]
 
 
-def moving(program: Program, source: str) -> str:
-    """The halves of exchanges that take or store values of a source, in words; empty where there are none."""
-    return ", ".join(s.handle for s in program.acting if s.message is not None and s.source == source)
-
-
 # -- requests
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.extents import extents_of
@@ -17,6 +18,8 @@ from tiramisu_py.schedule.selection import size
 @dataclass(frozen=True, eq=False, repr=False)
 class RankNumber(Iter):
     """The coordinate of the rank itself along one `axis` of a process grid that has `count` axes."""
+
+    hint: ClassVar[str] = ": values are the same on whatever rank; use their indices, such as r // B"
 
     axis: int = 0
     count: int = 1
