@@ -23,13 +23,13 @@ int halo(MPI_Comm *communicator, int64_t steps, int64_t rows, int64_t columns, c
         MPI_Request requests[4];
         int posted = 0;
         if (rank > 0)
-            CHECK(MPI_Irecv(from, (int)columns, MPI_FLOAT, rank - 1, 1, comm, &requests[posted++]));
+            CHECK(MPI_Irecv(from + 1, (int)columns - 2, MPI_FLOAT, rank - 1, 1, comm, &requests[posted++]));
         if (rank < size - 1)
-            CHECK(MPI_Irecv(from + (rows + 1) * columns, (int)columns, MPI_FLOAT, rank + 1, 2, comm, &requests[posted++]));
+            CHECK(MPI_Irecv(from + (rows + 1) * columns + 1, (int)columns - 2, MPI_FLOAT, rank + 1, 2, comm, &requests[posted++]));
         if (rank < size - 1)
-            CHECK(MPI_Isend(from + rows * columns, (int)columns, MPI_FLOAT, rank + 1, 1, comm, &requests[posted++]));
+            CHECK(MPI_Isend(from + rows * columns + 1, (int)columns - 2, MPI_FLOAT, rank + 1, 1, comm, &requests[posted++]));
         if (rank > 0)
-            CHECK(MPI_Isend(from + columns, (int)columns, MPI_FLOAT, rank - 1, 2, comm, &requests[posted++]));
+            CHECK(MPI_Isend(from + columns + 1, (int)columns - 2, MPI_FLOAT, rank - 1, 2, comm, &requests[posted++]));
         CHECK(MPI_Waitall(posted, requests, MPI_STATUSES_IGNORE));
         for (int64_t i = 1; i <= rows; i++) {
             const int edge = (rank == 0 && i == 1) || (rank == size - 1 && i == rows);

@@ -69,7 +69,7 @@ def simulated(f: Any, exchanges: tuple[Exchange, ...], order: Order, reach: tupl
     assert blocks is not None
     found = set()
     for ranks in range(1, 5):
-        for extent in range(1, 8):
+        for extent in range(1, max(8, 2 * blocks.least + 3)):
             found |= {verdict(exchanges, order, reach, split) for split in splits(extent, ranks, blocks.least)}
     return found - {""}
 

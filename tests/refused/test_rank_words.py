@@ -280,5 +280,5 @@ def test_derived_messages_between_blocks_are_written_with_this_rank_s_number() -
     assert "source=tm.rank + 1" in lines
     exec(lines, {"f": other, "tm": tm})
     assert other.check().ok
-    with pytest.raises(tm.ArgumentError, match="run it under mpirun, it is not simulated"):
+    with pytest.raises(tm.ArgumentError, match="it is not simulated, run it under mpirun"):
         f.simulate(a=np.zeros(4, dtype=np.float32))

@@ -113,13 +113,15 @@ class OnRanks(Results):
             np.testing.assert_array_equal(f.simulate(4, image=image), f.evaluate(image=image))
 
         `given` are whole arrays, and parameters; each of the `number` ranks (default: as many as are needed) gets
-        its part; more than are needed have nothing to do. Messages take as long as they may, in an order that `seed` picks; sends wait for their receives.
-        Slow: every store is interpreted. Raises `ArgumentError` for blocks with bounds of their own (`Function.blocks`),
-        and `InterpretError` where memory is touched that a message uses, and where no rank can go on.
+        its part; more than are needed have nothing to do. Messages take as long as they may, in an order that `seed`
+        picks; sends wait for their receives. Slow: every store is interpreted. Raises `ArgumentError` for blocks with
+        bounds of their own (`Function.blocks`), and `InterpretError` where memory is touched that a message uses, and
+        where no rank can go on.
         """
         if self._program.blocks is not None:
             raise ArgumentError(
-                f"{self.name} has blocks whose bounds are known only at run time: it is not simulated, run it under mpirun"
+                f"{self.name} has blocks whose bounds are known only at run time: it is not simulated, run it "
+                "under mpirun"
             )
         if number is not None:
             _check_rank(number, "number")

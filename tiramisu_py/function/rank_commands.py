@@ -47,8 +47,6 @@ class Distributable:
             command = f"{command[:-1]}, rank=None)"
 
         def change(program: Program, _: str) -> Program:
-            if bounds is not None and combine is not None:
-                raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
             if bounds is not None:
                 return blocks.distribute(program, self.name, iterators, rank, bounds)
             return ranks.distribute(program, self.name, iterators, rank)
@@ -93,6 +91,8 @@ class RankCommands(Statements):
         shown = {"axis": axis, "drop_rank_iter": kept, "combine": combine, "bounds": bounds}
 
         def change(program: Program, text: str) -> Program:
+            if bounds is not None and combine is not None:
+                raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
             if bounds is not None:
                 return blocks.tag_distribute(program, names, loops, bounds, text)
             return ranks.tag_distribute(program, names, loops, axis, drop_rank_iter, combine, text)
