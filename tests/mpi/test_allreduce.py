@@ -65,5 +65,7 @@ def test_the_runtime_is_there_where_something_is_combined():
     assert source[RUNTIME].count("MPI_Allreduce(MPI_IN_PLACE")
     assert "TM_ALL_REDUCE(" in source["total.c"]
     plain = tm.Function("plain", params=[])
-    plain.outputs(plain.computation("y", {i: 8}, 2 * plain.input("x", tm.int32, [8])[i]).tag_distribute(i))
+    y = plain.computation("y", {i: 8}, 2 * plain.input("x", tm.int32, [8])[i])
+    plain.outputs(y)
+    y.tag_distribute(i).distribute([i], rank=i)
     assert RUNTIME not in plain.source()
