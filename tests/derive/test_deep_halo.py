@@ -159,3 +159,22 @@ def test_loops_that_are_not_there_are_refused() -> None:
         f.derive_transfers(depth=4)  # type: ignore[arg-type]
     with pytest.raises(CommandError, match="depth is 0"):
         f.derive_transfers(depth={t: 0})
+
+
+def test_blocks_of_one_iteration_have_room_for_more() -> None:
+    (N,) = tm.params("N")
+    i, q, x = tm.iters("i q x")
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int64, [N])
+    inside = (t == 0) | (i < 2) | (i >= N - 1)
+    u = f.computation("u", {t: 3, i: N}, lambda u: tm.select(inside, a[i], u[t - 1, i - 2] + u[t - 1, i + 1]))
+    f.outputs(u[2, i])
+    for stage in (u, f["u_out"]):
+        stage.split(i, 1, q, x)
+        stage.tag_distribute(q)
+    for array in (a, f["u_out"]):
+        array.distribute([i], rank=i // 1)
+    f.derive_transfers(depth={t: 2})
+    assert f.check().ok
+    numbers = np.arange(9)
+    np.testing.assert_array_equal(f.simulate(a=numbers, N=9), f.evaluate(a=numbers, N=9))

@@ -75,13 +75,20 @@ def _on_more(program: Program, statement: Statement, ranks: isl.Map) -> Statemen
     instances = sets.with_dims(sets.plain(sets.flat_pairs(ranks, statement.name)), dims)
     frame = instances.get_space()
     before = sets.function(frame, statement.name, sets.variables(frame)[: len(statement.dims)])
-    return replace(
+    found = replace(
         statement,
         dims=tuple(dims),
         instances=instances,
         point=sets.compose(before, statement.point),
         coords=sets.renamed(sets.from_frame(own, frame), None),
     )
+    if not found.coords_map.is_injective():
+        loops = ", ".join(program.loop_names(statement))
+        raise CommandError(
+            f"the loops {loops} of {statement.name} do not tell apart what a rank computes beyond its block: blocks of "
+            "one iteration have no room for it; make them larger"
+        )
+    return found
 
 
 def _coordinates(program: Program, statement: Statement) -> isl.MultiAff:
@@ -95,4 +102,14 @@ def _coordinates(program: Program, statement: Statement) -> isl.MultiAff:
     if found is None:
         loops = ", ".join(program.loop_names(statement))
         raise CommandError(f"the loops {loops} of {statement.name} do not go on beyond the block of a rank")
-    return found
+    return _with_room(program, statement, found, relation.domain())
+
+
+def _with_room(program: Program, statement: Statement, coords: isl.MultiAff, block: isl.Set) -> isl.MultiAff:
+    """The coordinates where a block has one iteration: its loop has 0 there, and on both sides how far away it is."""
+    apart = [form for form, is_equal in sets.constraints(block) if is_equal]
+    forms, ranks = sets.outputs(coords), rank_depths(program, statement)
+    single = [d for d, form in enumerate(forms) if d not in ranks and sets.is_constant(form)]
+    for d, away in zip(single, apart, strict=False):
+        forms[d] = forms[d].add(away)
+    return sets.function(coords.get_space().domain(), None, forms)
