@@ -28,7 +28,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("mpi")
     if marker is None:
         return
-    every = marker.kwargs.get("everywhere", False) or metafunc.config.getoption("--mpi") == "all"
+    chosen = FOLDER in os.environ or metafunc.config.getoption("--mpi") == "all"  # on a rank, by the name of the test
+    every = chosen or marker.kwargs.get("everywhere", False)
     names = [*implementations()] or ["none"]
     metafunc.fixturenames.append("implementation")
     metafunc.parametrize("implementation", names if every else names[:1])
