@@ -11,7 +11,7 @@ import pytest
 import tiramisu_py as tm
 from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1
 from tiramisu_py import sets
-from tiramisu_py.derive.communication import Amount
+from tiramisu_py.derive.amounts import Amount
 from tiramisu_py.derive.counting import classes, count
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.statement import Role

@@ -75,3 +75,10 @@ def test_every_story_is_right_on_ranks_and_sends_what_was_counted(
     said = dict(json.loads(line) for line in run.stdout.splitlines() if line.startswith("["))
     assert len(said) == len(list(stories.variants()))
     assert not [f"{story}: {why}" for story, why in said.items() if why]
+
+
+@pytest.mark.parametrize("name", stories.NAMES)
+def test_a_story_is_told_as_its_page_says(name: str, mpi: Implementation, cache: Path) -> None:
+    run = mpi.run(2, [sys.executable, stories.FOLDER / f"{name}.py"], timeout=300, TIRAMISU_CACHE_DIR=str(cache))
+    assert run.returncode == 0, run.stdout
+    assert run.stdout.rstrip().splitlines()[-1].startswith("right:"), run.stdout

@@ -169,13 +169,14 @@ def test_messages_that_are_needed_are_not_superfluous(name: str) -> None:
 
 def test_rows_that_nothing_reads_are_reported() -> None:
     assert deep_halo().f.check().superfluous == (
-        "down brings bx[23, 0] to rank 1, which nothing there reads (3 of 6 elements in vain at C = 1)",
+        "down brings bx[23, 0] to rank 1, which nothing there reads (3 of 6 elements, 12 bytes, in vain at C = 1)",
     )
 
 
 def test_the_ends_of_rows_that_the_edge_does_not_read_are_reported() -> None:
     assert heat2().f.check().superfluous[0] == (
-        "south brings u[0, 7, 0] to rank (1, 0), which nothing there reads (2 of 24 elements in vain at T = 1)"
+        "south brings u[0, 7, 0] to rank (1, 0), which nothing there reads "
+        "(2 of 24 elements, 8 bytes, in vain at T = 1)"
     )
 
 
@@ -183,7 +184,7 @@ def test_rows_that_come_twice_are_reported() -> None:
     s = chain()
     again = down(s, name="again")
     s.f.order(s.up.recv, again.send, again.recv, s.by, at=tm.root)
-    in_vain = "brings bx[24, 0] to rank 1, which it has already (3 of 3 elements in vain at C = 1)"
+    in_vain = "brings bx[24, 0] to rank 1, which it has already (3 of 3 elements, 12 bytes, in vain at C = 1)"
     assert s.f.check().superfluous == (f"down {in_vain}", f"again {in_vain}")
 
 
@@ -195,7 +196,7 @@ def test_what_a_rank_computes_itself_need_not_be_sent() -> None:
     )  # fmt: skip
     s.f.order(s.b, made.send, made.recv, s.d, at=tm.root)
     (sentence,) = s.f.check().superfluous
-    assert sentence == "left brings b[25] to rank 0, which it has already (3 of 3 elements in vain)"
+    assert sentence == "left brings b[25] to rank 0, which it has already (3 of 3 elements, 12 bytes, in vain)"
 
 
 def test_the_report_says_what_ranks_and_messages_were_proven_for() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.derive.communication import Communication, communication
+from tiramisu_py.derive.amounts import Communication
+from tiramisu_py.derive.communication import communication
 from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.derive.written import derived_commands
 from tiramisu_py.function.exchanges import Exchange

@@ -46,7 +46,8 @@ def _in_vain(program: Program, receive: Statement, touches: Touches, memory: Mem
     sizes = ", ".join(f"{name} = {value}" for name, value in params.items())
     at = f" at {sizes}" if sizes else ""
     what = f"{receive.message.exchange} brings {words(spot.named)} to {rank_words(spot.rank)}, which {why}"
-    return f"{what} ({count} of {whole} elements in vain{at})"
+    size = write.buffer.dtype.bytes
+    return f"{what} ({count} of {whole} elements, {count * size} bytes, in vain{at})"
 
 
 def _needed(flow: Flow, write: Touch, reads: list[Touch], served: bool) -> isl.Set:
