@@ -8,29 +8,10 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.collective_stories import all_to_all, broadcasts, c, gathered, k, panels, r, transposed
+from tests.proof.collective_stories import element_by_element, exchange, gathered, steps
 from tiramisu_py.interpret import InterpretError
 from tiramisu_py.interpret.collectives import Meetings, halves
 from tiramisu_py.interpret.memory import Array
-
-
-def exchange() -> tm.Function:
-    f, b, _ = transposed()
-    all_to_all(f, b).collapse_many(r, c)
-    return f
-
-
-def element_by_element() -> tm.Function:
-    f, b, _ = transposed()
-    all_to_all(f, b)
-    return f
-
-
-def steps() -> tm.Function:
-    f, b, _ = panels()
-    x = broadcasts(f, b)
-    f.order(x.send, x.recv, at=k)
-    return f
 
 
 def derived() -> tm.Function:

@@ -76,3 +76,25 @@ def broadcasts(f: tm.Function, b: Any, ranks: int = 3, size: int = 4, **changes:
     x = f.create_xfer(b[k, r], **{**given, **changes})
     x.collapse_many(r)
     return x
+
+
+def exchange() -> tm.Function:
+    """Tiles of rows, each in one piece."""
+    f, b, _ = transposed()
+    all_to_all(f, b).collapse_many(r, c)
+    return f
+
+
+def element_by_element() -> tm.Function:
+    """The same, not collapsed."""
+    f, b, _ = transposed()
+    all_to_all(f, b)
+    return f
+
+
+def steps() -> tm.Function:
+    """A call in each step."""
+    f, b, _ = panels()
+    x = broadcasts(f, b)
+    f.order(x.send, x.recv, at=k)
+    return f

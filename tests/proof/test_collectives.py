@@ -7,32 +7,27 @@ from collections.abc import Callable
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.collective_stories import all_to_all, broadcasts, c, gathered, k, p, panels, q, r, transposed
+from tests.proof.collective_stories import (
+    all_to_all,
+    broadcasts,
+    c,
+    element_by_element,
+    exchange,
+    gathered,
+    k,
+    p,
+    panels,
+    q,
+    r,
+    steps,
+    transposed,
+)
 from tiramisu_py.errors import CommandError
-
-
-def exchange() -> tm.Function:
-    f, b, _ = transposed()
-    all_to_all(f, b).collapse_many(r, c)
-    return f
-
-
-def element_by_element() -> tm.Function:
-    f, b, _ = transposed()
-    all_to_all(f, b)
-    return f
 
 
 def one_rank() -> tm.Function:
     f, b, _ = transposed(1)
     all_to_all(f, b, 1)
-    return f
-
-
-def steps() -> tm.Function:
-    f, b, _ = panels()
-    x = broadcasts(f, b)
-    f.order(x.send, x.recv, at=k)
     return f
 
 

@@ -184,3 +184,17 @@ def test_values_do_not_depend_on_the_rank():
         f.computation("b", {i: 8}, tm.rank + i)
     with pytest.raises(tm.DeclarationError, match=r"b uses the iterator j, which is not among its iterators \(i\)$"):
         f.computation("b", {i: 8}, j + i)
+
+
+def test_parts_that_share_the_loop_over_ranks_cannot_be_parted_around_it() -> None:
+    q, x, i = tm.iters("q x i")
+    f = tm.Function("f", params=[])
+    a = f.input("a", tm.float32, [8])
+    b = f.computation("b", {i: 8}, 2 * a[i])
+    d = f.computation("d", {i: 8}, 3 * a[i])
+    f.outputs(b, d)
+    b.split(i, 2, q, x)
+    b.tag_distribute(q)
+    first, second = b.separate_at(x, [1])
+    with pytest.raises(tm.CommandError, match=r"cycle: .*\(b_0 and b_1 share a loop, so that nothing outside of it"):
+        f.order(first, d, second, at=tm.root)

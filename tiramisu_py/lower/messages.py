@@ -210,8 +210,8 @@ class Poster:
         if scoped or not slot.apply_range(in_slot).is_subset(what):
             raise UnsupportedError(
                 f"{name} cannot be persistent: its elements, or the other rank, are not the same each time "
-                "that a request is used again; where they come round every third time, say, "
-                f"{name}.set_wait_access(t % 3) keeps three requests; otherwise leave tm.PERSISTENT out"
+                "that a request is used again; where they come round, as in rows t % 3 of a buffer, "
+                f"{name}.set_wait_access(t % 3) keeps a request for each place; otherwise leave tm.PERSISTENT out"
             )
         return True
 

@@ -93,5 +93,16 @@ def _topological(children: list[object], child_of: Mapping[str, object], edges: 
     if len(result) < len(children):
         stuck = {child for child in children if child not in result}
         commands = [e.command for e in edges if child_of[e.before] in stuck and child_of[e.after] in stuck]
-        raise CommandError("the orders asked for form a cycle: " + "; ".join(dict.fromkeys(commands)))
+        raise CommandError(
+            "the orders asked for form a cycle: " + "; ".join(dict.fromkeys(commands)) + _together(stuck, child_of)
+        )
     return result
+
+
+def _together(stuck: set[object], child_of: Mapping[str, object]) -> str:
+    """Which statements cannot be parted because they share a loop, in words; empty where there are none."""
+    nests = [[name for name, child in child_of.items() if child == one] for one in stuck]
+    groups = [" and ".join(names) for names in nests if len(names) > 1]
+    if not groups:
+        return ""
+    return f" ({'; '.join(groups)} share a loop, so that nothing outside of it comes between them: order inside of it)"
