@@ -7,7 +7,7 @@ the sender, value]``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -65,9 +65,9 @@ def _of_reader(
 ) -> Iterator[Lack]:
     if not writers:
         return
-    missing = _values(program, [reader]).subtract(_values(program, writers)).coalesce()
+    missing = _values(program, [reader]).subtract(_complete(program, writers)).coalesce()
     groups = _groups([w for w in writers if w.actor.statement is None or not w.actor.statement.receives])
-    there = [_values(program, group) for group in groups]
+    there = [_complete(program, group) for group in groups]
     for distance, number, route in routes(program, missing, there, together):
         yield Lack(storage, groups[number], reader, distance, route)
 
@@ -76,6 +76,17 @@ def _groups(writers: list[Touch]) -> list[tuple[Touch, ...]]:
     """Writers one by one, but those of a reduction together: its value is there when all of them have been."""
     reducing = tuple(w for w in writers if w.role in (Role.INIT, Role.UPDATE))
     return [(w,) for w in writers if w not in reducing] + ([reducing] if reducing else [])
+
+
+def _complete(program: Program, writers: Sequence[Touch]) -> isl.Set:
+    """The values that ranks have of writers: of a reduction where its terms are added, or where it has none."""
+    starts = [w for w in writers if w.role is Role.INIT]
+    updates = [w for w in writers if w.role is Role.UPDATE]
+    if not starts or not updates:
+        return _values(program, list(writers))
+    started = _values(program, starts)
+    elsewhere = _meeting(started, _values(program, updates), program.rank_axes).domain()
+    return _values(program, [w for w in writers if w not in starts]).union(started.subtract(elsewhere)).coalesce()
 
 
 def routes(

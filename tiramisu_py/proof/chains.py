@@ -112,7 +112,10 @@ class Chains:
         return chain, sets.function(space, c.name, variables[before:])
 
     def _unused(self, group: list[Touch], starts: list[isl.Map], updates: list[isl.Map]) -> isl.Set:
-        """The keys of chains that a rank starts without need: no term is added there, and nobody reads them."""
+        """The keys of chains that a rank starts without need: no term is added there, and nobody reads them.
+
+        Who reads what a copy (a receive) has brought since does not read what was started.
+        """
         chain, _ = self._keys(group[0])
         none = sets.empty(chain.get_space().domain())
         if self.generation or not group[0].ranks:
@@ -120,9 +123,24 @@ class Chains:
         used = union_of([m.range() for m in updates], none).apply(sets.graph(chain))
         for read in self.flow.touches.readers(group[0].home):
             if read.source == self.computation.name:
-                used = used.union(read.domain.apply(sets.graph(sets.joined(read.place, read.value))))
+                own = read.domain.subtract(self._brought(read))
+                used = used.union(own.apply(sets.graph(sets.joined(read.place, read.value))))
         started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
         return sets.preimage(started.subtract(used), chain)
+
+    def _brought(self, read: Touch) -> isl.Set:
+        """The reads that come after a copy of the complete value, which came after the start."""
+        flow = self.flow
+        found = sets.empty(read.domain.get_space())
+        starts = [start for start in self.starts if start.home == read.home]
+        for copy in self.copies:
+            if copy.home == read.home:
+                before = flow.precedence.before(copy, read, flow.one_chain(copy, read))
+                late = [flow.precedence.before(copy, start, flow.one_chain(copy, start)) for start in starts]
+                if before is not None:
+                    again = union_of([m.domain() for m in late if m is not None], before.domain())
+                    found = found.union(before.subtract_domain(again).range())
+        return found
 
 
 def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
