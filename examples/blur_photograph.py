@@ -1,8 +1,10 @@
-"""Blur a photograph: the algorithm, its schedules for CPU cores, a GPU and ranks, the proofs, three pictures.
+"""Blur a photograph: the algorithm, its schedules for CPU cores, a GPU, ranks, and cores and a GPU together; proofs,
+pictures.
 
     python examples/blur_photograph.py [--out FOLDER] [--radius 6] [--picture FILE] [--device simulator] [--ranks 4]
 
-Writes before.png, after.png and before_and_after.png, and prints what was checked and what it cost.
+Writes before.png, after.png, before_and_after.png and, of cores and GPU together, timeline.svg and timeline.json (for
+Perfetto or chrome://tracing), and prints what was checked and what it cost.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from PIL import Image
 
 import tiramisu_py as tm
 
-R, C = tm.params("R C")
+R, C, G = tm.params("R C G")
 k, r, c, r0, c0, r1, c1, rm, rt, ro, co, ct = tm.iters("k r c r0 c0 r1 c1 rm rt ro co ct")
 PICTURE = Path(__file__).resolve().parent / "pictures" / "grace_hopper.jpg"
 ON_RANKS = Path(__file__).resolve().parent / "mpi" / "photograph.py"
@@ -37,11 +39,12 @@ def mean(values: Iterable[Any]) -> Any:
     return functools.reduce(operator.add, listed) / len(listed)
 
 
-def algorithm(radius: int, rows: Any = R) -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """A box blur of three planes in two stages, across and down."""
+def algorithm(radius: int, rows: Any = R, parted: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """A box blur of three planes in two stages, across and down; where it is parted, the first G rows are apart."""
     side = 2 * radius + 1
     sizes = [R, C] if rows is R else [C]
-    blur = tm.Function("blur", params=sizes, assume=" and ".join(f"{size} >= 1" for size in sizes))
+    known = [f"{size} >= 1" for size in sizes] + (["0 <= G <= R"] if parted else [])
+    blur = tm.Function("blur", params=[*sizes, G] if parted else sizes, assume=" and ".join(known))
     image = blur.input("image", tm.float32, [3, rows + side - 1, C + side - 1])
     across = blur.computation("across", {k: 3, r: rows + side - 1, c: C}, mean(image[k, r, c + d] for d in range(side)))
     down = blur.computation("down", {k: 3, r: rows, c: C}, mean(across[k, r + d, c] for d in range(side)))
@@ -72,6 +75,15 @@ def box_blur_gpu(radius: int) -> tm.Function:
     across.split(c, 64, co, ct)
     across.tag_gpu(threads=[rt, ct])
     blur.derive_transfers()
+    return blur
+
+
+def box_blur_cooperative(radius: int) -> tm.Function:
+    """Both stages parted at row G: the rows before it on a GPU, the others on the cores, at the same time."""
+    blur, across, down = algorithm(radius, parted=True)
+    for stage in (across, down):
+        stage.partition(r, [G], [tm.gpu(tile=(4, 64)), tm.cores(vector=16)])
+    blur.derive_transfers(overlap=True)
     return blur
 
 
@@ -146,6 +158,29 @@ def with_gpu(
     return checks, [*times, (f"run on the {device}, copies included", running)]
 
 
+def together(
+    device: str, image: np.ndarray, radius: int, expected: np.ndarray
+) -> tuple[dict[str, bool], list[tuple[str, float]], tm.Trace]:
+    """The blur on cores and a GPU at once: what was checked, the times, and what happened when."""
+    blur = box_blur_cooperative(radius)
+    report, checking = timed(blur.check)
+    _, rows, columns = expected.shape
+    split = tm.balance(blur, {"R": rows, "C": columns}, device=device)
+    kernel = blur.compile(device=device)
+    blurred, running = timed(lambda: kernel(image, **split.points), rounds=3)
+    share = f"{split.points['G']} of {rows} rows on the {device}"
+    some = rows // 4
+    traced = blur.compile(device=device, trace=True, **({"timing": "threads"} if device == "simulator" else {}))
+    parted = traced(image, G=some)
+    checks = {
+        f"the schedule for cores and the {device} together is legal": report.ok,
+        f"cores and the {device} together: equal to NumPy, bit for bit": np.array_equal(blurred, expected),
+        f"the same with {some} rows on the {device}": np.array_equal(parted, expected),
+    }
+    times = [("schedule for cores and GPU: check", checking), (f"run on both, {share}", running)]
+    return checks, times, traced.trace
+
+
 def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -> tuple[dict[str, bool], list[Any]]:
     """The blur on ranks, started by mpirun: what was checked, and the times."""
     launcher = next((str(at) for at in (Path(sys.executable).parent / "mpirun",) if at.exists()), "mpirun")
@@ -207,6 +242,10 @@ def main() -> None:
     if given.ranks:
         rank_checks, rank_times = on_ranks(given.ranks, image, given.radius, by_slices)
         checks, times = checks | rank_checks, times + rank_times
+    trace = None
+    if device != "none":
+        both_checks, both_times, trace = together(device, image, given.radius, by_slices)
+        checks, times = checks | both_checks, times + both_times
     times += [("NumPy", with_numpy), ("a copy of the picture", copying)]
     table("checks", ((name, "yes" if right else "NO") for name, right in checks.items()))
     table("times", ((name, milliseconds(seconds)) for name, seconds in times))
@@ -216,7 +255,12 @@ def main() -> None:
     pictures = {"before": picture, "after": after, "before_and_after": side_by_side(picture, after)}
     for name, content in pictures.items():
         content.save(given.out / f"{name}.png")
-    table("pictures", ((name, str(given.out / f"{name}.png")) for name in pictures))
+    written = {name: f"{name}.png" for name in pictures}
+    if trace is not None:
+        (given.out / "timeline.svg").write_text(trace.picture())
+        trace.save(given.out / "timeline.json")
+        written |= {"cores and GPU together": "timeline.svg", "the same for ui.perfetto.dev": "timeline.json"}
+    table("pictures", ((name, str(given.out / file)) for name, file in written.items()))
     if not all(checks.values()):
         raise SystemExit("a check failed")
     faster = with_numpy / min(running, running_alone)

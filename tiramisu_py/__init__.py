@@ -69,7 +69,18 @@ from tiramisu_py.algorithm.types import (
     uint64,
 )
 from tiramisu_py.algorithm.types import bool_ as bool
-from tiramisu_py.build import DeviceArray, Kernel, gpu_count, gpu_empty, pinned_empty, to_gpu
+from tiramisu_py.build import (
+    DeviceArray,
+    Kernel,
+    MemoryNode,
+    Trace,
+    TraceEvent,
+    gpu_count,
+    gpu_empty,
+    memory_nodes,
+    pinned_empty,
+    to_gpu,
+)
 from tiramisu_py.errors import (
     ArgumentError,
     CommandError,
@@ -98,13 +109,18 @@ from tiramisu_py.function import (
     params,
 )
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.halves import Property
 from tiramisu_py.schedule.order import root
+from tiramisu_py.schedule.pieces import pieces
 from tiramisu_py.schedule.rank_numbers import RANK as rank
 from tiramisu_py.schedule.rank_numbers import rank_numbers as ranks
+from tiramisu_py.schedule.targets import cores, gpu, shares
 from tiramisu_py.schedule.transfers import Direction, Mode
+from tiramisu_py.tuning import Balance, BalancedPart, Machine, balance
 
 PRIVATE = Combine.PRIVATE
 ATOMIC = Combine.ATOMIC
@@ -115,6 +131,9 @@ GPU = Memory.GPU
 SHARED = Memory.SHARED
 PINNED = Memory.PINNED
 HOST_MAPPED = Memory.HOST_MAPPED
+LOCAL = Policy.LOCAL
+INTERLEAVE = Policy.INTERLEAVE
+BIND = Policy.BIND
 CPU2GPU = Direction.CPU2GPU
 GPU2CPU = Direction.GPU2CPU
 GPU2GPU = Direction.GPU2GPU
@@ -134,12 +153,16 @@ __all__ = [
     "Property",
     "ATOMIC",
     "ArgumentError",
+    "BIND",
+    "Balance",
+    "BalancedPart",
     "Barrier",
     "Buffer",
     "CPU2GPU",
     "Combine",
     "CommandError",
     "Computation",
+    "Cores",
     "DType",
     "DTypeError",
     "DeclarationError",
@@ -152,30 +175,40 @@ __all__ = [
     "GPU",
     "GPU2CPU",
     "GPU2GPU",
+    "Gpu",
     "HOST",
     "Half",
     "HOST_MAPPED",
+    "INTERLEAVE",
     "Input",
     "Iter",
     "Kernel",
     "KernelError",
+    "LOCAL",
     "LegalityError",
+    "Machine",
     "Memory",
+    "MemoryNode",
     "Mode",
     "Operator",
     "PERSISTENT",
     "PINNED",
     "PRIVATE",
+    "Policy",
     "Param",
+    "Partition",
     "REGISTER",
     "Reduction",
     "Report",
     "SHARED",
     "SYNC",
+    "Shares",
     "Selection",
     "TREE",
     "TiramisuError",
     "ToolchainError",
+    "Trace",
+    "TraceEvent",
     "Transfer",
     "UnsupportedError",
     "Violation",
@@ -189,6 +222,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "balance",
     "bfloat16",
     "bool",
     "cast",
@@ -196,6 +230,7 @@ __all__ = [
     "ceil",
     "clip",
     "copysign",
+    "cores",
     "cos",
     "cosh",
     "erf",
@@ -208,6 +243,7 @@ __all__ = [
     "float64",
     "floor",
     "fmod",
+    "gpu",
     "gpu_count",
     "gpu_empty",
     "hypot",
@@ -227,10 +263,12 @@ __all__ = [
     "logical_or",
     "max",
     "maximum",
+    "memory_nodes",
     "min",
     "minimum",
     "operator",
     "params",
+    "pieces",
     "pinned_empty",
     "product",
     "rint",
@@ -238,6 +276,7 @@ __all__ = [
     "ranks",
     "root",
     "select",
+    "shares",
     "sin",
     "sinh",
     "sqrt",

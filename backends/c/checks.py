@@ -9,6 +9,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.backends.c import pages
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.mpi.entry import Entry
@@ -77,6 +78,7 @@ class Checks:
             *(self.entry.threads() if self.entry else []),
             *sizes,
             *self._preconditions(),
+            *self._nodes(),
             *(self.entry.checks() if self.entry else []),
             *[line for array in self.arrays for line in self._array(array)],
             *[self._overlap(a, b) for a, b in combinations(self.arrays, 2) if a.is_output or b.is_output],
@@ -104,6 +106,18 @@ class Checks:
             self._fail(f"!({self.scalars.text(test)})", "TM_PRECONDITION", f"needs {_words(words)}{where}", *values)
             for test, words in self.function.preconditions
         ]
+
+    def _nodes(self) -> Lines:
+        """The checks that the memory nodes exist to which temporaries are bound."""
+        bound = pages.bound(self.function)
+        if not bound:
+            return []
+        lines: Lines = [cgen.Statement("char tm_words[256]")]
+        for buffer, node in bound:
+            words = f"{_words(buffer)} is placed on memory node {node}, but for this process %s"
+            missing = f"tm_no_node({node}, tm_words, sizeof tm_words)"
+            lines.append(self._fail(f"{missing} != NULL", "TM_PRECONDITION", words, "tm_words"))
+        return lines
 
     def _array(self, array: ArrayArgument) -> Lines:
         c, kind = self.scope.names[array.name], array.dtype.c_name

@@ -5,7 +5,7 @@ Each call is checked: ``TM_TRY`` leaves the function where one fails, after ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import cgen
@@ -16,8 +16,20 @@ from tiramisu_py.backends.c.boxes import Level, levels, product
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Allocate, Await, Copy, Events, KernelFunction, Launch, Node, Record, Scalar
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.lower.ir import (
+    Allocate,
+    ArrayArgument,
+    Await,
+    Copy,
+    Events,
+    KernelFunction,
+    Launch,
+    LoopFunction,
+    Node,
+    Record,
+    Scalar,
+)
+from tiramisu_py.lower.transform import constant, walk
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
@@ -143,16 +155,56 @@ class Devices:
                 free = tried("tm_gpu_free", device, name)
             case Memory.PINNED:
                 lines.append(tried("tm_gpu_allocate_host", device, f"(void **)&{name}", "NULL", size))
+                lines += self._plain(name, kind, size, node.buffer)
                 free = tried("tm_gpu_free_host", name)
             case Memory.HOST_MAPPED:
                 array = Array(name, node.dtype, node.extents, device_name=f"{name}_device")
                 lines.append(cgen.Statement(f"void *{name}_device = NULL"))
                 lines.append(tried("tm_gpu_allocate_host", device, f"(void **)&{name}", f"&{name}_device", size))
+                lines += self._plain(name, kind, size, node.buffer)
                 free = tried("tm_gpu_free_host", name)
             case _:
                 raise UnsupportedError(f"buffer {node.buffer} is in {node.memory.value} memory, outside of kernels")
         scope.declare_array(node.buffer, array)
         return [*lines, *self.statements.emit(node.body, scope), free]
+
+    def _plain(self, name: str, kind: str, size: str, words: str) -> Lines:
+        """The memory of the host that a rank has instead which uses no GPU."""
+        entry = self.statements.entry
+        if entry is None or entry.function.gpu_ranks is None:
+            return []
+        own = f"tm_plain_{name}"
+        return [
+            cgen.Statement(f"TM_TEMPORARY void *const {own} = gpu == NULL ? tm_allocate((int64_t)({size})) : NULL"),
+            cgen.If(
+                cgen.Line("gpu == NULL"),
+                cgen.Block(
+                    [
+                        cgen.If(cgen.Line(f"{own} == NULL"), self.statements.out_of_memory(words)),
+                        cgen.Assign(name, own),
+                    ]
+                ),
+            ),
+        ]
+
+
+def page_locks(function: LoopFunction, scope: Scope) -> Lines:
+    """The caller's arrays that GPUs copy are named as memory to page-lock, if that is asked for."""
+    copied = {name for node in walk(function.body) if isinstance(node, Copy) for name in _host_ends(node)}
+    lines: Lines = []
+    for argument in function.arguments if function.page_lock else ():
+        if isinstance(argument, ArrayArgument) and argument.device is None and argument.name in copied:
+            name, text = scope.names[argument.name], Scalars(scope).text
+            sizes = ", ".join(map(text, argument.extents)) or "1"
+            lines.append(tried("tm_gpu_lock_pages", name, f"(size_t)TM_BYTES({argument.dtype.c_name}, {sizes})"))
+    return lines
+
+
+def _host_ends(node: Copy) -> Iterator[str]:
+    if node.source_device is None:
+        yield node.source
+    if node.target_device is None:
+        yield node.target
 
 
 def tried(function: str, *arguments: str) -> cgen.Generable:

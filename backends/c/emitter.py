@@ -7,15 +7,20 @@ from importlib import resources
 import cgen
 
 from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.backends.c import pages
 from tiramisu_py.backends.c.checks import Checks
+from tiramisu_py.backends.c.devices import page_locks
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.names import c_names, is_reserved
 from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
+from tiramisu_py.backends.c.traces import LOG_HEADER, log_of
+from tiramisu_py.backends.c.traces import runtime as log_runtime
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.mpi import collectives, reductions
 from tiramisu_py.backends.mpi import entry as mpi
+from tiramisu_py.backends.openmp import pinning
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 from tiramisu_py.lower.transform import names
@@ -36,11 +41,11 @@ def emit(function: LoopFunction) -> dict[str, str]:
         raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
     runtime = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME).read_text(encoding="utf-8")
     source = Source(function)
-    own = {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime}
+    own = {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime, **log_runtime(function)}
     more = device_sources(function) if source.on_gpu else {}
     if source.distributed:
         more = {**more, **mpi.runtime(), **reductions.runtime(function), **collectives.runtime(function)}
-    return {**own, **more}
+    return {**own, **more, **pages.runtime(function), **pinning.runtime(function)}
 
 
 class Source:
@@ -55,7 +60,9 @@ class Source:
         self.on_gpu = uses_gpu(function)
         self.distributed = function.grid is not None
         self.kernels = kernel_names(function)
+        self.log = log_of(function)
         own = [*(self._own_names([*arguments, *inside]) if self.on_gpu else ()), *(mpi.OWN if function.grid else ())]
+        own += self.log.names
         self.names = c_names([*function.params, *arguments, *inside], self.name, own)
         self.types = VectorTypes()
 
@@ -79,7 +86,7 @@ class Source:
         lines += [cgen.Statement(f"int {self.name}({self._parameters(restrict=False)})"), cgen.Line()]
         lines += [cgen.LineComment("What the last call in this thread that did not return 0 found wrong.")]
         lines += [cgen.Statement(f"const char *{self.name}_last_error(void)"), cgen.Line()]
-        lines += self._device_choice()
+        lines += [*self._device_choice(), *self.log.declared()]
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line("}"), cgen.Line("#endif"), cgen.Line("#endif")]
         return text(cgen.Module(lines))
 
@@ -98,10 +105,14 @@ class Source:
     def _device_choice(self) -> Lines:
         if not self.on_gpu:
             return []
+        words = ["From now on, calls in this thread run on GPUs `first`, `first` + 1, ... instead of 0, 1, ..."]
+        if self.function.gpu_by_rank:
+            words = [
+                "From now on, calls in this thread run on GPUs `first`, `first` + 1, ...; with -1, as without this:",
+                "on those of the rank's number among the ranks of its machine, which go round the GPUs there.",
+            ]
         return [
-            cgen.LineComment(
-                "From now on, calls in this thread run on GPUs `first`, `first` + 1, ... instead of 0, 1, ..."
-            ),
+            *map(cgen.LineComment, words),
             cgen.Statement(f"void {self.name}_use_device(int first)"),
             cgen.Line(),
         ]
@@ -135,15 +146,18 @@ class Source:
         """The definitions."""
         main = self._main()  # first: it says which vector types there are
         lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
-        included = [f"{self.name}.h", RUNTIME, *(["tm_gpu.h"] if self.on_gpu else [])]
+        included = [f"{self.name}.h", RUNTIME, *([LOG_HEADER] if self.function.traced else [])]
+        included += ["tm_gpu.h"] if self.on_gpu else []
         included += [mpi.RUNTIME] if self.distributed else []
         included += [*reductions.runtime(self.function), *collectives.runtime(self.function)]
+        included += [*pages.runtime(self.function), *pinning.runtime(self.function)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
             lines += _extern(extern)
         types = self.types.declarations()
         lines += [cgen.Line(declaration) for declaration in types] + ([cgen.Line()] if types else [])
-        lines += [*self._errors(), cgen.Line(), *self._devices(), *self._check(), cgen.Line(), *main]
+        lines += [*self._errors(), cgen.Line(), *self.log.defined()]
+        lines += [*self._devices(), *self._check(), cgen.Line(), *main]
         return text(cgen.Module(lines))
 
     def _errors(self) -> Lines:
@@ -182,16 +196,20 @@ class Source:
         return [
             *([cgen.LineComment(f"the kernels, in {name}.cu"), cgen.Statement(enum)] if self.kernels else []),
             cgen.Statement(f"extern const tm_gpu_program {name}_program"),
-            cgen.Statement(f"static _Thread_local int {name}_first_device"),
+            cgen.Statement(f"static _Thread_local int {name}_first_device{' = -1' if self.function.gpu_by_rank else ''}"),
             cgen.Line(),
             _Function(f"void {name}_use_device(int first)", cgen.Block([cgen.Assign(f"{name}_first_device", "first")])),
             cgen.Line(),
             cgen.LineComment("Ends the work on GPUs, and releases what the call holds there; the code to return."),
             _Function(f"static int {name}_end(tm_gpu_call *gpu, int code)", cgen.Block(end)),
-            cgen.Line("#define TM_TRY(...) do { const int tm_code = (__VA_ARGS__); "
+            cgen.Line(f"#define TM_TRY(...) do {{ const int tm_code = {self._on_gpu_ranks('(__VA_ARGS__)')}; "
                       f"if (tm_code != 0) {self._gpu_failure()}; }} while (0)"),
             cgen.Line(),
         ]  # fmt: skip
+
+    def _on_gpu_ranks(self, call: str) -> str:
+        """A call of the runtime, on ranks that use a GPU."""
+        return call if self.function.gpu_ranks is None else f"gpu == NULL ? 0 : {call}"
 
     def _gpu_failure(self) -> str:
         """What a failure of a GPU leads to: the other ranks of a distributed function wait for this one's messages."""
@@ -220,13 +238,17 @@ class Source:
         given = [self.names[name] for name in [*function.params, *arrays]]
         entry = self._entry()
         statements = Statements(self.name, self.types, self.on_gpu, entry)
+        statements.log = self.log
         statements.devices.kernels = {k.name: (self.kernels[k.name], k) for k in function.kernels}
         used = names(function.body)
         unused = [self.names[a.name] for a in function.arguments if a.name not in used and a.name not in arrays]
         if entry:
-            body = entry.begin(", ".join(["&mpi", *given]), used) + (entry.begin_gpu() if self.on_gpu else [])
+            body = [*entry.begin(", ".join(["&mpi", *given]), used), *pinning.pinned(function, self.name)]
+            body += entry.begin_gpu() if self.on_gpu else []
         else:
             body = self._begin(", ".join(given))
+        body = [*self.log.started(), *body, *self.log.begun(self.on_gpu)]
+        body += page_locks(function, scope)
         body += [cgen.Statement(f"(void){name}") for name in unused]
         if entry:
             entry.prepared = statements.messages.prepared(function, scope)
@@ -238,6 +260,7 @@ class Source:
     def _begin(self, given: str) -> Lines:
         body: Lines = [cgen.Statement(f"const int wrong = {self.name}_check({given})")]
         body += [cgen.If(cgen.Line("wrong"), cgen.Statement("return wrong"))]
+        body += pinning.pinned(self.function, self.name)
         if self.on_gpu:
             begin = f"tm_gpu_begin(&gpu, &{self.name}_program, {self.name}_first_device)"
             body += [cgen.Statement("tm_gpu_call *gpu = NULL"), cgen.Statement(f"TM_TRY({begin})")]

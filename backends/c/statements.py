@@ -9,11 +9,13 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c import pages
 from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.layout import chained
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.traces import Log, traced
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors import Vectors
 from tiramisu_py.backends.mpi.entry import Entry
@@ -45,6 +47,7 @@ from tiramisu_py.lower.ir import (
     Record,
     Requests,
     Store,
+    Traced,
 )
 from tiramisu_py.lower.transform import constant
 from tiramisu_py.program.loops import Parallel
@@ -68,6 +71,7 @@ class Statements:
         self.types = types
         self.on_gpu = on_gpu
         self.entry = entry
+        self.log = Log(function)
         self.messages = Messages(self)
         self.parallel = ParallelLoops(self)
         self.devices = Devices(self)
@@ -123,6 +127,8 @@ class Statements:
                 return self.messages.piece(node, scope)
             case Complete():
                 return self.messages.complete([node], scope)
+            case Traced():
+                return traced(self, node, scope)
         raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
@@ -243,9 +249,13 @@ class Statements:
         elements = max(math.prod(sizes), 1)
         size = elements * node.lanes * node.dtype.bytes
         name, kind = scope.names[node.buffer], self._type(node.dtype, node.lanes)
-        if len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
+        if node.pages is not None:
+            size_in_bytes = call("TM_BYTES", kind, *([Scalars(scope).text(e) for e in node.extents] or ["1"]))
+            memory = pages.memory(node.pages, size_in_bytes.text)
+            lines: Lines = self.allocated(name, kind, memory, node.buffer, scope, pages.RELEASED)
+        elif len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
             scope.stack += size
-            lines: Lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL")]
+            lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL")]
         else:
             lines = self.temporary(name, kind, [Scalars(scope).text(e) for e in node.extents], node.buffer, scope)
         scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
@@ -256,10 +266,12 @@ class Statements:
         memory = call("tm_allocate", call("TM_BYTES", kind, *(extents or ["1"])))
         return self.allocated(name, kind, memory.text, words, scope)
 
-    def allocated(self, name: str, kind: str, memory: str, words: str, scope: Scope) -> Lines:
-        """A pointer to memory that a call answers, which is freed at the end of the C block."""
+    def allocated(
+        self, name: str, kind: str, memory: str, words: str, scope: Scope, released: str = "TM_TEMPORARY"
+    ) -> Lines:
+        """A pointer to memory that a call answers, which is freed (`released`) at the end of the C block."""
         if self.entry and not self.entry.agreed:
-            return self.entry.allocated(name, kind, memory, words)
+            return self.entry.allocated(name, kind, memory, words, released)
         if scope.threaded:
             lines: Lines = [
                 cgen.Pragma("omp atomic write"),
@@ -269,7 +281,7 @@ class Statements:
         else:
             lines = [self.out_of_memory(words)]
         return [
-            cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = {memory}"),
+            cgen.Statement(f"{released} {kind} *const {name} = {memory}"),
             cgen.If(_Text(f"{name} == NULL"), cgen.Block(lines)),
         ]
 

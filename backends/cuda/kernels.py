@@ -10,11 +10,12 @@ import cgen
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.names import c_names
+from tiramisu_py.backends.c.traces import LOG_HEADER
 from tiramisu_py.backends.cuda.names import RESERVED
 from tiramisu_py.backends.cuda.scalars import builtin
 from tiramisu_py.backends.cuda.scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
-from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES
+from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.backends.cuda.statements import KernelStatements
 from tiramisu_py.lower.ir import (
     Allocate,
@@ -51,6 +52,9 @@ def _is_of_gpu(node: Node) -> bool:
 def device_sources(function: LoopFunction) -> dict[str, str]:
     """The files of a function that uses GPUs, beside those of its host part."""
     runtime = {path.name: path.read_text(encoding="utf-8") for path in RUNTIME}
+    if function.traced:
+        runtime |= {path.name: path.read_text(encoding="utf-8") for path in TRACE_HEADERS}
+        runtime |= {path.name: f'#include "{LOG_HEADER}"\n{runtime[path.name]}' for path in RUNTIME_SOURCES}
     kernels = {f"{function.name}.cu": emit_kernels(function)} if function.kernels else {}
     return {**kernels, **runtime}
 

@@ -18,6 +18,8 @@ KERNEL_HEADERS = (RUNTIME_FOLDER / "tm_kernel.h",)
 #: The runtime, which a generated library compiles in.
 RUNTIME_SOURCES = (RUNTIME_FOLDER / "tm_gpu.c",)
 RUNTIME_HEADERS = (RUNTIME_FOLDER / "tm_gpu.h", RUNTIME_FOLDER / "tm_cuda.h")
+#: What the runtime includes in a library with a trace.
+TRACE_HEADERS = (RUNTIME_FOLDER / "tm_gpu_trace.h",)
 RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
 RUNTIME_LIBRARIES = ("-ldl", "-lpthread")
 

@@ -144,6 +144,7 @@ class Elements:
             cgen.Statement(f"tm_mpi_pieces {PIECES} = {{0}}"),
             collected,
             cgen.Statement(f"TM_ELEMENTS {ELEMENTS} = {joined}"),
+            *self.messages.statements.log.message(ELEMENTS),
             self._sent(self.array.name, ELEMENTS),
         ]
 

@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.traces import log_of
 from tiramisu_py.backends.mpi.collectives import GRID, is_together
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import (
@@ -33,7 +34,7 @@ from tiramisu_py.program.storage import Memory
 Lines = list[cgen.Generable]
 RUNTIME = "tm_mpi.h"
 #: What the source of a distributed function calls its own.
-OWN = ("comm", "mpi", "idle", "ranks", "unfit")
+OWN = ("comm", "mpi", "idle", "ranks", "unfit", "local")
 CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ. All ranks return the same."
 
 
@@ -129,6 +130,8 @@ class Entry:
     def begin(self, check: str, used: set[str]) -> Lines:
         """Everything before the body; `check` are the arguments of the function's check."""
         name = self.function.name
+        on_gpu = self.function.gpu_ranks
+        used = used if on_gpu is None else used | {e.name for e in walk(on_gpu) if isinstance(e, Iter | Param)}
         begun = f'tm_mpi_begin(&mpi, "{name}", comm, {name}_error, sizeof {name}_error)'
         return [
             cgen.Statement("tm_mpi mpi"),
@@ -171,15 +174,23 @@ class Entry:
     def begin_gpu(self) -> Lines:
         """The work on GPUs begins, if it can: otherwise that is what the ranks agree on."""
         name = self.function.name
-        begun = f"tm_gpu_begin(&gpu, &{name}_program, {name}_first_device)"
+        choice = f"&{name}_program, {name}_first_device, local, {max(self.function.devices, 1)}, &tm_first"
         failed = f"wrong = {name}_end(gpu, tm_began), gpu = NULL"
+        used = self.function.gpu_ranks
+        here = "" if used is None else f" && ({self.scalars.text(used)})"
         return [
             cgen.Statement("tm_gpu_call *gpu = NULL"),
+            cgen.Statement("const int local = tm_mpi_local(&mpi)"),
             cgen.If(
-                cgen.Line("!wrong && !idle"),
+                cgen.Line(f"!wrong && !idle{here}"),
                 cgen.Block(
                     [
-                        cgen.Statement(f"const int tm_began = {begun}"),
+                        cgen.Statement("int tm_first = 0"),
+                        cgen.Statement(f"int tm_began = tm_gpu_choose({choice})"),
+                        cgen.If(
+                            cgen.Line("tm_began == 0"),
+                            cgen.Assign("tm_began", f"tm_gpu_begin(&gpu, &{name}_program, tm_first)"),
+                        ),
                         cgen.If(cgen.Line("tm_began != 0"), cgen.Statement(failed)),
                     ]
                 ),
@@ -203,14 +214,15 @@ class Entry:
             cgen.Assign("wrong", agree),
             *([ended] if self.on_gpu else []),
             *([cgen.Statement(f"const MPI_Comm {GRID} = {made}")] if is_together(self.function) else []),
+            *log_of(self.function).aligned(),
             cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
             *self.prepared,
         ]
 
-    def allocated(self, name: str, kind: str, memory: str, words: str) -> Lines:
+    def allocated(self, name: str, kind: str, memory: str, words: str, released: str = "TM_TEMPORARY") -> Lines:
         """Memory that is there before the ranks agree: where there is none, that is what they agree on."""
         needed = f'TM_NEEDED({self.function.name}, "{words}", {memory})'
-        return [cgen.Statement(f"TM_TEMPORARY {kind} *const {name} = {needed}")]
+        return [cgen.Statement(f"{released} {kind} *const {name} = {needed}")]
 
     def end(self) -> Lines:
         """Everything after the body."""

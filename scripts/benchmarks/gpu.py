@@ -1,4 +1,6 @@
-"""All checks on a GPU: every story of examples/gpu right, then timings beside a device copy and cuBLAS.
+"""All checks on a GPU: every story of examples/gpu and examples/cooperative right, then timings.
+
+They are beside a device copy and cuBLAS, and for GPU and cores together beside either alone.
 
 scripts/gpu_checks [--save] [--device gpu] [--small]
 """
@@ -6,7 +8,6 @@ scripts/gpu_checks [--save] [--device gpu] [--small]
 from __future__ import annotations
 
 import argparse
-import importlib
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,11 @@ from pathlib import Path
 from types import ModuleType
 
 import cuda_peers
+import gpu_cooperative
 import numpy as np
+import tables
 from tables import report, table
+from thesis_programs import example
 
 import tiramisu_py as tm
 
@@ -29,10 +33,7 @@ Run = Callable[[], object]
 
 def story(name: str) -> ModuleType:
     """A story of examples/gpu, as a module."""
-    folder = str(ROOT / "examples" / "gpu")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return importlib.import_module(name)
+    return example("gpu", name)
 
 
 def sampled(module: ModuleType, variant: str, size: int, seed: int) -> dict[str, np.ndarray | int]:
@@ -213,7 +214,7 @@ def main() -> None:
     if given.device != "simulator" and not tm.gpu_count():
         raise SystemExit("there is no GPU here: --device simulator runs the programs without one")
     sizes = (1, 33) if given.small else (1, 33, 1000)
-    results = checked(given.device, sizes)
+    results = checked(given.device, sizes) + gpu_cooperative.checked(given.device)
     if given.device != "simulator":
         results += sanitized()
     page = table(["program", "schedule", "result"], results)
@@ -221,7 +222,11 @@ def main() -> None:
         driver = cuda_peers.Driver()
         header = ["program", "ms", "speed", "peer", "times as fast as the peer", "goal"]
         page = f"{driver.description()}\n\n{page}\n\n{table(header, timings(given.device, given.small))}"
+    together, pictures = gpu_cooperative.page(given.device, given.small)
+    page = f"{page}\n\n## Cooperative\n\n{together}"
     report("gpu", "GPU checks", f"{page}\n\nMinima of paired rounds.", given.save, "scripts/gpu_checks")
+    if given.save:
+        tables.save_pictures(pictures)
     if any(row[2].startswith(("WRONG", "FAILED")) for row in results):
         raise SystemExit("a check failed")
 

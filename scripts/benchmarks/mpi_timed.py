@@ -41,13 +41,13 @@ def by_hand() -> ctypes.CDLL:
     return library
 
 
-def rounds(contenders: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+def rounds(contenders: dict[str, Callable[[], object]], seconds: float, least: int = 10) -> dict[str, float]:
     """The least time of each contender over many rounds, a turn each in every round; of all ranks the slowest."""
     comm = MPI.COMM_WORLD
     best = dict.fromkeys(contenders, float("inf"))
     end = time.perf_counter() + seconds
     count = 0
-    while comm.bcast(time.perf_counter() < end or count < 10):
+    while comm.bcast(time.perf_counter() < end or count < least):
         for name, run in contenders.items():
             comm.Barrier()
             begin = time.perf_counter()

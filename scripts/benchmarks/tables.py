@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent.parent / "docs" / "results"
@@ -45,3 +45,11 @@ def report(name: str, title: str, text: str, save: bool, command: str = "") -> N
         RESULTS.mkdir(parents=True, exist_ok=True)
         (RESULTS / f"{name}.md").write_text(page)
         print(f"saved: {RESULTS / name}.md")
+
+
+def save_pictures(pictures: Mapping[str, str]) -> None:
+    """Write SVG texts to ``docs/results/pictures/name.svg``."""
+    folder = RESULTS / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in pictures.items():
+        (folder / f"{name}.svg").write_text(picture)

@@ -1,4 +1,5 @@
-"""The stories of examples/gpu: right in the simulator under many seeds, compiled by nvcc and NVRTC, and minimal.
+"""The stories of examples/gpu and examples/cooperative: right in the simulator under many seeds, compiled by nvcc and
+NVRTC, and minimal.
 
 Minimal: taking any one barrier or wait out of the emitted text makes the simulator fail, unless the proof calls it
 superfluous.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +27,9 @@ from tiramisu_py.build.images import Architecture
 from tiramisu_py.build.nvcc import Nvcc, find_nvcc
 from tiramisu_py.build.nvrtc import Nvrtc, find_nvrtc
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "gpu"
-SEEDS = 20
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+FOLDERS = ("gpu", "cooperative")
+SEEDS = 50
 SYNCHRONISES = re.compile(r"^ *(TM_BARRIER\(\);|TM_TRY\(tm_gpu_wait_\w+\(.*\)\);)$", re.MULTILINE)
 WAITS_FOR_COPY = re.compile(r"^( *TM_TRY\(tm_gpu_copy\(.*), true\)\);$", re.MULTILINE)
 
@@ -36,16 +39,24 @@ Arguments = Mapping[str, object]
 @functools.cache
 def module(name: str) -> ModuleType:
     """A story, imported as it is when it is run, but under a name that nothing else has."""
-    spec = importlib.util.spec_from_file_location(f"story_of_{name}", FOLDER / f"{name}.py")
+    path = EXAMPLES / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"story_of_{name.replace('/', '_')}", path)
     assert spec is not None and spec.loader is not None
     found = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
+        patch.syspath_prepend(str(path.parent))
+        patch.delitem(sys.modules, "story", raising=False)
         spec.loader.exec_module(found)
+        sys.modules.pop("story", None)
     return found
 
 
-STORIES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "story")
+STORIES = sorted(
+    f"{folder}/{path.stem}"
+    for folder in FOLDERS
+    for path in (EXAMPLES / folder).glob("*.py")
+    if path.stem not in ("story", "ranks")  # the latter is one of tests/mpi
+)
 
 
 def variants() -> Iterator[tuple[str, str]]:
@@ -55,11 +66,13 @@ def variants() -> Iterator[tuple[str, str]]:
             yield name, variant
 
 
-def sample(story: ModuleType, variant: str, size: int, seed: int) -> Arguments:
-    """Arguments for a variant of a story."""
+def samples(story: ModuleType, variant: str, size: int, seed: int) -> list[Arguments]:
+    """Arguments for a variant of a story: of a cooperative one, for each split of the work."""
+    if hasattr(story, "SPLITS"):
+        return [dict(story.sample(split, size, seed)) for split in story.SPLITS]
     if hasattr(story, "sample_of"):
-        return dict(story.sample_of(variant, size, seed))
-    return dict(story.sample(size, seed))
+        return [dict(story.sample_of(variant, size, seed))]
+    return [dict(story.sample(size, seed))]
 
 
 def listed(results: object) -> tuple[np.ndarray, ...]:
@@ -80,13 +93,13 @@ def is_right(kernel: tm.Kernel, given: Arguments, expected: tuple[np.ndarray, ..
 def test_a_story_is_right_in_the_simulator_with_checks_on_under_many_seeds(name: str, variant: str) -> None:
     story = module(name)
     f = story.VARIANTS[variant]()
-    given = sample(story, variant, 3, 7)
-    expected = listed(f.evaluate(**given))
     kernel = f.compile(device="simulator", sanitize=True)
-    for seed in range(SEEDS):
-        results = listed(kernel.seeded(seed, ("lazy", "shuffled")[seed % 2])(**given))
-        for found, right in zip(results, expected, strict=True):
-            np.testing.assert_array_equal(found, right, err_msg=f"seed {seed}")
+    for given in samples(story, variant, 3, 7):
+        expected = listed(f.evaluate(**given))
+        for seed in range(SEEDS):
+            results = listed(kernel.seeded(seed, ("lazy", "shuffled")[seed % 2])(**given))
+            for found, right in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(found, right, err_msg=f"seed {seed}")
 
 
 @pytest.mark.parametrize("architecture", [75, 80, 90])
@@ -119,15 +132,14 @@ def test_without_any_one_barrier_or_wait_the_simulator_fails(name: str, variant:
     story = module(name)
     f = story.VARIANTS[variant]()
     assert f.check().superfluous == ()
-    given = sample(story, variant, 60, 7)
-    expected = listed(f.evaluate(**given))
+    tries = [(given, listed(f.evaluate(**given))) for given in samples(story, variant, 60, 7)]
     function = f.lowered()
     for described, sources in mutants(emit(function)):
         kernel = compile_function(
             function, sources, f.algorithm, kernels=signatures(function), device="simulator", sanitize=True
         )
         seeded = (kernel.seeded(seed, timing) for seed in range(SEEDS) for timing in ("lazy", "shuffled"))
-        assert not all(is_right(each, given, expected) for each in seeded), described
+        assert not all(is_right(each, *one) for each in seeded for one in tries), described
 
 
 def mutants(sources: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:

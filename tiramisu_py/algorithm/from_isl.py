@@ -56,6 +56,12 @@ def _folded(op: str, operands: list[Expr]) -> Expr:
     return result
 
 
+def condition_of_params(where: isl.Set, context: isl.Set) -> Expr:
+    """A set of parameter values as a condition that is right in `context`."""
+    build = isl.AstBuild.from_context(context)
+    return from_ast(build.expr_from_set(where), {name: Param(name, int64) for name in sets.params(context)})
+
+
 def of_params(form: isl.PwAff, context: isl.Set, params: Mapping[str, Expr] | None = None) -> Expr:
     """A piecewise affine form of the parameters alone, as an expression that is valid in `context`."""
     build = isl.AstBuild.from_context(context)

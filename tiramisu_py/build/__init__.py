@@ -7,18 +7,24 @@ from tiramisu_py.build.kernel import Kernel, compile_function, processor_for
 from tiramisu_py.build.processor import Processor
 from tiramisu_py.build.runtime import gpu_count
 from tiramisu_py.build.toolchain import Toolchain, find_toolchain
+from tiramisu_py.build.topology import MemoryNode, memory_nodes
+from tiramisu_py.build.traces import Trace, TraceEvent
 
 __all__ = [
     "Cache",
     "DeviceArray",
     "Kernel",
+    "MemoryNode",
     "Processor",
     "Resources",
     "Toolchain",
+    "Trace",
+    "TraceEvent",
     "compile_function",
     "find_toolchain",
     "gpu_count",
     "gpu_empty",
+    "memory_nodes",
     "open_cache",
     "pinned_empty",
     "processor_for",

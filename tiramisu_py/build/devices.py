@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tiramisu_py.errors import ArgumentError
 
@@ -12,10 +12,14 @@ _DEVICE = re.compile(r"(gpu|simulator)(?::(\d{1,3}))?")
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU by its number, real or simulated. A program that uses several has this one as its first."""
+    """A GPU by its number, real or simulated. A program that uses several has this one as its first.
+
+    Where the number was not `named`, ranks of a distributed program choose others.
+    """
 
     simulated: bool
     number: int = 0
+    named: bool = field(default=True, compare=False)
 
     def plus(self, number: int) -> Device:
         """The device that a program whose first device is this one calls by `number`."""
@@ -33,4 +37,4 @@ def as_device(given: object) -> Device:
     found = _DEVICE.fullmatch(given) if isinstance(given, str) else None
     if not found:
         raise ArgumentError(f'device={given!r} is not a device: "gpu", "gpu:1" (by number), or "simulator"')
-    return Device(found.group(1) == "simulator", int(found.group(2) or 0))
+    return Device(found.group(1) == "simulator", int(found.group(2) or 0), found.group(2) is not None)

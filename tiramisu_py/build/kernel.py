@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,19 @@ from tiramisu_py.build.cache import Cache, open_cache
 from tiramisu_py.build.cuda import Resources
 from tiramisu_py.build.device_arrays import DeviceArray
 from tiramisu_py.build.export import export
+from tiramisu_py.build.first_touch import FirstTouch, first_touch
 from tiramisu_py.build.flags import fast_flags
 from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.library import Library, Recipe, load, prepare
 from tiramisu_py.build.mpi import find_mpi
+from tiramisu_py.build.placement import new_array, report
 from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.ranks import Ranks, as_c_communicator, c_communicator
 from tiramisu_py.build.runtime import explained
 from tiramisu_py.build.scalars import C_TYPES, Number, as_c
 from tiramisu_py.build.toolchain import find_toolchain
+from tiramisu_py.build.trace_log import LastCall, LastCalls, read_log
+from tiramisu_py.build.traces import Trace
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
@@ -60,6 +64,7 @@ class Kernel:
     threads: int | None = None
     gpu: GpuPart | None = None
     ranks: Ranks | None = None
+    _calls: LastCalls = field(default_factory=LastCalls, init=False)
 
     @property
     def name(self) -> str:
@@ -88,6 +93,15 @@ class Kernel:
         """
         return self.gpu.compiled.resources if self.gpu and self.gpu.compiled else {}
 
+    @property
+    def trace(self) -> Trace:
+        """What this thread's last call did, and when. Raises `ArgumentError` where there was no call, or it failed, and for
+        what was compiled without ``trace=True``.
+        """
+        if not self.function.traced:
+            raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
+        return self._calls.trace(self.name)
+
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
         """The same kernel in another simulation: with another order of blocks, of threads, and of what streams do.
 
@@ -109,15 +123,49 @@ class Kernel:
         Raises `ArgumentError`, naming the argument, for whatever does not fit, and `KernelError` where the function
         itself reports a failure. All ranks of a distributed function raise where one of them does.
         """
+        self._calls.remember(None)
         call, comm = self.ranks.bind(inputs, named) if self.ranks else (self.arguments.bind(inputs, named), None)
         if comm is None and self._writes_nothing(call):
+            self._calls.remember(LastCall(self.name))
             return call.results[0] if len(call.results) == 1 else call.results
         if self.recipe.openmp and os.getpid() != _FIRST_PROCESS:
             with ThreadPoolExecutor(max_workers=1) as fresh:
-                fresh.submit(self._run, call, comm).result()
+                done = fresh.submit(self._run, call, comm).result()
         else:
-            self._run(call, comm)
+            done = self._run(call, comm)
+        self._calls.remember(done)
         return call.results[0] if len(call.results) == 1 else call.results
+
+    def empty(self, name: str, /, *, comm: Any = None, **sizes: int) -> Array:
+        """An array of zeros for the argument `name`, at these values of the parameters that its shape depends on.
+
+        ::
+
+            image, out = kernel.empty("image", R=800, C=600), kernel.empty("by", R=800, C=600)
+
+        Its pages are first written by the threads that will use them, so that each is on their memory node: the first
+        dimension is dealt out to the kernel's threads in blocks, as a parallel loop deals it. Of a distributed function
+        it is the part of this rank of `comm` (with ``pin="node"`` all ranks ask together). Raises `ArgumentError`.
+        """
+
+        def made() -> Array:
+            with _thread_count(self._first_touch.loaded, self.threads):
+                return new_array(self.arguments, self.ranks, self._first_touch, name, sizes, comm)
+
+        if self.recipe.openmp and os.getpid() != _FIRST_PROCESS:
+            with ThreadPoolExecutor(max_workers=1) as fresh:
+                return fresh.submit(made).result()
+        return made()
+
+    def placement(self) -> str:
+        """What is pinned and placed where on this machine, and what of it makes no difference here."""
+        count = getattr(self._first_touch.loaded, "omp_get_max_threads", None) if self.recipe.openmp else None
+        threads = (self.threads or int(count())) if count else 1
+        return report(self.function, threads, self._first_touch)
+
+    @cached_property
+    def _first_touch(self) -> FirstTouch:
+        return first_touch(open_cache(), self.recipe.toolchain)
 
     def export(self, folder: str | Path) -> Path:
         """Writes header, sources, libraries and build files, for C programs on machines without Python.
@@ -165,7 +213,7 @@ class Kernel:
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
         return self.shared is not None and not any(call.values[name].size for name in written)
 
-    def _run(self, call: Call, comm: Any = None) -> None:
+    def _run(self, call: Call, comm: Any = None) -> LastCall | None:
         entry, last_error = self._entry, self._last_error
         passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
         passed += [call.params[name] for name in self.function.params]
@@ -176,13 +224,15 @@ class Kernel:
         if code:
             words = explained(code, (last_error() or b"").decode(errors="replace") or "it does not say why")
             raise KernelError(words if self.name in words else f"{self.name} failed with code {code}: {words}")
+        return read_log(self._loaded.loaded, self.name) if self.function.traced else None
 
     def _choose_device(self) -> None:
         """Both last for the calling thread, until its next call."""
         if self.gpu:
             use_device = self._loaded.loaded[f"{self.name}_use_device"]
             use_device.restype, use_device.argtypes = None, [ctypes.c_int]
-            use_device(self.gpu.device.number)
+            device = self.gpu.device
+            use_device(device.number if device.named or not self.function.gpu_by_rank else -1)
             self.gpu.prepare_thread()
 
 

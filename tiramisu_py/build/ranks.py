@@ -19,9 +19,12 @@ from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.build.arguments import Arguments, Call, as_size
 from tiramisu_py.build.blocks import with_blocks
+from tiramisu_py.build.first_touch import Turn
 from tiramisu_py.build.mpi import mpi4py
+from tiramisu_py.build.topology import allowed_cpus
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import ArrayArgument, ProcessGrid
+from tiramisu_py.lower.simplify import simplified
 
 _REMEMBERED = 64
 _PARTS = "each rank passes its part of an array that is distributed (Function.part), and all of any other"
@@ -109,7 +112,8 @@ class Ranks:
         values = {name: Const(c, int64) for name, c in zip(self.grid.coordinates, coordinates, strict=True)}
 
         def local(extent: Expr) -> Expr:
-            return rewrite(extent, lambda e: values.get(e.name) if isinstance(e, Iter | Param) else None)
+            own = rewrite(extent, lambda e: values.get(e.name) if isinstance(e, Iter | Param) else None)
+            return simplified(own)
 
         function = self.arguments.function
         arguments = tuple(
@@ -117,6 +121,24 @@ class Ranks:
             for a in function.arguments
         )
         return replace(self.arguments, function=replace(function, arguments=arguments))
+
+    def on_this_rank(self, comm: object, sizes: Mapping[str, int]) -> Arguments | None:
+        """The arguments of this rank at these sizes; None where it has nothing to do."""
+        rank = _communicator(self.arguments.function.name, comm).rank
+        if self.grid.bounds is not None:
+            return self.of_rank((rank,))
+        extents = self._extents((), sizes)
+        if rank >= int(np.prod([max(extent, 0) for extent in extents], dtype=object)):
+            return None
+        return self.of_rank(tuple(int(coordinate) for coordinate in np.unravel_index(rank, extents)))
+
+    def turn(self, comm: object) -> Turn:
+        """The number of this rank on its machine; all ranks of the communicator ask together."""
+        near = _communicator(self.arguments.function.name, comm).Split_type(mpi4py().COMM_TYPE_SHARED)
+        alike = len(set(near.allgather(allowed_cpus()))) == 1
+        found = Turn(near.rank, near.size if alike else 1)
+        near.Free()
+        return found
 
     def _idle(self, params: Mapping[str, int]) -> Call:
         """A call that does nothing: this rank is not part of the grid.

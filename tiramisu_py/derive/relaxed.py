@@ -1,4 +1,4 @@
-"""Transfers that the host need not wait for: what waits for them anyway comes before anything that depends on them."""
+"""Transfers that the host need not wait for, and where it waits for those that it does need."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from dataclasses import replace
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Memory, Touches
+from tiramisu_py.derive.waits import with_waits
+from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import waits
+from tiramisu_py.schedule.waits import removed
 
 
 def relaxed(program: Program, names: Sequence[str]) -> Program:
@@ -18,17 +22,60 @@ def relaxed(program: Program, names: Sequence[str]) -> Program:
     which the host waits for.
     """
     memory: Memory = {}
-    if not names or not _is_ordered(program, memory):
+    if not names or not is_ordered(program, memory):
         return program
     for name in names:
-        statement = program.statements[name]
-        assert statement.transfer is not None
-        transfer = replace(statement.transfer, asynchronous=True)
-        changed = program.with_statement(replace(statement, transfer=transfer))
-        if _is_ordered(changed, memory):
+        changed = _with_mode(program, program.statements[name], asynchronous=True)
+        if is_ordered(changed, memory):
             program = changed
     return program
 
 
-def _is_ordered(program: Program, memory: Memory) -> bool:
+def completed(program: Program, names: Sequence[str], command: str) -> Program:
+    """The program with these transfers asynchronous, and waits just before what needs them, none of them superfluous.
+
+    A transfer that the host would wait for at once is one that it waits for.
+    """
+    known = set(program.statements)
+    for name in names:
+        program = _with_mode(program, program.statements[name], asynchronous=True)
+    program = with_waits(program, command, late=True)
+    memory: Memory = {}
+    for wait in [s for s in program.statements.values() if s.name not in known]:
+        changed = _without(program, wait)
+        if is_ordered(changed, memory):
+            program = changed
+        elif (operation := _awaited_at_once(program, wait)) is not None:
+            blocking = _with_mode(changed, operation, asynchronous=False)
+            program = blocking if is_ordered(blocking, memory) else program
+    return program
+
+
+def is_ordered(program: Program, memory: Memory | None = None) -> bool:
+    """Whether waits order all that touches one place, and complete everything at the end."""
     return not any(True for _ in waits.findings(Flow(Touches(program, None, memory))))
+
+
+def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Program:
+    assert statement.transfer is not None
+    transfer = replace(statement.transfer, asynchronous=asynchronous)
+    return program.with_statement(replace(statement, transfer=transfer))
+
+
+def _without(program: Program, wait: Statement) -> Program:
+    """The program without a wait, all else in its order."""
+    try:
+        return removed(program, wait.name)
+    except CommandError:
+        return program
+
+
+def _awaited_at_once(program: Program, wait: Statement) -> Statement | None:
+    """The transfer just before a wait of the host for it, in the same loops; None where there is none."""
+    if wait.waits is None or wait.waits.on is not None:
+        return None
+    operation, depth = program.statements.get(wait.waits.of), len(wait.loops)
+    if operation is None or operation.transfer is None or operation.loops[:depth] != wait.loops:
+        return None
+    follows = program.positions[wait.name][depth] == program.positions[operation.name][depth] + 1
+    return operation if follows and program.host_depth(operation) == depth else None

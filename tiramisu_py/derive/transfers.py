@@ -3,47 +3,41 @@
 A transfer is on the operation sequence of what it follows or precedes; the host waits for it where nothing else does.
 It is as far out as it can be: a whole nest comes before it and a whole nest after it, unless those who store the values
 and those who read them share loops of the host; then it is in these loops, and moves what the iteration has stored.
+Where the host has work of its own, operations are started before work that they need not follow, and waited for just
+before what needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-
-import islpy as isl
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
-from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.derive.boxes import boxes, loops_outside
+from tiramisu_py.derive.batches import Batch, batches
+from tiramisu_py.derive.boxes import loops_outside
 from tiramisu_py.derive.deep import deepened
-from tiramisu_py.derive.exchanges import axis_name, with_exchanges
-from tiramisu_py.derive.needs import Need, keys, needs
+from tiramisu_py.derive.early import early, has_work_beside
+from tiramisu_py.derive.exchanges import Exchanged, axis_name, with_exchanges
+from tiramisu_py.derive.needs import needs
 from tiramisu_py.derive.overlap import overlapped
-from tiramisu_py.derive.relaxed import relaxed
+from tiramisu_py.derive.pipelines import pipelines
+from tiramisu_py.derive.relaxed import completed, is_ordered, relaxed
+from tiramisu_py.derive.streams import on_own_sequences
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop, LoopId, Rank
-from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.ordering import Order, is_derived, shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks import axes, spread
-from tiramisu_py.program.statement import Device, Role, Statement, Transfer
+from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.statement import Device, Statement, Transfer
+from tiramisu_py.proof import check
 from tiramisu_py.schedule.recompute import distinct
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.transfers import collapsed, with_transfer
 from tiramisu_py.schedule.waits import removed
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What one transfer moves: `values` are ``[coordinates of the loops, of the rank on some axes, indices]``."""
-
-    need: Need
-    loops: tuple[LoopId, ...]
-    axes: tuple[int, ...]
-    values: isl.Set
-    writers: tuple[Statement, ...]
 
 
 def derived_transfers(
@@ -52,11 +46,13 @@ def derived_transfers(
     overlap: bool = False,
     depth: Mapping[object, object] | None = None,
     together: bool = False,
+    pipeline: object = None,
 ) -> Program:
     """The program with the transfers, and then the waits, that it lacks.
 
-    Messages between ranks are overlapped with work where that is wanted, or calls of all ranks where these are wanted
-    `together` and possible, and halos as deep as `depth` says.
+    Messages between ranks, and transfers in both directions, are overlapped with work where that is wanted, or messages
+    are calls of all ranks where these are wanted `together` and possible, and halos as deep as `depth` says. The loops
+    that `pipeline` names move in each iteration what it is the first to need, and what it makes.
     What cannot be transferred in a legal way is left out: the proof says what is missing.
     """
     if overlap and together:
@@ -65,19 +61,51 @@ def derived_transfers(
             "when a rank goes on: choose one"
         )
     program = _without_derived(program)
+    along = frozenset[LoopId]() if pipeline is None else pipelines(program, pipeline)
     program = program if depth is None else deepened(program, depth)
-    before = set(program.statements)
+    known = set(program.statements)
     program, exchanged = with_exchanges(program, command, together)
+    apart = overlap or bool(along)
+    if overlap and exchanged and kernels(program):
+        tried = _moved(_cut(program, known, exchanged, command), along, apart, command)
+        if check(spread(tried)).ok:
+            return tried
+    changed = _moved(_marked(program, known), along, apart, command)
+    return overlapped(changed, exchanged, command) if overlap and exchanged else changed
+
+
+def _marked(program: Program, known: set[str]) -> Program:
+    """The program with all statements that were not known marked as derived."""
+    made = [s for s in program.statements.values() if s.name not in known]
+    return program.with_statement(*(replace(s, derived=True) for s in made))
+
+
+def _cut(program: Program, known: set[str], exchanged: Sequence[Exchanged], command: str) -> Program:
+    """The program with messages between ranks overlapped with the work of GPUs, before anything is copied for that."""
+    return overlapped(_marked(program, known), exchanged, command)
+
+
+def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str) -> Program:
+    """The program with transfers and waits: in the pipelines along some loops, directions `apart` from each other."""
+    known = set(program.statements)
     on_ranks = spread(program)
     for need in list(needs(on_ranks, Touches(on_ranks))):
-        for batch in _batches(program, need):
+        for batch in batches(program, need, along):
             program = _transferred(program, batch, command)
-    program = with_waits(program, command)
-    made = [s for s in program.statements.values() if s.name not in before]
-    program = program.with_statement(*(replace(s, derived=True) for s in made))
-    if overlap:
-        program = overlapped(program, exchanged, command)
-    return relaxed(program, [s.name for s in made if s.transfer is not None])
+    names = [s.name for s in program.statements.values() if s.name not in known]
+    if along and not any(along & set(program.statements[name].loops) for name in names):
+        loops = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(along)))
+        raise CommandError(
+            f"pipeline={loops}: there is nothing to pipeline, since nothing has to be copied in iterations of {loops}: "
+            "what its kernels read is on the GPU already, and what they store is not read elsewhere"
+        )
+    program = on_own_sequences(program, names) if apart else program
+    if names and (apart or has_work_beside(program, names)):
+        tried = _marked(completed(early(program, names, command), names, command), known)
+        if is_ordered(tried):
+            return tried
+    program = _marked(with_waits(program, command), known)
+    return relaxed(program, names)
 
 
 def _without_derived(program: Program) -> Program:
@@ -87,99 +115,16 @@ def _without_derived(program: Program) -> Program:
     for statement in sorted(derived, key=lambda s: s.acts):
         if statement.name not in awaited:
             program = removed(program, statement.name)
-    return program
-
-
-# -- what is moved together
-
-
-def _batches(program: Program, need: Need) -> Iterator[Batch]:
-    """The transfers that serve a need: writers in the same loops together, unless a reader is among them."""
-    left = need.values
-    for loops, writers in _groups(program, need):
-        moved, movable = (_moved(writers, len(loops), values) for values in (left, need.spare.union(need.values)))
-        left = left.subtract(sets.as_set(moved.range()))
-        along = {tag.axis for loop in loops if isinstance(tag := program.loops[loop].tag, Rank)}
-        own = tuple(axis for axis in range(axes(program)) if axis not in along)
-        values, allowed = (_unkeyed(program, need, own, relation) for relation in (moved, movable))
-        inside = tuple(statement_of(w) for w in writers if w.actor.statement is not None)
-        for box in boxes(values, len(loops) + len(own), allowed):
-            if not box.is_empty():
-                yield Batch(need, loops, own, box, inside)
-
-
-def _unkeyed(program: Program, need: Need, own: tuple[int, ...], moved: isl.Map) -> isl.Set:
-    """``[coordinates of the loops, of the rank on its own axes, indices]`` of keyed values.
-
-    The loops are inside the scope, and run over the other axes.
-    """
-    before = axes(program) + len(program.buffers[need.storage.buffer].scope)
-    space = moved.get_space().range()
-    forms = sets.variables(space)
-    index = sets.function(space, need.storage.source, [*(forms[axis] for axis in own), *forms[before:]])
-    return sets.flat_pairs(moved.apply_range(sets.graph(index)), need.storage.source)
-
-
-def _groups(program: Program, need: Need) -> list[tuple[tuple[LoopId, ...], list[Touch]]]:
-    found: dict[tuple[LoopId, ...], list[Touch]] = {}
-    for writer in need.writers:
-        loops = _around(program, need, writer)
-        if loops is not None:
-            found.setdefault(loops, []).append(writer)
-    groups = [part for loops, writers in found.items() for part in _apart(program, need, loops, writers)]
-    return sorted(groups, key=lambda group: not any(w.role is Role.UPDATE for w in group[1]))
-
-
-def _around(program: Program, need: Need, writer: Touch) -> tuple[LoopId, ...] | None:
-    """The loops of the host in which what a writer stores is moved; None where there are none that do."""
-    if writer.actor.statement is None:
-        return ()
-    statement = statement_of(writer)
-    together = [shared(statement, statement_of(r)) for r in need.readers if r.actor.statement is not None]
-    depth = max([len(program.frame(need.storage)), *together])
-    return statement.loops[:depth] if depth <= program.host_depth(statement) else None
-
-
-def _apart(
-    program: Program, need: Need, loops: tuple[LoopId, ...], writers: list[Touch]
-) -> Iterator[tuple[tuple[LoopId, ...], list[Touch]]]:
-    """The writers of a group together, or one by one where some reader comes between them."""
-    at = {w: _position(program, w, len(loops)) for w in writers}
-    readers = [
-        r for r in need.readers if r.actor.statement is not None and statement_of(r).loops[: len(loops)] == loops
-    ]
-    between = [_position(program, r, len(loops)) for r in readers]
-    if any(min(at.values()) < position < max(at.values()) for position in between):
-        yield from ((loops, [writer]) for writer in writers)
-    else:
-        yield loops, writers
-
-
-def _position(program: Program, touch: Touch, depth: int) -> int:
-    return program.positions[touch.actor.name][depth] if touch.actor.statement is not None else -1
-
-
-def _moved(writers: list[Touch], depth: int, values: isl.Set) -> isl.Map:
-    """``coordinates of the outermost loops -> value``: which values each iteration stores (for good, of reductions)."""
-    found: isl.Map | None = None
-    for writer in writers:
-        if writer.actor.statement is None:
-            nowhere = sets.function(writer.domain.get_space(), None, [])
-            here = sets.graph(nowhere, writer.domain).reverse().apply_range(keys(writer))
-        else:
-            here = writer.prefix(depth).reverse().apply_range(keys(writer))
-        found = here if found is None else found.union(here)
-    assert found is not None
-    found = found.intersect_range(values).coalesce()
-    reduced = depth > 0 and any(writer.role is Role.UPDATE for writer in writers)
-    return found.reverse().lexmax().reverse() if reduced else found
+    kept = [o for o in program.orders if not is_derived(o) or {o.before, o.after} & {s.name for s in derived}]
+    return program.with_(orders=tuple(kept)) if derived else program
 
 
 # -- the statement
 
 
 def _transferred(program: Program, batch: Batch, command: str) -> Program:
-    name = free_name(program, f"{batch.need.storage.name}_to_{_device_name(batch.need.target)}")
+    wanted = f"{batch.need.storage.name}_to_{_device_name(batch.need.target)}"
+    name = free_name(program, f"{wanted}_first" if batch.is_more else wanted)
     try:
         changed = _declared(program, name, batch, command)
         ordered = changed.with_(orders=(*changed.orders, *_needed_orders(changed, name, batch, command)))
@@ -252,15 +197,21 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
     """After what stores the values, before what reads them (in an iteration of the loops that all share)."""
     depth, transfer = len(batch.loops), program.statements[name]
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
-    for writer in batch.writers:
-        yield Order(writer.name, name, _level(batch), command)
-        for wait in program.statements.values():
-            if writer.receives and wait.waits is not None and wait.waits.of == writer.name:
-                yield Order(wait.name, name, _level(batch), command)
+    for before in _arrivals(program, batch):
+        yield Order(before.name, name, _level(batch), command)
     for reader in batch.need.readers:
         beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
         if beside and program.positions[reader.actor.name][depth] > last:
             yield Order(name, reader.actor.name, _level(batch), command)
+
+
+def _arrivals(program: Program, batch: Batch) -> Iterator[Statement]:
+    """What stores the values, and the waits for those of it that are messages."""
+    for writer in batch.writers:
+        yield writer
+        for wait in program.statements.values():
+            if writer.receives and wait.waits is not None and wait.waits.of == writer.name:
+                yield wait
 
 
 def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
@@ -270,7 +221,7 @@ def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iter
         s.name: program.positions[s.name][depth] for s in program.statements.values() if s.loops[:depth] == batch.loops
     }
     if batch.writers:
-        cut = max(at[w.name] for w in batch.writers) + 1
+        cut = max(at[s.name] for s in _arrivals(program, batch) if s.name in at) + 1
     else:
         cut = min((at[r.actor.name] for r in batch.need.readers if r.actor.statement is not None), default=len(at))
     for other, position in at.items():

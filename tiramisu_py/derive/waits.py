@@ -21,26 +21,30 @@ from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.waits import wait
 
 
-def with_waits(program: Program, command: str) -> Program:
+def with_waits(program: Program, command: str, late: bool = False) -> Program:
     """The program with waits for what operations of other sequences, the host and the end of the function need.
 
+    A wait comes right after what it is for, or, where it is to be `late`, just before the first that needs it.
     Where a wait cannot be expressed the conflict is left, for the proof to name.
     """
     memory: Memory = {}
     given_up: set[tuple[str, str]] = set()
-    while (conflict := _first_conflict(program, memory, given_up)) is not None:
-        changed = _between(program, *conflict, command)
+    while (conflict := _first_conflict(program, memory, given_up, late)) is not None:
+        changed = _between(program, *conflict, command, late)
         if changed is None:
             given_up.add((conflict[0].name, conflict[1].name))
         else:
             program = changed
-    return _finished(program, command)
+    return _finished(program, command, late)
 
 
 def _first_conflict(
-    program: Program, memory: Memory, given_up: set[tuple[str, str]]
+    program: Program, memory: Memory, given_up: set[tuple[str, str]], late: bool
 ) -> tuple[Statement, Statement] | None:
-    """Two statements that touch one place, in an order that nothing guarantees; the earliest second one."""
+    """Two statements that touch one place, in an order that nothing guarantees; the earliest second one.
+
+    Where waits are `late`, the latest of those that it may wait for: what is before that is then complete too.
+    """
     touches = Touches(program, memory=memory)
     flow, happens = Flow(touches), Happens(program)
     found: list[tuple[Statement, Statement]] = []
@@ -52,7 +56,10 @@ def _first_conflict(
             continue
         if not happens.unordered(x, y, flow.same_place(x, y)).is_empty():
             found.append((first, second))
-    return min(found, key=lambda pair: (program.positions[pair[1].name], program.positions[pair[0].name]), default=None)
+    by_second = {pair: program.positions[pair[1].name] for pair in found}
+    earliest = [pair for pair in found if by_second[pair] == min(by_second.values())]
+    chosen = max if late else min
+    return chosen(earliest, key=lambda pair: program.positions[pair[0].name], default=None)
 
 
 def _crosses(program: Program, first: Statement, second: Statement) -> bool:
@@ -70,7 +77,7 @@ def _pairs(touches: Touches) -> Iterator[tuple[Touch, Touch]]:
                 yield other, write
 
 
-def _between(program: Program, first: Statement, second: Statement, command: str) -> Program | None:
+def _between(program: Program, first: Statement, second: Statement, command: str, late: bool) -> Program | None:
     """The program with a wait for `first`, of the host or of the sequence of `second`, before `second`."""
     depth = min(shared(first, second), program.host_depth(first), program.host_depth(second))
     queue = program.queue_of(second)
@@ -80,8 +87,13 @@ def _between(program: Program, first: Statement, second: Statement, command: str
         return None
     level = first.loops[depth - 1] if depth else None
     orders = [Order(first.name, name, level, command)]
-    if program.positions[first.name][depth] < program.positions[second.name][depth]:
+    low, high = (program.positions[s.name][depth] for s in (first, second))
+    if low < high:
         orders.append(Order(name, second.name, level, command))
+    if late:
+        here = [s for s in program.statements.values() if s.loops[:depth] == first.loops[:depth]]
+        at = {s.name: program.positions[s.name][depth] for s in here}
+        orders += [Order(s, name, level, command) for s, place in at.items() if low < place and not low < high <= place]
     return _ordered(changed, orders)
 
 
@@ -152,7 +164,7 @@ def _pieces(of: isl.Map) -> list[isl.MultiAff]:
 # -- ends
 
 
-def _finished(program: Program, command: str) -> Program:
+def _finished(program: Program, command: str, late: bool) -> Program:
     """The program with waits of the host for what may not be complete at the end.
 
     That is the end of the function and, for what touches a buffer of one iteration of loops, that of the iteration.
@@ -161,7 +173,7 @@ def _finished(program: Program, command: str) -> Program:
     while (last := _last_open(program, done)) is not None:
         statement, depth = last
         done.add((statement.name, depth))
-        program = _closed(program, statement, depth, command) or program
+        program = _closed(program, statement, depth, command, late) or program
     return program
 
 
@@ -186,11 +198,15 @@ def _scoped(program: Program) -> list[tuple[Statement, int]]:
     return [(statement, depth) for (_, depth), statement in found.items()]
 
 
-def _closed(program: Program, last: Statement, depth: int, command: str) -> Program | None:
-    """The program with a wait of the host for an operation, after all others in the same loops."""
+def _closed(program: Program, last: Statement, depth: int, command: str, late: bool) -> Program | None:
+    """The program with a wait of the host for an operation, after all others in the same loops.
+
+    Where waits are `late` it is after everything there.
+    """
     name = free_name(program, f"{last.name}_done")
     loops = last.loops[:depth]
     changed = _waited(program, name, last, depth, None)
-    inside = [s for s in Happens(program).operations if s.loops[:depth] == loops]
+    others = program.statements.values() if late else Happens(program).operations
+    inside = [s for s in others if s.loops[:depth] == loops]
     orders = [Order(s.name, name, loops[-1] if loops else None, command) for s in inside]
     return None if changed is None else _ordered(changed, orders)

@@ -56,6 +56,13 @@ class Input(Indexed, Distributable):
             "copy it with cache_shared, cache or pack of what reads it"
         )
 
+    def place(self, *_: object, **__: object) -> NoReturn:
+        """The memory of an input is the caller's; raises `CommandError`."""
+        raise CommandError(
+            f"{self.name} is an input, and its pages are where the caller first wrote them: make the array with "
+            f'kernel.empty("{self.name}", ...), and fill it'
+        )
+
     def __repr__(self) -> str:
         return self.name
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.arguments import checked_arguments
-from tiramisu_py.algorithm.sizes import shape_value
+from tiramisu_py.algorithm.sizes import infer_params, shape_value
 from tiramisu_py.derive.communication import communication
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
@@ -34,7 +34,8 @@ class OnRanks(Results):
 
             kernel(f.part("image", image, comm.rank), comm=comm)
 
-        An array that is not distributed is held in full. `params` are needed where the process grid depends on them.
+        An array that is not distributed is held in full. `params` are needed where the process grid, or a point at which the
+        array is cut, depends on them.
         A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that is no array of the function, and
         for an array with another number of dimensions.
         """
@@ -45,7 +46,20 @@ class OnRanks(Results):
         self._check_dimensions(name, np.asarray(whole))
         grid = self.process_grid(**params)
         at = holdings.coordinates_of(rank, grid) if grid else ()
-        return holdings.part(self._distribution(name), np.asarray(whole), at)
+        distribution = self._distribution(name)
+        sizes = self._sizes(name, distribution, np.asarray(whole), params)
+        return holdings.part(distribution, np.asarray(whole), at, sizes)
+
+    def _sizes(
+        self, name: str, distribution: Distribution, whole: Array, params: Mapping[str, int]
+    ) -> Mapping[str, int]:
+        """The values of the parameters at which an array is cut: given, or as its shape says."""
+        used = distribution.params
+        if used <= set(params):
+            return params
+        extents = self._program.buffers[self._program.storages[name].buffer].extents
+        needed = [param for param in self.algorithm.params if param in used | set(params)]
+        return {**params, **infer_params(needed, [(name, extents, whole.shape)], params)}
 
     def _callers(self) -> list[str]:
         """The arrays that the caller passes or is given."""
@@ -134,7 +148,7 @@ class OnRanks(Results):
         wholes = {**self._empty(function, values), **checked.inputs, **checked.initial}
         each = [self._of_rank(function, wholes, rank, values) for rank in range(count)]
         interpret_ranks(function, each, values, seed)
-        results = [self._whole(name, each, wholes, grid) for name in function.outputs]
+        results = [self._whole(name, each, wholes, grid, values) for name in function.outputs]
         return results[0] if len(results) == 1 else tuple(results)
 
     def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
@@ -154,10 +168,15 @@ class OnRanks(Results):
         }
 
     def _whole(
-        self, name: str, each: Sequence[Mapping[str, Array]], wholes: Mapping[str, Array], grid: Sequence[int]
+        self,
+        name: str,
+        each: Sequence[Mapping[str, Array]],
+        wholes: Mapping[str, Array],
+        grid: Sequence[int],
+        params: Mapping[str, int],
     ) -> Array:
         parts = [given[name] for given in each]
-        return holdings.joined(self._distribution(name), parts, grid, wholes[name].copy())
+        return holdings.joined(self._distribution(name), parts, grid, wholes[name].copy(), params)
 
 
 def _check_rank(given: object, word: str = "rank") -> None:

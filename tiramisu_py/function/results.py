@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
 from tiramisu_py.derive.barriers import with_barriers
 from tiramisu_py.errors import DeclarationError, LegalityError
 from tiramisu_py.function.scheduled import Scheduled
-from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower import lower, optimise, traced
 from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.program.pins import as_pin
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import spread
 from tiramisu_py.proof import Report, check
@@ -75,21 +77,41 @@ class Results(Scheduled):
         seed: int | None = None,
         timing: str | None = None,
         architectures: Sequence[str | int] | None = None,
+        pin: str | Sequence[int] | None = None,
+        trace: bool = False,
+        page_lock: bool = False,
     ) -> Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
         `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang); `fast`
-        names liberties with floating point ("contract", "reassociate", "reciprocal"; none by default); `sanitize`
-        names sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each
-        call. Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
+        names liberties with floating point ("contract", "reassociate", "reciprocal"; none by default); `sanitize` names
+        sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each call. `pin`
+        binds the threads to cpus while the function runs, out of those that the process may use: "close" together,
+        "spread" over cores and memory nodes, the cpus of a node ("node:0"), of a distributed function each rank to the
+        node of its number on its machine ("node"), or thread t to place t of a list, ``[0, 1]``; more threads than cpus
+        share them in turn (see `Kernel.placement`). Raises `LegalityError` with the smallest counterexample, or
+        `ToolchainError`.
 
         A program with GPU parts runs on `device`: "gpu" (the default), "gpu:1" (its first GPU is number 1), or
-        "simulator". `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
+        "simulator". Each rank of a distributed program then takes the GPU of its number among the ranks of its machine,
+        going round those that there are, unless the device has a number; a rank that has nothing to do on a GPU needs
+        none. `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
         the GPUs of this machine). In the simulator, ``sanitize=True`` finds accesses out of bounds, races and reads of
         what was not written; `seed` shuffles what may run in any order, and `timing` ("eager", "lazy", "shuffled",
         "threads") says when streams do their work.
+
+        With `page_lock` the caller's arrays that GPUs copy are page-locked, from the first copy until the call ends:
+        copies then run beside the host's own work, and faster; locking takes time, too, and pays for arrays that are
+        copied more than once, or beside work. Memory that the driver does not lock is copied as it is: what is locked
+        already (`pinned_empty`), or may only be read. Meanwhile no other function may be called with the array in
+        another thread. A temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
+
+        With `trace` each call keeps a log of what it does and when, ``kernel.trace`` (see `Trace`); without it nothing
+        of that is in the library.
         """
         function = self.lowered(processor_for(target, compiler).vector_bytes)
+        function = traced(function) if trace else function
+        function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
         return compile_function(
             function, emit(function), self.algorithm, target=target, compiler=compiler, fast=fast,
             sanitize=sanitize, threads=threads, verify_values=verify_values, kernels=signatures(function),

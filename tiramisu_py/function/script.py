@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from tiramisu_py.algorithm.declarations import Location
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.halves import Property
 from tiramisu_py.schedule.order import root
@@ -53,7 +54,7 @@ def spelled(argument: object) -> str:
         return argument.name
     if isinstance(argument, Mapping):
         return "{" + ", ".join(f"{spelled(key)}: {spelled(value)}" for key, value in argument.items()) + "}"
-    if isinstance(argument, Combine | Memory | Direction | Mode | Property):
+    if isinstance(argument, Combine | Memory | Direction | Mode | Policy | Property):
         return f"tm.{argument.name}"
     if argument is root:
         return "tm.root"

@@ -15,6 +15,7 @@ from tiramisu_py.function.gpu_commands import GpuCommands
 from tiramisu_py.function.loop_commands import LoopCommands
 from tiramisu_py.function.operations import Awaitable
 from tiramisu_py.function.order_commands import OrderCommands
+from tiramisu_py.function.partition_commands import PartitionCommands
 from tiramisu_py.function.rank_commands import RankCommands
 from tiramisu_py.function.statements import Level
 from tiramisu_py.function.storage_commands import StorageCommands
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.scheduled import Scheduled
 
 
-class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageCommands, Awaitable):
+class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageCommands, PartitionCommands, Awaitable):
     """Some statements of one computation; the commands apply to those that have the loop that is named."""
 
     def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:
@@ -49,6 +50,10 @@ class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageC
 
     def _parts(self) -> tuple[Selection, ...]:
         return tuple(Part(self._function, self._source, name) for name in self.statement_names())
+
+    def _pieces(self, groups: Sequence[tuple[str, ...]]) -> tuple[Selection, ...]:
+        made = [Piece(self, f"{self.name}_{k}", names) for k, names in enumerate(groups)]
+        return tuple(piece._each[0] if len(piece._each) == 1 else piece for piece in made)
 
     def get_update(self, number: int) -> Selection:
         """The part (or, of a reduction, the statement) with this number: 0 for the first."""
@@ -272,3 +277,22 @@ class Part(Selection):
             if self._statement == f"{self._source}_{role}":
                 return f"{self._source}.{role}"
         return self._statement
+
+
+class Piece(Selection):
+    """A part of a reduction: that of its start and that of its update (`get_update` has each)."""
+
+    def __init__(self, whole: Selection, name: str, statements: Sequence[str]) -> None:
+        super().__init__(whole._function, whole._source)
+        self._name, self._each = name, [Part(whole._function, whole._source, statement) for statement in statements]
+
+    @property
+    def name(self) -> str:
+        """The name of the computation and the number of the part."""
+        return self._name
+
+    def statement_names(self) -> tuple[str, ...]:
+        return tuple(name for part in self._each for name in part.statement_names())
+
+    def __repr__(self) -> str:
+        return self._name

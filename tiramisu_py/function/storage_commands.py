@@ -1,4 +1,4 @@
-"""Commands on storage: store_in and store_at."""
+"""Commands on storage: store_in, store_at and place."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.statements import Level, Statements
+from tiramisu_py.program.pages import Policy, as_policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory, as_memory
-from tiramisu_py.schedule import messages, placement, ranks, recompute
+from tiramisu_py.schedule import messages, placement, policies, ranks, recompute
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import size
 from tiramisu_py.schedule.shared import settled
@@ -87,6 +88,28 @@ class StorageCommands(Statements):
             return settled(placement.store_at(p, self._source, names, scope))
 
         self._apply("store_at", (consumer, level), {}, change)
+        return self
+
+    def place(self, policy: Policy | str, *, node: int | None = None) -> Self:
+        """Say on which memory nodes (sockets) of the machine the pages of a temporary are.
+
+        ``bx.place("local")``: fresh pages, each on the node of the thread that first writes to it;
+        ``bx.place("interleave")``: in turn on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist
+        where the function is called. Nothing but the program's own loops touches the pages first. They are mapped and
+        given back in each call (in each iteration, with `store_at`), which small buffers are not worth. Without
+        memory nodes it makes no difference: see `Kernel.placement`. The policy stays with the buffer, and goes with
+        the values where `store_in` moves them. Raises `CommandError` for what is not in ordinary memory of the host,
+        and for arrays of the caller (`Kernel.empty` makes those).
+        """
+        names = self.statement_names()
+        try:
+            chosen = as_policy(policy)
+        except DeclarationError as error:
+            raise CommandError(f"{self}.place: {error}") from None
+        self._apply(
+            "place", (policy,), {"node": node},
+            lambda p, _: policies.place(p, self._source, names, chosen, node),
+        )  # fmt: skip
         return self
 
 

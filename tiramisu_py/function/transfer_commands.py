@@ -171,7 +171,12 @@ class TransferCommands(Scheduled):
         self.apply(as_written(self.name, "grid", extents, {}), lambda p, _: ranks.grid(p, extents))
 
     def derive_transfers(
-        self, *, overlap: bool = False, depth: Mapping[Any, int] | None = None, collectives: bool = False
+        self,
+        *,
+        overlap: bool = False,
+        depth: Mapping[Any, int] | None = None,
+        collectives: bool = False,
+        pipeline: Any = None,
     ) -> None:
         """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
 
@@ -192,9 +197,9 @@ class TransferCommands(Scheduled):
         Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
         other commands, it derives its transfers and waits anew.
         """
-        shown = {"overlap": overlap or None, "depth": depth, "collectives": collectives or None}
+        shown = {"overlap": overlap or None, "depth": depth, "collectives": collectives or None, "pipeline": pipeline}
         text = as_written(self.name, "derive_transfers", (), shown)
-        self.apply(text, lambda program, command: derived_transfers(program, command, overlap, depth, collectives))
+        self.apply(text, lambda p, command: derived_transfers(p, command, overlap, depth, collectives, pipeline))
 
     def derived(self) -> list[str]:
         """What `derive_transfers` has added, as the commands that make the same in its place, to be edited.

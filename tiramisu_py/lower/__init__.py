@@ -2,5 +2,6 @@
 
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.lower.passes import optimise
+from tiramisu_py.lower.traced import traced
 
-__all__ = ["lower", "optimise"]
+__all__ = ["lower", "optimise", "traced"]

@@ -45,7 +45,10 @@ def allocating(array: Array, body: Node) -> Allocate:
     extents = tuple(typed(extent, int64) for extent in buffer.extents)
     register = buffer.memory is Memory.REGISTER
     memory = Memory.HOST if register else Memory.GPU if on_gpu else buffer.memory
-    return Allocate(array.name, extents, buffer.dtype, body, register=register, memory=memory, device=array.device)
+    pages = buffer.pages if memory is Memory.HOST else None
+    return Allocate(
+        array.name, extents, buffer.dtype, body, register=register, memory=memory, device=array.device, pages=pages
+    )
 
 
 def allocated_in(fragments: Sequence[Fragment], arrays: Sequence[Array]) -> Fragment:

@@ -50,7 +50,8 @@ class Arrays:
             if touched is not None and not touched.is_subset(holding.elements()):
                 program = _Elsewhere(program, holding, self.touches).program()
             program = _in_block(program, holding)
-        return replace(self.whole, program=program)
+        begins = {name: value for holding in self.holdings.values() for name, value in holding.definitions().items()}
+        return replace(self.whole, program=program, definitions={**self.whole.definitions, **begins})
 
 
 def _in_block(program: Program, holding: Holding) -> Program:
@@ -158,7 +159,7 @@ class _Elsewhere:
         dims = value_names(declared)
         instances = sets.with_dims(sets.named(elements, name), dims)
         space = instances.get_space()
-        here = sets.from_frame(sets.function(self.holding.space, None, self.holding.local()), space)
+        here = sets.from_frame(sets.function(self.holding.space, None, self.holding.scanned()), space)
         first = program.next_loop() + extra
         return Statement(
             name=name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -17,9 +18,17 @@ from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.ranked import Ranked
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.blocks import own_elements
-from tiramisu_py.program.distribution import Dealt, Distribution
+from tiramisu_py.program.distribution import Dealt, Distribution, Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Storage
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A piece of a dimension: its first index, and how many it has (0, if there are none)."""
+
+    lower: Expr
+    count: Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +54,16 @@ class Holding:
             )
             dealt = self.distribution.dealt(dim)
             if dealt is not None:
-                found = sets.where_equal(found, dealt[1].owner(index), self.ranked.coordinates[dealt[0]])
+                found = found.intersect(self._mine(dealt[1].owners(self.space), dealt[0]))
             if dim == self.distribution.in_blocks:
                 found = own_elements(self.ranked.program, found, dim)
         return found.intersect_params(self._holders()).coalesce()
+
+    def _mine(self, owners: isl.Map, axis: int) -> isl.Set:
+        """The elements whose owner along an axis is this rank."""
+        line = sets.universe(sets.sized_frame(self.space, None, 1))
+        (at,) = sets.variables(line.get_space())
+        return owners.intersect_range(sets.where_equal(line, at, self.ranked.coordinates[axis])).domain()
 
     def _holders(self) -> isl.Set:
         """The ranks that hold anything."""
@@ -66,10 +81,29 @@ class Holding:
             if dim == self.distribution.in_blocks and self.ranked.grid is not None:
                 found.append(index.sub(sets.parameter(self.space, self.ranked.grid.varying[1])))
             else:
-                found.append(index if dealt is None else self._local(index, *dealt))
+                found.append(index if dealt is None else self._local(index, dim, *dealt))
         return found
 
-    def _local(self, index: isl.Aff, axis: int, dealt: Dealt) -> isl.Aff:
+    def scanned(self) -> list[isl.Aff]:
+        """In which order the elements that it holds are gone through: at their places, or at their indices where these
+        are known to begin somewhere else on each rank.
+        """
+        pairs = zip(self.local(), sets.variables(self.space), strict=True)
+        return [index if (self.buffer.name, dim) in self.ranked.cuts else at for dim, (at, index) in enumerate(pairs)]
+
+    def definitions(self) -> dict[str, Expr]:
+        """Where its pieces begin on this rank: the values of parameters that `local` names."""
+        found = dict[str, Expr]()
+        for dim in range(len(self.buffer.extents)):
+            name, dealt = self.ranked.cuts.get((self.buffer.name, dim)), self.distribution.dealt(dim)
+            if name is not None and dealt is not None and isinstance(dealt[1], Pieces):
+                first = [piece.lower for piece in self._pieces(dim, dealt[1])]
+                found[name] = self._by_rank(dealt[0], dealt[1].ranks, first, first[0])
+        return found
+
+    def _local(self, index: isl.Aff, dim: int, axis: int, dealt: Dealt | Pieces) -> isl.Aff:
+        if isinstance(dealt, Pieces):
+            return index.sub(sets.parameter(self.space, self.ranked.cuts[self.buffer.name, dim]))
         rank = sets.parameter(self.space, self.ranked.coordinates[axis])
         if dealt.cycle is None:
             return index.sub(sets.scaled(rank, dealt.block))
@@ -94,13 +128,49 @@ class Holding:
                 extent = Select(here, extent, arithmetic.number(0) if dim == 0 else whole, int64)
         return extent
 
-    def _count(self, dim: int, whole: Expr, axis: int, dealt: Dealt) -> Expr:
-        """How many indices of a dimension are dealt to this rank."""
+    def _line(self, dim: int) -> isl.Set:
+        """The indices of a dimension of the whole array."""
         context = self.ranked.program.context
         line = sets.sized_frame(context.get_space(), None, 1)
         (index,) = sets.variables(line)
         inside = sets.universe(line).intersect_params(context).intersect(index.to_pw_aff().nonneg_set())
-        inside = inside.intersect(index.to_pw_aff().lt_set(Affine(line, {}).value(self.buffer.extents[dim])))
+        return inside.intersect(index.to_pw_aff().lt_set(Affine(line, {}).value(self.buffer.extents[dim])))
+
+    def _pieces(self, dim: int, pieces: Pieces) -> list[_Piece]:
+        """Where each piece of a dimension begins, and how many indices it has."""
+        context, inside = self.ranked.program.context, self._line(dim)
+        found = []
+        for part in replace(pieces, dim=0).parts(inside.get_space()):
+            own = part.intersect(inside).coalesce()
+            low, high = sets.smallest_coordinate(own, 0), sets.largest(own, 0)
+            count = sets.zero_elsewhere(sets.extent_between(low, high)).gist(context).coalesce()
+            begin = low.gist(own.params()).coalesce()
+            lower = arithmetic.number(0) if own.is_empty() else simplified(of_params(begin, context))
+            found.append(_Piece(lower, simplified(of_params(count, context))))
+        return found
+
+    def _by_rank(self, axis: int, ranks: Sequence[int], values: Sequence[Expr], other: Expr) -> Expr:
+        """A value that depends on the rank, and that of all ranks which are not named."""
+        context, found = self.ranked.program.context, other
+        named = sets.empty(context.get_space())
+        for rank in ranks:
+            named = named.union(sets.param_between(context, self.ranked.coordinates[axis], rank, rank))
+        pairs = list(zip(ranks, values, strict=True))
+        if context.is_subset(named):
+            found = pairs.pop()[1]
+        for rank, value in reversed(pairs):
+            here = Binary("==", self._coordinate(axis), arithmetic.number(rank), bool_)
+            found = value if value.key() == found.key() else Select(here, value, found, int64)
+        return found
+
+    def _count(self, dim: int, whole: Expr, axis: int, dealt: Dealt | Pieces) -> Expr:
+        """How many indices of a dimension are dealt to this rank."""
+        if isinstance(dealt, Pieces):
+            counts = [piece.count for piece in self._pieces(dim, dealt)]
+            return self._by_rank(axis, dealt.ranks, counts, arithmetic.number(0))
+        context, inside = self.ranked.program.context, self._line(dim)
+        (index,) = sets.variables(inside.get_space())
+        line = inside.get_space()
         mine = sets.where_equal(inside, dealt.owner(index), self.ranked.coordinates[axis])
         most = sets.largest(mine.apply(sets.graph(sets.function(line, None, [dealt.local(index)]))), 0)
         count = sets.zero_elsewhere(sets.extent_between(sets.zero_like(most), most)).intersect_params(context)

@@ -20,7 +20,8 @@ from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import INSIDE
-from tiramisu_py.lower.ranked import Ranked
+from tiramisu_py.lower.rank_boxes import each_range
+from tiramisu_py.lower.ranked import Ranked, free_name, widened
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
@@ -29,22 +30,35 @@ from tiramisu_py.program.storage import Buffer
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One dimension of a box: its first index, a form of parameters, and its extent."""
+    """One dimension of a box: its first index and its extent.
 
-    origin: isl.Aff
+    The first index is a form of parameters; or an expression, which becomes a parameter of this rank, by its name.
+    """
+
+    origin: isl.Aff | Expr | str
     extent: Expr
 
 
 def localised(ranked: Ranked, touches: Touches) -> Ranked:
     """The program with each array of the whole call cut down to what this rank touches of it."""
-    program = ranked.program
+    program, boxes = ranked.program, dict[str, list[Side | None]]()
     for buffer in program.buffers.values():
         if buffer.scope or buffer.argument or buffer.memory in INSIDE or not _is_local(program, buffer):
             continue
         touched = touched_of(touches, buffer)
         if touched is not None:
-            program = cut(program, buffer, sides(ranked, touched))
-    return replace(ranked, program=program)
+            boxes[buffer.name] = sides(ranked, touched)
+    begins = dict[str, Expr]()
+    for name, box in boxes.items():
+        for axis, side in enumerate(box):
+            if side is not None and isinstance(side.origin, Expr):
+                own = free_name(program, f"{name}_from", begins)
+                begins[own] = side.origin
+                box[axis] = replace(side, origin=own)
+    program = widened(program, list(begins))
+    for name, box in boxes.items():
+        program = cut(program, program.buffers[name], box)
+    return replace(ranked, program=program, definitions={**ranked.definitions, **begins})
 
 
 def touched_of(touches: Touches, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
@@ -80,7 +94,7 @@ def cut(program: Program, buffer: Buffer, box: list[Side | None]) -> Program:
     for storage in program.storages_in(buffer.name):
         frame = storage.index.get_space().domain()
         forms = [
-            form if side is None else form.sub(sets.on_frame(side.origin, frame))
+            form if side is None else form.sub(_origin(side, frame))
             for form, side in zip(sets.outputs(storage.index), box, strict=True)
         ]
         moved = sets.function(frame, buffer.name, forms)
@@ -88,30 +102,49 @@ def cut(program: Program, buffer: Buffer, box: list[Side | None]) -> Program:
     return program.with_buffer(replace(buffer, extents=extents))
 
 
+def _origin(side: Side, frame: isl.Space) -> isl.Aff:
+    assert not isinstance(side.origin, Expr)
+    if isinstance(side.origin, str):
+        return sets.parameter(frame, side.origin)
+    on_params = sets.function(sets.on_params(side.origin).get_domain_space(), None, [sets.on_params(side.origin)])
+    return sets.on_frame(sets.outputs(sets.with_params_of(on_params, frame))[0], frame)
+
+
 def sides(ranked: Ranked, touched: isl.Set) -> list[Side | None]:
     """A box around elements, by dimension; None where it is the same on each rank."""
-    return [_side(ranked, sets.component_of(touched, axis)) for axis in range(sets.size(touched))]
+    return [_side(ranked, sets.component_of(touched, axis), axis == 0) for axis in range(sets.size(touched))]
 
 
-def _side(ranked: Ranked, line: isl.Set) -> Side | None:
+def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
     context = ranked.program.context
     line = line.intersect_params(context).coalesce()
     low, high = sets.smallest_coordinate(line, 0).coalesce(), sets.largest(line, 0).coalesce()
-    lows, highs = _bounds(low, 1), _bounds(high, -1)
+    lows, highs = nearest_bounds(low, 1), nearest_bounds(high, -1)
+    lows, highs = ([form for form in forms if not sets.has_floors(form)] for forms in (lows, highs))
     constant = [(sets.constant_of(b.sub(a)) + 1, a) for a in lows for b in highs if sets.is_constant(b.sub(a))]
     if constant:
         least, first = min(constant, key=lambda pair: pair[0])
-        return Side(first, arithmetic.number(least)) if sets.involves(first, ranked.varying) else None
+        if sets.involves(first, ranked.varying):
+            return Side(first, arithmetic.number(least))
+        return _rank_by_rank(ranked, line, is_first)
     depends = any(sets.involves(form, ranked.varying) for form in (*lows, *highs))
     if not lows or not depends or sets.has_divisions(line):
-        return None
+        return _rank_by_rank(ranked, line, is_first)
     if ranked.grid is not None and ranked.grid.bounds is not None:
         found = _between_bounds(ranked, lows, highs)
         if found is not None:
             return found
+    exact = _rank_by_rank(ranked, line, is_first) if not any(sets.involves(form, ranked.varying) for form in lows) else None
+    if exact is not None:
+        return exact
     origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])
     extent = sets.zero_elsewhere(sets.extent_between(sets.on_params(origin).to_pw_aff(), high))
     return Side(origin, simplified(of_params(extent.gist(context), context)))
+
+
+def _rank_by_rank(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
+    found = each_range(ranked, line, is_first)
+    return None if found is None else Side(found.first, found.count)
 
 
 def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -> Side | None:
@@ -127,13 +160,13 @@ def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -
     return Side(low, simplified(extent))
 
 
-def _bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:
+def nearest_bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:
     """Affine forms that are never above (sign 1) or never below (sign -1) a form, and near to it in places."""
     found = []
     for piece in sets.pieces(of):
         gap = of.sub(piece.to_pw_aff()) if sign < 0 else piece.to_pw_aff().sub(of)
         most = sets.largest_value(sets.on_line(sets.at_any_point(gap, sets.sized_frame(gap.get_space(), None, 0))), 0)
-        if most is not None and not sets.has_floors(piece):
+        if most is not None:
             found.append(sets.plus(piece, -sign * max(most, 0)))
     return found
 

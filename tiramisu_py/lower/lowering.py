@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from tiramisu_py.algorithm.expressions import ExternFunction
+import islpy as isl
+
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.from_isl import condition_of_params
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.arrays import Array, arrays_of, device_count
 from tiramisu_py.lower.blocks import Arrays
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
+from tiramisu_py.lower.boxed import in_boxes
 from tiramisu_py.lower.collapse import settled
 from tiramisu_py.lower.collectives import Calls
+from tiramisu_py.lower.definitions import defined
+from tiramisu_py.lower.device_boxes import device_boxes
 from tiramisu_py.lower.events import Waits
 from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
 from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
@@ -41,7 +48,11 @@ def lower(program: Program) -> LoopFunction:
     if whole.grid is not None:
         ranked = arrays.in_blocks()
         ranked = localised(ranked, Touches(ranked.program, touches.values))
-    return _Lowering(ranked, reductions).function(program, arguments(whole.program, arrays))
+        touches = Touches(ranked.program, touches.values)
+    lowered = _Lowering(ranked, reductions).function(program, arguments(whole.program, arrays))
+    if lowered.devices:
+        lowered = in_boxes(lowered, device_boxes(ranked.program, touches), ranked.program.algorithm.params)
+    return defined(lowered, ranked.definitions)
 
 
 class _Lowering:
@@ -77,6 +88,7 @@ class _Lowering:
             kernels=tuple(kernel.function for kernel in self.gpu.kernels.values()),
             devices=device_count(program),
             grid=self.grid,
+            gpu_ranks=None if self.grid is None else self.gpu.ranks(),
         )
 
     def _bodies(self, statement: Statement) -> list[Body | Operation]:
@@ -109,6 +121,16 @@ class Gpu:
                 self.kernels[name] = kernel
                 for condition, words in grid.preconditions(instances):
                     self.preconditions.setdefault(condition.key(), (condition, words))
+
+    def ranks(self) -> Expr | None:
+        """On which ranks there is anything to do for a GPU; None where that is so on all, or nowhere."""
+        host = self.host.program
+        acting = [host.statements[name] for name in dict.fromkeys(self.host.operation.values())]
+        parts = [s.instances.params() for s in acting if s.message is None and s.waits is None]
+        if not parts:
+            return None
+        where = reduce(isl.Set.union, parts).gist(host.context).coalesce()
+        return None if host.context.is_subset(where) else condition_of_params(where, host.context)
 
     def bodies(self, statement: Statement) -> list[Body | Operation]:
         """What the executions of a statement of the host's part do."""

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
@@ -22,6 +22,7 @@ from tiramisu_py.lower.bounded import in_own_block
 from tiramisu_py.lower.ir import ProcessGrid
 from tiramisu_py.lower.names import RESERVED, unique
 from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.program.distribution import Pieces
 from tiramisu_py.program.loops import LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes, depth_of, ranks
@@ -30,10 +31,17 @@ from tiramisu_py.program.statement import Statement
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """A program as one rank executes it, in `grid` (None where there is only one process)."""
+    """A program as one rank executes it, in `grid` (None where there is only one process).
+
+    Arrays may begin at indices that have no affine form over all ranks: these are further parameters, of which
+    `definitions` say the values. `cuts` are those of the caller's arrays that are held in pieces, by array and
+    dimension.
+    """
 
     program: Program
     grid: ProcessGrid | None = None
+    cuts: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    definitions: Mapping[str, Expr] = field(default_factory=dict)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -64,23 +72,56 @@ def on_one_rank(program: Program) -> Ranked:
     everyone = ranks(program)
     grid = ProcessGrid(_extents(program, everyone), _names(program, count))
     names = grid.coordinates
-    algorithm = program.algorithm
     known = sets.with_more_params(program.context, names).intersect(sets.dims_as_params(everyone, names))
+    mine = widened(program.with_(algorithm=replace(program.algorithm, context=known)), names)
+    statements = {s.name: _restricted(program, s, names) for s in mine.statements.values()}
+    ranked = Ranked(mine.with_(statements=statements), grid)
+    cuts = dict[tuple[str, int], str]()
+    for buffer, dim in _cut(program):
+        cuts[buffer, dim] = free_name(ranked.program, f"{buffer}_from", cuts.values())
+    return replace(ranked, program=widened(ranked.program, list(cuts.values())), cuts=cuts)
+
+
+def widened(program: Program, names: Sequence[str]) -> Program:
+    """The program with parameters more, which are those of this rank."""
+    if not names:
+        return program
+    algorithm = program.algorithm
+    new = [name for name in names if name not in sets.params(algorithm.context)]
+    known = sets.with_more_params(algorithm.context, new)
     mine = replace(algorithm, params=(*algorithm.params, *names), context=known)
     space = mine.param_space
-    statements = {s.name: _restricted(program, _aligned(s, space), names) for s in program.statements.values()}
-    storages = {
-        name: replace(storage, index=sets.with_params_of(storage.index, space))
-        for name, storage in program.storages.items()
+    return program.with_(
+        algorithm=mine,
+        statements={s.name: _aligned(s, space) for s in program.statements.values()},
+        storages={
+            name: replace(storage, index=sets.with_params_of(storage.index, space))
+            for name, storage in program.storages.items()
+        },
+    )
+
+
+def _cut(program: Program) -> list[tuple[str, int]]:
+    """The dimensions of the caller's arrays that are held in pieces."""
+    found = {
+        (program.storages[source].buffer, spread.dim): None
+        for source, distribution in program.distributions.items()
+        for spread in distribution.axes
+        if isinstance(spread, Pieces)
     }
-    return Ranked(program.with_(algorithm=mine, statements=statements, storages=storages), grid)
+    return list(found)
+
+
+def free_name(program: Program, name: str, taken: Iterable[str] = ()) -> str:
+    """A name like this one that nothing in a program has."""
+    algorithm = program.algorithm
+    used = {*RESERVED, algorithm.name, *algorithm.params, *algorithm.inputs, *algorithm.computations, *taken}
+    used.update((*program.buffers, *program.statements))
+    return unique(name, used)
 
 
 def _names(program: Program, count: int) -> tuple[str, ...]:
-    algorithm = program.algorithm
-    taken = {*RESERVED, algorithm.name, *algorithm.params, *algorithm.inputs, *algorithm.computations}
-    taken.update((*program.buffers, *program.statements))
-    return tuple(unique(f"rank{axis}", taken) for axis in range(count))
+    return tuple(free_name(program, f"rank{axis}") for axis in range(count))
 
 
 def _extents(program: Program, everyone: isl.Set) -> tuple[Expr, ...]:

@@ -33,6 +33,7 @@ from tiramisu_py.lower.ir import (
     Requests,
     Scalar,
     Store,
+    Traced,
     TreeReduce,
 )
 
@@ -60,7 +61,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Block():
             return node.body
-        case For() | Let() | Allocate() | Events() | Requests():
+        case For() | Let() | Allocate() | Events() | Requests() | Traced():
             return (node.body,)
         case Post():
             return (node.elements,)
@@ -76,7 +77,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Block():
             return block(map(change, node.body))
-        case For() | Let() | Allocate() | Events() | Requests():
+        case For() | Let() | Allocate() | Events() | Requests() | Traced():
             return replace(node, body=change(node.body))
         case Post():
             return replace(node, elements=change(node.elements))
@@ -119,6 +120,8 @@ def expressions(node: Node) -> tuple[Expr, ...]:
             return (node.count,)
         case Complete():
             return (node.first, node.count)
+        case Traced():
+            return tuple(e for e in (node.peer, node.bytes) if e is not None)
     return ()
 
 
@@ -160,6 +163,9 @@ def with_expressions(node: Node, change: Change) -> Node:
             return replace(node, count=change(node.count))
         case Complete():
             return replace(node, first=change(node.first), count=change(node.count))
+        case Traced():
+            peer, size = (None if e is None else change(e) for e in (node.peer, node.bytes))
+            return replace(node, peer=peer, bytes=size)
     return node
 
 

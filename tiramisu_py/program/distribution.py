@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.sizes import params_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,44 @@ class Dealt:
             return sets.modulo(index, self.block)
         whole = sets.scaled(sets.floor_div(index, self.block * self.cycle), self.block)
         return whole.add(sets.modulo(index, self.block))
+
+    def owners(self, space: isl.Space) -> isl.Map:
+        """``indices -> coordinate`` of the rank that holds them."""
+        return sets.graph(sets.function(space, None, [self.owner(sets.variables(space)[self.dim])]))
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A dimension of an array is cut at points, forms of parameters: of the pieces each has a rank of its own.
+
+    A piece has the indices below its point that no earlier piece has, and the last one all others: points that are out
+    of order, or beyond the array, make pieces empty. `words` are the points as the user wrote them, which tell two cuts
+    apart.
+    """
+
+    dim: int
+    points: tuple[Expr, ...] = field(compare=False)
+    ranks: tuple[int, ...]
+    words: tuple[str, ...]
+
+    def parts(self, space: isl.Space) -> list[isl.Set]:
+        """The indices of each piece."""
+        reader, index = Affine(space, {}), sets.variables(space)[self.dim].to_pw_aff()
+        rest, found = sets.universe(space), []
+        for point in self.points:
+            below = sets.as_set(index.lt_set(reader.value(point)))
+            found.append(rest.intersect(below).coalesce())
+            rest = rest.subtract(below)
+        return [*found, rest.coalesce()]
+
+    def owners(self, space: isl.Space) -> isl.Map:
+        """``indices -> coordinate`` of the rank that holds them."""
+        found: isl.Map | None = None
+        for rank, piece in zip(self.ranks, self.parts(space), strict=True):
+            own = sets.graph(sets.function(space, None, [sets.constant(space, rank)]), piece)
+            found = own if found is None else found.union(own)
+        assert found is not None
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +102,7 @@ class OwnBlock:
 
 
 #: Along one axis of the grid: a dimension that is dealt out; the one coordinate that holds the array; all (None).
-Spread = Dealt | OwnBlock | int | None
+Spread = Dealt | Pieces | OwnBlock | int | None
 
 
 @dataclass(frozen=True)
@@ -75,18 +115,24 @@ class Distribution:
 
     axes: tuple[Spread, ...]
 
-    def dealt(self, dim: int) -> tuple[int, Dealt] | None:
+    def dealt(self, dim: int) -> tuple[int, Dealt | Pieces] | None:
         """The axis along which a dimension is dealt out, and how; None for a dimension that is kept whole."""
         for axis, spread in enumerate(self.axes):
-            if isinstance(spread, Dealt) and spread.dim == dim:
+            if isinstance(spread, Dealt | Pieces) and spread.dim == dim:
                 return axis, spread
         return None
 
     @property
     def dims(self) -> tuple[int, ...]:
         """The dimensions of which a rank has a part: at least the first where one coordinate holds the array."""
-        parted = {spread.dim for spread in self.axes if isinstance(spread, Dealt | OwnBlock)}
+        parted = {spread.dim for spread in self.axes if isinstance(spread, Dealt | Pieces | OwnBlock)}
         return tuple(sorted(parted | {0 for spread in self.axes if isinstance(spread, int)}))
+
+    @property
+    def params(self) -> frozenset[str]:
+        """The parameters at which dimensions are cut."""
+        points = [point for spread in self.axes if isinstance(spread, Pieces) for point in spread.points]
+        return frozenset().union(*map(params_of, points))
 
     @property
     def in_blocks(self) -> int | None:
@@ -96,18 +142,20 @@ class Distribution:
     def holders(self, indices: isl.Set, ranks: isl.Set) -> isl.Map:
         """``indices -> coordinates of a rank`` that holds them; `ranks` are all the ranks there are."""
         space = indices.get_space()
-        variables = sets.variables(space)
         pairs = isl.Map.from_domain_and_range(indices, ranks)
         for axis, spread in enumerate(self.axes):
             if spread is None or isinstance(spread, OwnBlock):
                 continue
-            form = sets.constant(space, spread) if isinstance(spread, int) else spread.owner(variables[spread.dim])
-            pairs = pairs.intersect(_with_coordinate(space, ranks.get_space(), axis, form))
+            owners = _always(space, spread) if isinstance(spread, int) else spread.owners(space)
+            pairs = pairs.intersect(_with_coordinate(owners, ranks.get_space(), axis))
         return pairs
 
 
-def _with_coordinate(space: isl.Space, ranks: isl.Space, axis: int, form: isl.Aff) -> isl.Map:
-    """``indices -> rank`` whose coordinate along an axis has a value."""
-    wanted = sets.graph(sets.function(space, None, [form]))
+def _always(space: isl.Space, coordinate: int) -> isl.Map:
+    return sets.graph(sets.function(space, None, [sets.constant(space, coordinate)]))
+
+
+def _with_coordinate(owners: isl.Map, ranks: isl.Space, axis: int) -> isl.Map:
+    """``indices -> rank`` whose coordinate along an axis is one that holds them."""
     coordinate = sets.graph(sets.function(ranks, None, [sets.variables(ranks)[axis]]))
-    return wanted.apply_range(coordinate.reverse())
+    return owners.apply_range(coordinate.reverse())

@@ -21,6 +21,11 @@ class Order:
     command: str = ""
 
 
+def is_derived(order: Order) -> bool:
+    """Whether `derive_transfers` made an order."""
+    return "derive_transfers(" in order.command
+
+
 def shared(a: Statement, b: Statement) -> int:
     """How many outermost loops two statements share."""
     count = 0

@@ -17,6 +17,7 @@ from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, static_positions
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, instance_name
+from tiramisu_py.program.targets import Partition
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Program:
     without one is held in full by every rank). A program that `is_spread` has the coordinates of its rank in every
     instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does;
     with a `window`, parameters with values of their own on each rank, what it and its neighbours do (see
-    `program.windows`). `narrowed` is then the context.
+    `program.windows`). `narrowed` is then the context. `partitions` are the records of the commands of this name.
     """
 
     algorithm: Algorithm
@@ -58,6 +59,7 @@ class Program:
     window: tuple[str, ...] = ()
     rank_axes: int = 0
     ranks: isl.Set | None = None
+    partitions: tuple[Partition, ...] = ()
     command: Command | None = None
     parent: Program | None = None
 

@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.soundness import box
 from tiramisu_py.program.blocks import own
 from tiramisu_py.program.combined import combined_loops, onto_all
-from tiramisu_py.program.distribution import Dealt
+from tiramisu_py.program.distribution import Dealt, Pieces
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -72,9 +72,13 @@ def _holding(program: Program, source: str, spread: object) -> Iterator[isl.Set]
     elements = box(space, extents).intersect_params(program.context.params())
     if isinstance(spread, int):
         yield elements.apply(sets.graph(sets.function(space, None, [sets.constant(space, spread)])))
+    elif isinstance(spread, Pieces):
+        line = sets.sized_frame(space, None, 1)
+        for rank in spread.ranks:  # also those whose piece is empty, so that the number of ranks does not depend on it
+            own = sets.within(sets.variables(line)[0], rank, rank + 1)
+            yield own.intersect_params(program.context.params())
     elif isinstance(spread, Dealt):
-        owner = spread.owner(sets.variables(space)[spread.dim])
-        yield elements.apply(sets.graph(sets.function(space, None, [owner])))
+        yield elements.apply(spread.owners(space))
 
 
 def depth_of(program: Program, statement: Statement, axis: int) -> int | None:

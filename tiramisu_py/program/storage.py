@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType, as_dtype
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.pages import Pages
 
 
 class Memory(Enum):
@@ -51,7 +52,7 @@ class Buffer:
 
     ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its
     own copy; empty for one copy a call. `argument` says that the caller passes the array; `device` where it is then: a
-    GPU by its number, None for the host.
+    GPU by its number, None for the host. `pages` is the policy of a temporary's memory, where it was given one.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Buffer:
     scope: tuple[LoopId, ...] = ()
     argument: bool = False
     device: int | None = None
+    pages: Pages | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.blocks import in_any_block, named_by, own_elements
-from tiramisu_py.program.distribution import Dealt, OwnBlock
+from tiramisu_py.program.distribution import Dealt, OwnBlock, Pieces
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -92,7 +92,7 @@ def _misdealt(program: Program, source: str) -> Iterator[tuple[str, Violation]]:
     """Arrays that are dealt out along a dimension which they do not have (any more)."""
     count = len(program.buffers[program.storages[source].buffer].extents)
     for spread in program.distributions[source].axes:
-        if isinstance(spread, Dealt | OwnBlock) and spread.dim >= count:
+        if isinstance(spread, Dealt | Pieces | OwnBlock) and spread.dim >= count:
             message = f"{source} is dealt out along its dimension {spread.dim}, but its array has {count} dimensions"
             repair = f"{source}.distribute after {source}.store_in"
             yield f"dealt {source}", Violation("reach", message, _nowhere(source), repair=repair)

@@ -222,8 +222,10 @@ def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
     """``update -> copy`` of one value at one place, the copy first, and the chain not started again since."""
     flow = chains.flow
     accumulator = _accumulator(chains, update)
+    if copy.home != update.home:
+        return sets.no_pairs(accumulator.domain.get_space(), copy.domain.get_space())
     pairs = flow.one_chain(copy, accumulator)
-    earlier = flow.precedence.before(copy, accumulator, pairs) if copy.home == update.home else None
+    earlier = flow.precedence.before(copy, accumulator, pairs)
     if earlier is None or earlier.is_empty():
         return sets.no_pair(pairs.reverse())
     for start in chains.starts:

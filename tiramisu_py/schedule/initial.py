@@ -92,6 +92,11 @@ def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
     held = {program.storages[name].buffer for name in (*names, *program.algorithm.inputs) if name in program.storages}
     changed = [b for b in program.buffers.values() if b.argument != (b.name in held)]
     for buffer in changed:
+        if buffer.name in held and buffer.pages is not None:
+            raise DeclarationError(
+                f"{buffer.name} is placed ({buffer.pages}), which is for temporaries: an output is in the caller's "
+                f'array; make that with kernel.empty("{buffer.name}", ...)'
+            )
         program = program.with_buffer(passed(buffer) if buffer.name in held else replace(buffer, argument=False))
     return program
 

@@ -19,6 +19,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.initial import passed
+from tiramisu_py.schedule.policies import moved, placed
 from tiramisu_py.schedule.selection import check_new_name, nest, statements
 
 #: Why the array that a caller passes is in none of these memories.
@@ -121,7 +122,7 @@ def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> P
         raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
     for copy in copies:
         buffer = program.buffers[program.storages[copy.target].buffer]
-        program = program.with_buffer(replace(buffer, memory=into))
+        program = program.with_buffer(_with_memory(copy.name, buffer, into))
     return program
 
 
@@ -157,17 +158,23 @@ def store_in(
         raise CommandError(
             f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call"
         )
-    program = program.with_buffer(buffer).with_storage(replace(storage, buffer=buffer.name, index=index, chosen=True))
+    program = program.with_buffer(moved(source, own, buffer))
+    program = program.with_storage(replace(storage, buffer=buffer.name, index=index, chosen=True))
     return _unused_dropped(program, own)
 
 
 def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
     """A buffer in another memory; one of the caller's is in the host's or in a GPU's."""
     if not own.argument:
-        return replace(own, memory=into)
+        return _with_memory(source, own, into)
     if into not in (Memory.HOST, Memory.GPU):
         raise CommandError(f"{source} is in the caller's array {own.name}, {CALLERS[into]}")
     return replace(own, memory=into, device=device if into is Memory.GPU else None)
+
+
+def _with_memory(source: str, own: Buffer, into: Memory) -> Buffer:
+    changed = replace(own, memory=into, pages=None)
+    return changed if own.pages is None else placed(source, changed, own.pages)
 
 
 def _copies(program: Program, names: Sequence[str]) -> list[Statement]:
@@ -191,6 +198,7 @@ def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Progra
         old.memory if old.name == source else Memory.HOST,
         argument=source in program.algorithm.outputs,
         device=old.device if old.name == source else None,
+        pages=old.pages,
     )
     program = program.with_buffer(fresh).with_storage(replace(storage, buffer=source, index=index, chosen=True))
     return program if old.name == source else _unused_dropped(program, old)

@@ -10,12 +10,13 @@ from tiramisu_py.algorithm.declarations import Computation, value_names
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.combined import not_combined
-from tiramisu_py.program.distribution import Dealt, Distribution, Spread
+from tiramisu_py.program.distribution import Dealt, Distribution, Pieces, Spread
 from tiramisu_py.program.loops import Combine, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.pieces import Cut, cut_up
 from tiramisu_py.schedule.selection import listed, loop_name, loops_named, size
 from tiramisu_py.schedule.tags import tagged
 
@@ -179,11 +180,11 @@ def distribute(program: Program, source: str, iterators: object, rank: object) -
     if not along:
         raise CommandError("rank=() names no axis of the process grid: give an entry for each, None for all ranks")
     at = {name: dim for dim, name in enumerate(names)}
-    spreads = tuple(_spread(given, at) for given in along)
+    spreads = tuple(cut_up(program, given, at) if isinstance(given, Cut) else _spread(given, at) for given in along)
     if any(spread is not None for spread in spreads):
         advice = f"give distribute a dimension as rank=, and bounds=({_bounds(program)})"
         _check_no_bounds(program, advice)
-    dealt = [spread.dim for spread in spreads if isinstance(spread, Dealt)]
+    dealt = [spread.dim for spread in spreads if isinstance(spread, Dealt | Pieces)]
     for dim in dealt:
         if dealt.count(dim) > 1:
             raise CommandError(
@@ -260,8 +261,8 @@ def _spread(given: object, at: Mapping[str, int]) -> Spread:
         if isinstance(inner, Dealt) and inner.cycle is None and cycle is not None:
             return Dealt(inner.dim, inner.block, cycle)
     raise CommandError(
-        f"rank={given}: give blocks (r // B, with a number B), blocks that go round ((r // B) % P, with numbers), the "
-        "coordinate of one rank, or None for all; on a grid of several axes a tuple with one of these for each; the "
+        f"rank={given}: give blocks (r // B, with a number B), blocks that go round ((r // B) % P, with numbers), "
+        "pieces (tm.pieces(r, [H])), the coordinate of one rank, or None for all; on a grid of several axes a tuple with one of these for each; the "
         f"iterators are {', '.join(at)}; for blocks whose size is known at run time only there is Function.blocks"
     )
 
@@ -277,9 +278,10 @@ def _check_fits(program: Program, source: str, axis: int, spread: Spread) -> Non
     if extent is None:
         return
     cycle = spread.cycle if isinstance(spread, Dealt) else None
-    if isinstance(spread, int) and spread >= extent:
+    last = spread if isinstance(spread, int) else max(spread.ranks) if isinstance(spread, Pieces) else -1
+    if last >= extent:
         raise CommandError(
-            f"{source} is held by rank {spread} along axis {axis}, but the process grid has ranks 0 to {extent - 1}"
+            f"{source} is held by rank {last} along axis {axis}, but the process grid has ranks 0 to {extent - 1}"
         )
     if cycle is not None and cycle > extent:
         raise CommandError(

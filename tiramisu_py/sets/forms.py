@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import islpy as isl
 
@@ -12,6 +13,7 @@ from tiramisu_py.sets.frames import carrying, integer
 _SET = isl.dim_type.set
 _IN = isl.dim_type.in_
 _PARAM = isl.dim_type.param
+_Form = TypeVar("_Form", isl.Aff, isl.PwAff)
 
 
 def variables(space: isl.Space) -> list[isl.Aff]:
@@ -48,7 +50,7 @@ def constant_of(aff: isl.Aff) -> int:
     return int(aff.get_constant_val().to_python())
 
 
-def floor_div(aff: isl.Aff, divisor: int) -> isl.Aff:
+def floor_div(aff: _Form, divisor: int) -> _Form:
     """``floor(aff / divisor)``, divisor > 0."""
     return aff.scale_down_val(integer(aff.get_ctx(), divisor)).floor()
 
@@ -58,7 +60,7 @@ def modulo(aff: isl.Aff, divisor: int) -> isl.Aff:
     return aff.mod_val(integer(aff.get_ctx(), divisor))
 
 
-def scaled(aff: isl.Aff, factor: int) -> isl.Aff:
+def scaled(aff: _Form, factor: int) -> _Form:
     """``factor * aff``."""
     return aff.scale_val(integer(aff.get_ctx(), factor))
 

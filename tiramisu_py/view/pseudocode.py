@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.lower.arithmetic import added
 from tiramisu_py.lower.ir import (
     Allocate,
     AllReduce,
@@ -31,6 +32,7 @@ from tiramisu_py.lower.ir import (
     Store,
     TreeReduce,
 )
+from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
 from tiramisu_py.program.storage import Memory
 
@@ -182,12 +184,15 @@ def _side(first: Expr, extent: Expr) -> str:
         return str(first)
     if isinstance(first, Const) and first.value == 0:
         return f"0 .. {extent}"
-    return f"{first} .. {first} + {extent}"
+    plain, short = f"{first} + {extent}", str(simplified(added(first, extent)))
+    return f"{first} .. {short if len(short) < len(plain) else plain}"
 
 
 def _place(node: Allocate) -> str:
     if node.register:
         return PLACES[Memory.REGISTER]
+    if node.pages is not None:
+        return f"{PLACES[node.memory]}, pages {node.pages}"
     return f"{PLACES[node.memory]} {node.device}" if node.memory is Memory.GPU else PLACES[node.memory]
 
 

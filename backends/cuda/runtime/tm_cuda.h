@@ -78,6 +78,8 @@ typedef struct tm_cu_peer_copy {
   ENTRY(HostAllocate, cuMemHostAlloc, (void **, size_t, unsigned))                                              \
   ENTRY(HostFree, cuMemFreeHost, (void *))                                                                      \
   ENTRY(HostDeviceAddress, cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned))                     \
+  ENTRY(LockPages, cuMemHostRegister_v2, (void *, size_t, unsigned))                                            \
+  ENTRY(UnlockPages, cuMemHostUnregister, (void *))                                                             \
   ENTRY(CopyToDevice, cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                     \
   ENTRY(CopyToHost, cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                             \
   ENTRY(CopyOnDevice, cuMemcpyDtoD_v2, (CUdeviceptr, CUdeviceptr, size_t))                                      \
@@ -98,5 +100,8 @@ typedef struct tm_cu_peer_copy {
   ENTRY(EventSynchronize, cuEventSynchronize, (CUevent))                                                        \
   ENTRY(Launch, cuLaunchKernel,                                                                                 \
         (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))
+
+/* What a library with a trace uses beside these. */
+#define TM_CUDA_TRACE_ENTRIES(ENTRY) ENTRY(EventElapsedTime, cuEventElapsedTime, (float *, CUevent, CUevent))
 
 #endif

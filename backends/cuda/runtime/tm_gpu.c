@@ -18,6 +18,13 @@
 
 #include "tm_cuda.h"
 
+/* What only a library with a trace has: its copy of this file begins with tm_trace.h. */
+#ifdef TM_TRACE_H
+#define TRACED(...) __VA_ARGS__
+#else
+#define TRACED(...)
+#endif
+
 enum { MAX_DEVICES = 64, RECENT = 4, NAME_BYTES = 100 };
 
 /* Codes of the driver that we know something about. */
@@ -31,6 +38,24 @@ typedef struct kept {
   struct kept *next;
 } kept;
 
+/* Memory of callers that is page-locked, for so many calls. */
+typedef struct locked {
+  char *start;
+  size_t bytes;
+  int calls;
+  struct locked *next;
+} locked;
+
+/* Memory that a call may have locked; `locks` once it has, through a context of a device. */
+typedef struct lockable {
+  char *start;
+  size_t bytes;
+  bool asked;
+  locked *locks;
+  struct device *on;
+  struct lockable *next;
+} lockable;
+
 struct driver;
 
 typedef struct device {
@@ -40,6 +65,7 @@ typedef struct device {
   CUcontext context;
   char name[NAME_BYTES];
   kept *memory, *streams, *events;
+  TRACED(kept *timed;)
 } device;
 
 typedef struct module {
@@ -57,11 +83,13 @@ typedef struct driver {
   int (*pools)(void); /* whether the simulator wants what is freed to be kept */
 #define MEMBER(name, symbol, parameters) CUresult(*name) parameters;
   TM_CUDA_ENTRIES(MEMBER)
+  TRACED(TM_CUDA_TRACE_ENTRIES(MEMBER) int64_t (*event_time)(CUevent);)
 #undef MEMBER
   pthread_mutex_t lock; /* of all that follows */
   device devices[MAX_DEVICES];
   module *modules;
   kept *host_memory;
+  locked *locked;
   struct driver *next;
 } driver;
 
@@ -89,6 +117,7 @@ typedef struct call_device {
   int stream_count;
   kept *memory;
   event_list *events;
+  TRACED(CUevent zero; int64_t zero_time;) /* an event of the device, and when it was on the host's clock */
 } call_device;
 
 typedef struct recent_launch {
@@ -103,6 +132,8 @@ struct tm_gpu_call {
   unsigned long uses, launches;
   call_device devices[MAX_DEVICES];
   kept *host_memory;
+  lockable *lockable;
+  TRACED(struct call_trace *trace;)
   recent_launch recent[RECENT]; /* the last ones: an error that is met later may be theirs */
 };
 
@@ -183,7 +214,9 @@ static int find_entries(driver *into) {
 #define FIND(name, symbol, parameters) \
   if (!find_function(into->library, #symbol, &into->name)) return fail(TM_GPU_NO_DRIVER, "the driver %s has no %s: it is too old", into->path, #symbol);
   TM_CUDA_ENTRIES(FIND)
+  TRACED(TM_CUDA_TRACE_ENTRIES(FIND))
 #undef FIND
+  TRACED(find_function(into->library, "tm_simulator_time", &into->event_time);)
   into->simulated = find_function(into->library, "tm_simulator_pools", &into->pools);
   return 0;
 }
@@ -473,6 +506,22 @@ int tm_gpu_begin(tm_gpu_call **result, const tm_gpu_program *program, int first)
   return 0;
 }
 
+int tm_gpu_choose(const tm_gpu_program *program, int first, int number, int devices, int *chosen) {
+  driver *of;
+  int count = 0;
+  const int code = driver_of(program->driver, &of);
+  if (code != 0) return code;
+  const CUresult result = of->DeviceGetCount(&count);
+  if (result != 0) return refused(of, result, TM_GPU_NO_DEVICE, "the GPUs cannot be counted");
+  const int groups = count / devices;
+  *chosen = first >= 0 ? first : groups > 0 ? number % groups * devices : 0;
+  if (*chosen + devices <= count) return 0;
+  return fail(TM_GPU_NO_DEVICE, "GPU %d is asked for, and there %s %d%s", *chosen + devices - 1,
+              count == 1 ? "is" : "are", count, count == 0 ? "" : ", numbered from 0");
+}
+
+TRACED(static int trace_device(tm_gpu_call *call, call_device *of);)
+
 static int open_in_call(tm_gpu_call *call, int number, call_device *opened) {
   device *found = NULL;
   module *kernels = NULL;
@@ -481,7 +530,8 @@ static int open_in_call(tm_gpu_call *call, int number, call_device *opened) {
   if (code != 0) return code;
   opened->device = found;
   opened->module = kernels;
-  return 0;
+  TRACED(code = trace_device(call, opened);)
+  return code;
 }
 
 /* Devices are opened when a call first uses them. */
@@ -596,6 +646,10 @@ static void release_item(device *on, kept **list, void *item, bool is_stream, bo
   leave(on, result, "the end of a call");
 }
 
+#ifdef TM_TRACE_H
+#include "tm_gpu_trace.h"
+#endif
+
 static void release_device(call_device *of, bool healthy) {
   device *on = of->device;
   if (on == NULL) return;
@@ -618,6 +672,7 @@ static void release_device(call_device *of, bool healthy) {
 }
 
 static int host_end(tm_gpu_call *call, void *address, size_t bytes);
+static int unlock_pages(tm_gpu_call *call);
 
 int tm_gpu_end(tm_gpu_call *call, int code) {
   char words[sizeof error_text];
@@ -626,6 +681,10 @@ int tm_gpu_end(tm_gpu_call *call, int code) {
   const int ended = wait_for_all(call);
   if (code == 0 && ended != 0) memcpy(words, error_text, sizeof words);
   if (code == 0) code = ended;
+  TRACED(trace_finish(call, code == 0);)
+  const int unlocked = unlock_pages(call);
+  if (code == 0 && unlocked != 0) memcpy(words, error_text, sizeof words);
+  if (code == 0) code = unlocked;
   for (int d = 0; d < MAX_DEVICES; d++) release_device(&call->devices[d], code == 0);
   while (call->host_memory != NULL) {
     const size_t bytes = call->host_memory->bytes;
@@ -732,6 +791,91 @@ int tm_gpu_free_host(tm_gpu_call *call, void *address) {
   if (!take_this(&call->host_memory, address, &bytes))
     return fail(TM_GPU_FAULT, "%s: freed is pinned memory that the call did not allocate", call->program->name);
   return host_end(call, address, bytes);
+}
+
+/* -- page-locked memory of the caller */
+
+/* The driver refuses to copy what is locked in part: ranges that overlap become one. */
+int tm_gpu_lock_pages(tm_gpu_call *call, const void *address, size_t bytes) {
+  if (call == NULL || address == NULL || bytes == 0) return 0;
+  char *start = (char *)(uintptr_t)address, *end = start + bytes;
+  for (lockable **link = &call->lockable; *link != NULL;) {
+    lockable *other = *link;
+    if (other->asked || other->start >= end || start >= other->start + other->bytes) {
+      link = &other->next;
+      continue;
+    }
+    if (other->start < start) start = other->start;
+    if (other->start + other->bytes > end) end = other->start + other->bytes;
+    *link = other->next;
+    free(other);
+    link = &call->lockable;
+  }
+  lockable *made = malloc(sizeof *made);
+  if (made == NULL) return no_host_memory();
+  *made = (lockable){start, (size_t)(end - start), false, NULL, NULL, call->lockable};
+  call->lockable = made;
+  return 0;
+}
+
+static bool holds(const char *start, size_t bytes, const char *address) { return address >= start && address < start + bytes; }
+
+/* Locks a range, for one more call; with a context current. NULL where the driver does not. */
+static locked *lock_range(driver *of, char *start, size_t bytes) {
+  pthread_mutex_lock(&of->lock);
+  locked *found = of->locked;
+  while (found != NULL && !(holds(found->start, found->bytes, start) && holds(found->start, found->bytes, start + bytes - 1)))
+    found = found->next;
+  if (found == NULL && (found = calloc(1, sizeof *found)) != NULL) {
+    *found = (locked){start, bytes, 0, of->locked};
+    if (of->LockPages(start, bytes, TM_CU_HOST_PORTABLE) == 0) {
+      of->locked = found;
+    } else {
+      free(found);
+      found = NULL;
+    }
+  }
+  if (found != NULL) found->calls++;
+  pthread_mutex_unlock(&of->lock);
+  return found;
+}
+
+/* Before the first copy from or to memory that may be locked; with the context of a device current. */
+static void lock_host_end(tm_gpu_call *call, device *on, const char *address) {
+  for (lockable *one = call->lockable; one != NULL; one = one->next) {
+    if (one->asked || !holds(one->start, one->bytes, address)) continue;
+    one->asked = true;
+    one->on = on;
+    one->locks = lock_range(call->driver, one->start, one->bytes);
+  }
+}
+
+static int unlock_range(driver *of, device *on, locked *range) {
+  const char *doing = "memory of the caller cannot be unlocked";
+  pthread_mutex_lock(&of->lock);
+  const bool is_last = --range->calls == 0;
+  int code = is_last ? enter(on, doing) : 0;
+  if (is_last && code == 0) code = leave(on, of->UnlockPages(range->start), doing);
+  if (is_last) {
+    locked **link = &of->locked;
+    while (*link != range) link = &(*link)->next;
+    *link = range->next;
+    free(range);
+  }
+  pthread_mutex_unlock(&of->lock);
+  return code;
+}
+
+static int unlock_pages(tm_gpu_call *call) {
+  int code = 0;
+  while (call->lockable != NULL) {
+    lockable *one = call->lockable;
+    call->lockable = one->next;
+    const int ended = one->locks != NULL ? unlock_range(call->driver, one->on, one->locks) : 0;
+    if (code == 0) code = ended;
+    free(one);
+  }
+  return code;
 }
 
 /* -- copies */
@@ -852,8 +996,12 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   describe_end(from, sizeof from, source_device);
   describe_end(to, sizeof to, target_device);
   snprintf(doing, sizeof doing, "%s: the copy of %s from %s to %s", call->program->name, what, from, to);
-  code = enter(on->device, doing);
+  TRACED(code = trace_begin_copy(call, on, target_device, source_device, stream, c.stream, &whole);)
+  if (code == 0) code = enter(on->device, doing);
+  if (code == 0 && source_device < 0) lock_host_end(call, on->device, source);
+  if (code == 0 && target_device < 0) lock_host_end(call, on->device, target);
   if (code == 0) code = leave(on->device, copy_box(call->driver, &c, &whole), doing);
+  TRACED(if (code == 0) code = trace_end(call, c.stream);)
   if (code != 0 || (stream != TM_GPU_WAIT && !wait)) return code;
   snprintf(doing, sizeof doing, "waiting for the copy of %s from %s to %s", what, from, to);
   return wait_for(call, on, c.stream, doing);
@@ -912,11 +1060,13 @@ int tm_gpu_launch(tm_gpu_call *call, int device, int kernel, const int64_t grid[
   if (code == 0 && dynamic_shared > INT32_MAX) code = fail(TM_GPU_LAUNCH, "%s: %zu bytes of shared memory", doing, dynamic_shared);
   if (code == 0) code = in_call(call, device, &on);
   if (code == 0) code = stream_of(call, on, stream, &used);
+  TRACED(if (code == 0) code = trace_begin(call, on, device, stream, used, TM_TRACE_KERNEL, -1);)
   if (code == 0) code = enter(on->device, doing);
   if (code != 0) return code;
   call->recent[call->launches++ % RECENT] = this_one;
   code = leave(on->device, launch(call->driver, on->module->functions[kernel], grid, block, dynamic_shared, used, arguments), doing);
   if (code == TM_GPU_FAULT) code = TM_GPU_LAUNCH;
+  TRACED(if (code == 0) code = trace_end(call, used);)
   return code != 0 || stream != TM_GPU_WAIT ? code : wait_for(call, on, used, "waiting for a kernel");
 }
 

@@ -52,6 +52,13 @@ const char *tm_gpu_error(void);
 
 /* `first` is added to the device numbers of the program ("gpu:1" runs what was written for device 0 on device 1). */
 int tm_gpu_begin(tm_gpu_call **call, const tm_gpu_program *program, int first);
+/* For one of several processes, `number` on its machine: what its `first` is, of a program that uses `devices` GPUs. A
+   `first` of -1 asks for those whose turn it is. Says so where there are not enough. */
+int tm_gpu_choose(const tm_gpu_program *program, int first, int number, int devices, int *chosen);
+#ifdef TM_TRACE_H
+/* The times of all that this call (NULL: none) does on streams go to `log` when it ends. */
+void tm_gpu_trace(tm_gpu_call *call, tm_trace *log);
+#endif
 /* Releases everything, after all work that is still under way. `code` is what the function is about to return: it is
    returned, or the error that ending meets. */
 int tm_gpu_end(tm_gpu_call *call, int code);
@@ -61,6 +68,11 @@ int tm_gpu_free(tm_gpu_call *call, int device, void *address);
 /* Host memory that the device copies without staging; with `device_address` also what the device knows it by. */
 int tm_gpu_allocate_host(tm_gpu_call *call, int device, void **address, void **device_address, size_t bytes);
 int tm_gpu_free_host(tm_gpu_call *call, void *address);
+/* Memory of the caller that is page-locked from the first copy between it and a device until the call ends, so that
+   copies need no staging. Where the driver does not lock it (it is locked already, it may only be read, there is not
+   enough), it is copied as it is. All that a call has is named before its first copy. No other program may copy it in the
+   meantime: ending unlocks it. A call of NULL has none. */
+int tm_gpu_lock_pages(tm_gpu_call *call, const void *address, size_t bytes);
 
 /* A box of up to three dimensions: `rows` x `lines` runs of `run` bytes; pitches in bytes (of rows; of a plane). */
 typedef struct tm_gpu_box {

@@ -67,7 +67,8 @@ static const error_name names[] = {
     {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"}, {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
     {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"}, {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}, {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}, {NOT_READY, "CUDA_ERROR_NOT_READY"},
-    {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"}};
+    {ALREADY_LOCKED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
+    {NOT_LOCKED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"}, {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"}};
 
 EXPORT CUresult cuGetErrorName(CUresult code, const char **name) {
   *name = "CUDA_ERROR_UNKNOWN";
@@ -229,6 +230,17 @@ EXPORT CUresult cuMemFreeHost(void *address) {
   return tm_unpin(address);
 }
 
+EXPORT CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
+  NEED_CONTEXT();
+  (void)flags;
+  return tm_lock_pages(address, bytes);
+}
+
+EXPORT CUresult cuMemHostUnregister(void *address) {
+  NEED_CONTEXT();
+  return tm_unlock_pages(address);
+}
+
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *host, unsigned flags) {
   NEED_CONTEXT();
   (void)flags;
@@ -251,6 +263,8 @@ static size_t extent(const box *box, size_t pitch, size_t plane) {
 static int end_of_copy(bool on_device, const void *address, size_t bytes, const char *end, char **place) {
   char what[200];
   *place = (char *)(uintptr_t)address;
+  if (!on_device && tm_is_pinned_in_part(address, bytes))
+    return tm_fail(INVALID_VALUE, "a copy whose %s is page-locked in part", end);
   if (!on_device || tm_is_pinned(address, bytes)) {
     if (!tm_is_device_address(address)) return SUCCESS;
     return tm_fail(INVALID_VALUE, "a copy whose %s is said to be host memory, and is a device address", end);
@@ -386,3 +400,13 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
   NEED_CONTEXT();
   return tm_event_wait((tm_event *)(void *)event);
 }
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
+  NEED_CONTEXT();
+  const int64_t first = tm_event_time((tm_event *)(void *)from), last = tm_event_time((tm_event *)(void *)to);
+  if (first == 0 || last == 0) return tm_fail(NOT_READY, "the time of an event that has not happened");
+  *milliseconds = (float)((double)(last - first) / 1e6);
+  return SUCCESS;
+}
+
+/* No part of CUDA: when an event happened, on the host's clock. */
+EXPORT int64_t tm_simulator_time(CUevent event) { return tm_event_time((tm_event *)(void *)event); }

@@ -20,12 +20,14 @@ static tm_allocation **owners; /* by page: the last allocation there, live or no
 static size_t next_page[MAX_DEVICES];
 static int allocation_count, shared_count;
 
+/* Memory of the caller that is page-locked has no mapping of its own. */
 typedef struct pinned {
   char *start, *mapping;
   size_t bytes, mapped;
   struct pinned *next;
 } pinned;
 static pinned *pinned_memory;
+static size_t live_bytes[MAX_DEVICES], most_bytes[MAX_DEVICES], locked_bytes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *reserve(size_t bytes, int protection) {
@@ -169,6 +171,8 @@ int tm_allocate(int device, void **device_address, size_t bytes) {
   for (size_t page = first; page < first + pages; page++) __atomic_store_n(&owners[page], made, __ATOMIC_RELEASE);
   if (options->poison) memset(place, 0xff, pages * PAGE);
   tm_set_bits(tm_written, first * PAGE, pages * PAGE, false);
+  live_bytes[device] += bytes;
+  if (live_bytes[device] > most_bytes[device]) most_bytes[device] = live_bytes[device];
   *device_address = addresses + tm_offset(made->place);
   pthread_mutex_unlock(&lock);
   return SUCCESS;
@@ -187,10 +191,24 @@ int tm_release(void *device_address) {
                    found->device, pending);
   pthread_mutex_lock(&lock);
   found->live = false;
+  live_bytes[found->device] -= found->bytes;
   mmap(places + found->first_page * PAGE, found->pages * PAGE, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   pthread_mutex_unlock(&lock);
   return SUCCESS;
+}
+
+/* For tests: the most bytes that a device has held at once, and all that were ever page-locked; both since the last time. */
+__attribute__((visibility("default"))) size_t tm_simulator_most_bytes(int device) {
+  pthread_mutex_lock(&lock);
+  const size_t most = most_bytes[device];
+  most_bytes[device] = live_bytes[device];
+  pthread_mutex_unlock(&lock);
+  return most;
+}
+
+__attribute__((visibility("default"))) size_t tm_simulator_locked_bytes(void) {
+  return __atomic_exchange_n(&locked_bytes, 0, __ATOMIC_RELAXED);
 }
 
 /* -- pinned host memory: ends at an inaccessible page */
@@ -202,6 +220,18 @@ bool tm_is_pinned(const void *address, size_t bytes) {
     found = (const char *)address >= p->start && (const char *)address + bytes <= p->start + p->bytes;
   pthread_mutex_unlock(&lock);
   return found;
+}
+
+bool tm_is_pinned_in_part(const void *address, size_t bytes) {
+  bool found = false, whole = false;
+  const char *start = address;
+  pthread_mutex_lock(&lock);
+  for (const pinned *p = pinned_memory; p != NULL; p = p->next) {
+    found = found || (start < p->start + p->bytes && p->start < start + bytes);
+    whole = whole || (start >= p->start && start + bytes <= p->start + p->bytes);
+  }
+  pthread_mutex_unlock(&lock);
+  return found && !whole;
 }
 
 int tm_pin(void **address, size_t bytes) {
@@ -225,7 +255,7 @@ int tm_pin(void **address, size_t bytes) {
 int tm_unpin(void *address) {
   pthread_mutex_lock(&lock);
   pinned **link = &pinned_memory;
-  while (*link != NULL && (*link)->start != address) link = &(*link)->next;
+  while (*link != NULL && ((*link)->start != address || (*link)->mapping == NULL)) link = &(*link)->next;
   pinned *found = *link;
   if (found != NULL) *link = found->next;
   pthread_mutex_unlock(&lock);
@@ -233,4 +263,40 @@ int tm_unpin(void *address) {
   munmap(found->mapping, found->mapped);
   free(found);
   return SUCCESS;
+}
+
+/* As the driver does: exact ranges, which may share a page, and do not overlap. */
+int tm_lock_pages(void *address, size_t bytes) {
+  char *start = address;
+  if (start == NULL || bytes == 0) return tm_fail(INVALID_VALUE, "%zu bytes at %p to page-lock", bytes, address);
+  pinned *made = calloc(1, sizeof *made);
+  if (made == NULL) return tm_fail(OUT_OF_MEMORY, "the host is out of memory");
+  *made = (pinned){start, NULL, bytes, 0, NULL};
+  pthread_mutex_lock(&lock);
+  const pinned *other = pinned_memory;
+  while (other != NULL && (start >= other->start + other->bytes || other->start >= start + bytes)) other = other->next;
+  if (other == NULL) {
+    made->next = pinned_memory;
+    pinned_memory = made;
+    locked_bytes += bytes;
+  }
+  pthread_mutex_unlock(&lock);
+  if (other == NULL) return SUCCESS;
+  free(made);
+  return tm_fail(ALREADY_LOCKED, "%zu bytes at %p, of which some are page-locked already", bytes, address);
+}
+
+int tm_unlock_pages(void *address) {
+  pthread_mutex_lock(&lock);
+  pinned **link = &pinned_memory;
+  while (*link != NULL && ((*link)->start != address || (*link)->mapping != NULL)) link = &(*link)->next;
+  pinned *found = *link;
+  if (found != NULL) *link = found->next;
+  pthread_mutex_unlock(&lock);
+  if (found == NULL) return tm_fail(NOT_LOCKED, "unlocked is %p: not page-locked memory", address);
+  char pending[200];
+  const tm_allocation place = {.place = found->start, .bytes = found->bytes};
+  free(found);
+  if (!tm_is_pending(&place, pending, sizeof pending)) return SUCCESS;
+  return tm_fail(INVALID_VALUE, "%p is unlocked while %s is pending, which uses it", address, pending);
 }

@@ -19,7 +19,8 @@ enum { PAGE = 4096, STACK_BYTES = 64 << 10, SHARED_BYTES = 256 << 10, SHARED_LIM
 /* As in cuda.h. */
 enum {
   SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719
+  INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+  ALREADY_LOCKED = 712, NOT_LOCKED = 713, LAUNCH_FAILED = 719
 };
 
 /* -- options.c: how to be adverse; each thread has its own */
@@ -66,11 +67,14 @@ tm_allocation *tm_allocation_of(const void *device_address, size_t bytes);
 tm_allocation *tm_allocation_at(const void *place);
 tm_allocation *tm_nearest(const void *place);
 bool tm_is_pinned(const void *address, size_t bytes);
+bool tm_is_pinned_in_part(const void *address, size_t bytes);
 void tm_describe(char *text, size_t size, const void *address);
 int tm_allocate(int device, void **device_address, size_t bytes);
 int tm_release(void *device_address);
 int tm_pin(void **address, size_t bytes);
 int tm_unpin(void *address);
+int tm_lock_pages(void *address, size_t bytes);
+int tm_unlock_pages(void *address);
 
 /* Which bytes have been written: a bit each. */
 extern uint8_t *tm_written;
@@ -253,6 +257,7 @@ int tm_event_make(tm_event **event);
 int tm_event_end(tm_event *event);
 int tm_event_record(tm_event *event, tm_stream *stream);
 int tm_event_wait(tm_event *event);
+int64_t tm_event_time(tm_event *event);
 int tm_stream_wait_event(tm_stream *stream, tm_event *event);
 /* Without a stream, at once. */
 int tm_stream_copy(tm_stream *stream, const tm_transfer *transfer);

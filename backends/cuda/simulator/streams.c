@@ -28,6 +28,7 @@ typedef struct operation {
   size_t bytes;
   tm_launch *launch;
   struct operation *awaited;
+  int64_t time; /* at which it was done: of events */
 } operation;
 
 struct tm_stream {
@@ -90,6 +91,12 @@ static void copy(const tm_transfer *transfer) {
     }
 }
 
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 static int perform(operation *operation, char *words, size_t size) {
   int error = SUCCESS;
   if (operation->kind == COPY)
@@ -101,7 +108,8 @@ static int perform(operation *operation, char *words, size_t size) {
     tm_launch_run(operation->launch);
     error = operation->launch->failed;
     if (error != SUCCESS) snprintf(words, size, "%s", operation->launch->words);
-  }
+  } else if (operation->kind == RECORD)
+    operation->time = now();
   return error;
 }
 
@@ -271,7 +279,10 @@ int tm_event_end(tm_event *event) {
 int tm_event_record(tm_event *event, tm_stream *stream) {
   operation *made = operation_make(RECORD);
   made->references = 2;
-  if (stream == NULL) made->done = true;
+  if (stream == NULL) {
+    made->done = true;
+    made->time = now();
+  }
   pthread_mutex_lock(&lock);
   operation_drop(event->last);
   event->last = made;
@@ -294,6 +305,14 @@ int tm_event_wait(tm_event *event) {
   }
   pthread_mutex_unlock(&lock);
   return error == SUCCESS ? SUCCESS : tm_fail(error, "%s", words);
+}
+
+/* When it happened, in nanoseconds of CLOCK_MONOTONIC; 0 where it has not. */
+int64_t tm_event_time(tm_event *event) {
+  pthread_mutex_lock(&lock);
+  const int64_t time = event->last != NULL && event->last->done ? event->last->time : 0;
+  pthread_mutex_unlock(&lock);
+  return time;
 }
 
 /* As CUDA has it: an event that was never recorded is not waited for. */

@@ -139,6 +139,32 @@ static int tm_mpi_duplicate(MPI_Comm comm, MPI_Comm *own) {
   return MPI_SUCCESS;
 }
 
+/* The number of this rank among those of its machine; all ranks ask, which is one more split in the first call. */
+static __attribute__((unused)) int tm_mpi_local(const tm_mpi *mpi) {
+  static _Atomic int key = MPI_KEYVAL_INVALID;
+  int known = atomic_load(&key), found = 0, local = 0;
+  void *kept = NULL;
+  if (known == MPI_KEYVAL_INVALID) {
+    int made, expected = MPI_KEYVAL_INVALID;
+    TM_MPI_OWN(mpi, "the ranks of this machine",
+               MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &made, NULL));
+    known = made;
+    if (!atomic_compare_exchange_strong(&key, &expected, made)) {
+      known = expected;
+      MPI_Comm_free_keyval(&made);
+    }
+  }
+  TM_MPI_OWN(mpi, "the ranks of this machine", MPI_Comm_get_attr(mpi->comm, known, &kept, &found));
+  if (found) return (int)(intptr_t)kept;
+  MPI_Comm near;
+  TM_MPI_OWN(mpi, "the ranks of this machine",
+             MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, mpi->rank, MPI_INFO_NULL, &near));
+  MPI_Comm_rank(near, &local);
+  MPI_Comm_free(&near);
+  TM_MPI_OWN(mpi, "the ranks of this machine", MPI_Comm_set_attr(mpi->comm, known, (void *)(intptr_t)local));
+  return local;
+}
+
 /* Begins a call of `function`; false where it cannot even ask the other ranks, with the reason in `said`. */
 TM_INLINE bool tm_mpi_begin(tm_mpi *mpi, const char *function, MPI_Comm comm, char *said, size_t room) {
   int begun = 0, ended = 0, between = 0;
@@ -343,6 +369,13 @@ TM_INLINE void tm_mpi_forget_elements(tm_mpi_elements *elements) {
   elements->made = false;
 }
 #define TM_ELEMENTS __attribute__((cleanup(tm_mpi_forget_elements))) tm_mpi_elements
+
+#ifdef TM_TRACE_H
+TM_INLINE int64_t tm_mpi_bytes(const tm_mpi_elements *elements) {
+  MPI_Count size = 0;
+  return MPI_Type_size_x(elements->type, &size) == MPI_SUCCESS ? (int64_t)size * elements->count : -1;
+}
+#endif
 
 /* -- messages of elements one after the other, or of a type made for them */
 

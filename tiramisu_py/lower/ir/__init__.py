@@ -40,6 +40,7 @@ from tiramisu_py.lower.ir.host import (
     Store,
 )
 from tiramisu_py.lower.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
+from tiramisu_py.lower.ir.traces import Traced
 
 Node = (
     Block
@@ -65,6 +66,7 @@ Node = (
     | Complete
     | Collective
     | AllReduce
+    | Traced
 )
 
 __all__ = [
@@ -106,6 +108,7 @@ __all__ = [
     "ScalarArgument",
     "Side",
     "Store",
+    "Traced",
     "TreeReduce",
     "Variable",
 ]

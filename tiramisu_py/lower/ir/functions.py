@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.pins import Pin
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
@@ -113,7 +114,10 @@ class LoopFunction:
 
     `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
     `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
-    are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`.
+    are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`. One
+    that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With `page_lock`
+    the caller's arrays that GPUs copy are page-locked during the call. A rank for which `gpu_ranks` does not hold uses
+    no GPU (None: each rank uses one, if the function does).
     """
 
     name: str
@@ -127,3 +131,13 @@ class LoopFunction:
     kernels: tuple[KernelFunction, ...] = ()
     devices: int = 0
     grid: ProcessGrid | None = None
+    traced: bool = False
+    pin: Pin | None = None
+    page_lock: bool = False
+    gpu_ranks: Expr | None = None
+
+    @property
+    def gpu_by_rank(self) -> bool:
+        """Whether each rank takes a GPU by its number among the ranks of its machine, unless it is told otherwise."""
+        placed = any(isinstance(a, ArrayArgument) and a.device is not None for a in self.arguments)
+        return self.grid is not None and not placed

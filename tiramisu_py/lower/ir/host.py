@@ -9,6 +9,7 @@ from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.program.loops import Combine, Tag
+from tiramisu_py.program.pages import Pages
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Store:
 class Allocate:
     """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
     In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
-    host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents).
+    host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
+    is memory of the host in pages of its own, under this policy.
     """
 
     buffer: str
@@ -125,3 +127,4 @@ class Allocate:
     lanes: int = 1
     memory: Memory = Memory.HOST
     device: int | None = None
+    pages: Pages | None = None

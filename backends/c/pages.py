@@ -1,0 +1,46 @@
+"""Temporaries in pages of their own, under a policy of memory: what is emitted for `place`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+
+from tiramisu_py.backends.c.precedence import call
+from tiramisu_py.lower.ir import Allocate, LoopFunction
+from tiramisu_py.lower.transform import walk
+from tiramisu_py.program.pages import Pages, Policy
+
+RUNTIME = "tm_numa.h"
+#: The attribute of a pointer whose pages are given back at the end of its C block.
+RELEASED = "TM_PAGES"
+
+
+def placed(function: LoopFunction) -> Iterator[Allocate]:
+    """The temporaries of a function that have a policy, each once."""
+    seen: set[str] = set()
+    for node in walk(function.body):
+        if isinstance(node, Allocate) and node.pages is not None and not node.register and node.buffer not in seen:
+            seen.add(node.buffer)
+            yield node
+
+
+def runtime(function: LoopFunction) -> dict[str, str]:
+    """The header that a function with such temporaries includes: text by name."""
+    if not any(placed(function)):
+        return {}
+    file = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME)
+    return {RUNTIME: file.read_text(encoding="utf-8")}
+
+
+def memory(pages: Pages, size: str) -> str:
+    """The call that answers fresh pages for so many bytes."""
+    return call("tm_map_pages", size, f"TM_PAGES_{pages.policy.name}", str(pages.node or 0)).text
+
+
+def bound(function: LoopFunction) -> list[tuple[str, int]]:
+    """The temporaries that are bound to a node, and that node."""
+    return [
+        (node.buffer, node.pages.node)
+        for node in placed(function)
+        if node.pages is not None and node.pages.policy is Policy.BIND and node.pages.node is not None
+    ]

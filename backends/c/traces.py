@@ -1,0 +1,137 @@
+"""The event log in C (tm_trace.h): what a function with a trace has beside others, and calls around what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower.ir import LoopFunction, Traced
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.statements import Lines, Statements
+
+LOG_HEADER = "tm_trace.h"
+#: What is not known, or is not there.
+_NONE = -1
+
+
+def runtime(function: LoopFunction) -> dict[str, str]:
+    """The runtime that a function with a trace needs: text by name."""
+    if not function.traced:
+        return {}
+    return {LOG_HEADER: resources.files("tiramisu_py.backends.c").joinpath(LOG_HEADER).read_text(encoding="utf-8")}
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of a function called `name`; if it is not `kept`, all of these are empty. `ranks`: it is distributed."""
+
+    name: str
+    kept: bool = False
+    ranks: bool = False
+
+    @property
+    def place(self) -> str:
+        """Its address in C."""
+        return f"&{self.name}_log"
+
+    @property
+    def names(self) -> list[str]:
+        """What the source calls its own."""
+        if not self.kept:
+            return []
+        return [self.name + part for part in ("_log", "_trace", "_trace_write", "_trace_free")]
+
+    def declared(self) -> Lines:
+        """What the header offers."""
+        if not self.kept:
+            return []
+        name = self.name
+        return [
+            cgen.LineComment(
+                "What the last call in this thread did and when: a file for Perfetto; returns 0 or an errno."
+            ),
+            cgen.Statement(f"int {name}_trace_write(const char *path)"),
+            cgen.LineComment("Frees the memory of this thread's log."),
+            cgen.Statement(f"void {name}_trace_free(void)"),
+            cgen.Line(),
+        ]
+
+    def defined(self) -> Lines:
+        """The log of each thread, and who reads it."""
+        if not self.kept:
+            return []
+        name, log = self.name, self.place
+        written = f'return tm_trace_write({log}, "{name}", path)'
+        return [
+            cgen.LineComment("what the last call in a thread did, and when"),
+            cgen.Statement(f"static _Thread_local tm_trace {log[1:]}"),
+            cgen.Statement(f"const tm_trace *{name}_trace(void)"),
+            cgen.Line(),
+            cgen.Line(f"const tm_trace *{name}_trace(void)"),
+            cgen.Block([cgen.Statement(f"return {log}")]),
+            cgen.Line(),
+            cgen.Line(f"int {name}_trace_write(const char *path)"),
+            cgen.Block([cgen.Statement(written)]),
+            cgen.Line(),
+            cgen.Line(f"void {name}_trace_free(void)"),
+            cgen.Block([cgen.Statement(f"tm_trace_free({log})")]),
+            cgen.Line(),
+        ]
+
+    def started(self) -> Lines:
+        """The first line of the function."""
+        return [cgen.Statement(f"tm_trace_start({self.place})")] if self.kept else []
+
+    def begun(self, on_gpu: bool) -> Lines:
+        """What follows when it is known who runs it."""
+        if not self.kept:
+            return []
+        rank = [cgen.Assign(f"{self.place[1:]}.rank", "mpi.rank")] if self.ranks else []
+        return [*rank, *([cgen.Statement(f"tm_gpu_trace(gpu, {self.place})")] if on_gpu else [])]
+
+    def aligned(self) -> Lines:
+        """All ranks come here together, and go on at nearly the same moment, from which they count."""
+        if not self.kept:
+            return []
+        barrier = cgen.Statement('TM_MPI_OWN(&mpi, "the trace", MPI_Barrier(mpi.comm))')
+        return [barrier, cgen.Assign(f"{self.place[1:]}.begun", "tm_trace_now()")]
+
+    def message(self, elements: str) -> Lines:
+        """The bytes of a message of several boxes, when they have been put together."""
+        if not self.kept:
+            return []
+        return [cgen.Statement(f"tm_trace_bytes({self.place}, tm_mpi_bytes(&{elements}))")]
+
+
+def log_of(function: LoopFunction) -> Log:
+    """The log of a function."""
+    return Log(function.name, function.traced, function.grid is not None)
+
+
+def traced(statements: Statements, node: Traced, scope: Scope) -> Lines:
+    """An event around statements, in the same C block."""
+    if scope.threaded:
+        raise UnsupportedError(f"the trace of {node.name} is inside a loop that runs on several threads")
+    place, text = statements.log.place, Scalars(scope).text
+    name = node.name.replace("\\", "\\\\").replace('"', '\\"')
+    given = [place, f'"{name}"']
+    match node.kind:
+        case "launch" | "copy":
+            given += [str(node.device), str(node.stream)]
+        case "wait":
+            given.append(str(_NONE if node.device is None else node.device))
+        case "send" | "receive":
+            size = _NONE if node.bytes is None else text(node.bytes)
+            given += [str(_NONE) if node.peer is None else text(node.peer), str(node.tag), str(size)]
+    return [
+        cgen.Statement(f"tm_trace_{node.kind}({', '.join(given)})"),
+        *statements.emit(node.body, scope),
+        cgen.Statement(f"tm_trace_end({place})"),
+    ]

@@ -1,0 +1,44 @@
+"""The policy of a temporary's memory: on which memory nodes of the machine its pages are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tiramisu_py.errors import DeclarationError
+
+
+class Policy(Enum):
+    """Where pages are that a temporary is given.
+
+    LOCAL: fresh pages, each on the node of the thread that first writes to it. INTERLEAVE: in turn on all nodes. BIND:
+    all on one node.
+    """
+
+    LOCAL = "local"
+    INTERLEAVE = "interleave"
+    BIND = "bind"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def as_policy(given: Policy | str) -> Policy:
+    """The policy that is meant: ``tm.LOCAL``, or "local". Raises `DeclarationError` for what names none."""
+    if isinstance(given, Policy):
+        return given
+    names = [policy.value for policy in Policy]
+    if given not in names:
+        raise DeclarationError(f"{given!r} is no policy of memory: choose one of {', '.join(names)}")
+    return Policy(given)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A policy; of `Policy.BIND` the node, by its number."""
+
+    policy: Policy
+    node: int | None = None
+
+    def __str__(self) -> str:
+        return self.policy.value if self.node is None else f"{self.policy.value} to node {self.node}"

@@ -1,0 +1,174 @@
+"""Pieces of a level: sets of its iterations, cut at points, by shares or as ranges, disjoint and covering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+import islpy as isl
+
+from tiramisu_py import sets, smallest
+from tiramisu_py.algorithm.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Expr, as_expr
+from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.targets import Shares
+from tiramisu_py.schedule.selection import listed
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Which iterations each part has, as sets of one dimension, in words, and the points where they were cut."""
+
+    sets: tuple[isl.Set, ...]
+    words: tuple[str, ...]
+    points: tuple[Expr, ...] = ()
+
+
+def pieces_of(program: Program, taken: isl.Set, level: str, where: object, count: int) -> Pieces:
+    """The pieces of the iterations `taken` of a level that `where` says: points, shares or ranges."""
+    if isinstance(where, Shares):
+        return _by_shares(taken, level, where, count)
+    given = listed(where, "where to cut")
+    ranges = [one for one in given if isinstance(one, tuple | list)]
+    if ranges and len(ranges) < len(given):
+        raise CommandError("give points, [G, H], or ranges, [(0, G), (G, R)], not both")
+    if ranges:
+        return _by_ranges(taken, ranges, count)
+    return _by_points(program, taken, level, given, count)
+
+
+def _by_points(program: Program, taken: isl.Set, level: str, given: Sequence[object], count: int) -> Pieces:
+    if len(given) != count - 1:
+        raise CommandError(
+            f"{_number(len(given), 'point')} cut{'s' if len(given) == 1 else ''} the level {level} into "
+            f"{_number(len(given) + 1, 'part')}, and there {'is' if count == 1 else 'are'} {_number(count, 'target')}: "
+            f"give {_number(count - 1, 'point')}"
+        )
+    points = [_expression(point, "point") for point in given]
+    forms = [_value(taken, point, "point") for point in points]
+    for (a, first), (b, second) in pairwise(zip(points, forms, strict=True)):
+        ascending = sets.as_set(first.le_set(second)).intersect_params(program.context.params())
+        if ascending.is_empty():
+            raise CommandError(f"the point {b} is below {a}, the one before it: give the points in order")
+    names = [str(point) for point in points]
+    words = [f"{low}{level}{high}" for low, high in zip(
+        ["", *(f"{name} <= " for name in names)], [*(f" < {name}" for name in names), ""], strict=True
+    )]  # fmt: skip
+    return Pieces(_cut(sets.universe(taken.get_space()), forms), tuple(words), tuple(points))
+
+
+def _by_shares(taken: isl.Set, level: str, given: Shares, count: int) -> Pieces:
+    if len(given.of_whole) != count:
+        raise CommandError(
+            f"{given} has {_number(len(given.of_whole), 'share')}, and there "
+            f"{'is' if count == 1 else 'are'} {_number(count, 'target')}: give one share for each"
+        )
+    forms = []
+    for k in range(1, count):
+        before = sum(given.of_whole[:k], Fraction(0))
+        forms.append(at_fraction(taken, before.numerator, before.denominator))
+    words = [f"share {share} of {level}" for share in given.of_whole]
+    return Pieces(_cut(taken, forms), tuple(words))
+
+
+def at_fraction(of: isl.Set, numerator: int, denominator: int) -> isl.PwAff:
+    """On the frame of a set of one dimension: its lower bound and this fraction of its extent, rounded down."""
+    low, high = sets.smallest_coordinate(of, 0), sets.largest(of, 0)
+    passed = sets.floor_div(sets.scaled(sets.extent_between(low, high), numerator), denominator)
+    return sets.at_any_point(low.add(passed), of.get_space())
+
+
+def _by_ranges(taken: isl.Set, given: Sequence[object], count: int) -> Pieces:
+    if len(given) != count:
+        raise CommandError(
+            f"there {'is' if len(given) == 1 else 'are'} {_number(len(given), 'range')} and "
+            f"{_number(count, 'target')}: give one range for each"
+        )
+    x = _variable(taken)
+    found, words, lower = [], [], []
+    for one in given:
+        bounds = listed(one, "a range")
+        if len(bounds) != 2:
+            raise CommandError(f"a range is a lower bound and an upper one, (0, G), not {one!r}")
+        low, high = (_expression(bound, "bound") for bound in bounds)
+        above = sets.as_set(x.ge_set(_value(taken, low, "bound")))
+        found.append(above.intersect(sets.as_set(x.lt_set(_value(taken, high, "bound")))))
+        words.append(f"({low}, {high})")
+        lower.append(low)
+    return Pieces(tuple(found), tuple(words), tuple(lower[1:]))
+
+
+def _cut(whole: isl.Set, forms: Sequence[isl.PwAff]) -> tuple[isl.Set, ...]:
+    """The elements below the first form, from there to the second, and so on."""
+    x, rest, found = _variable(whole), whole, []
+    for form in forms:
+        below = sets.as_set(x.lt_set(form))
+        found.append(rest.intersect(below).coalesce())
+        rest = rest.subtract(below)
+    return (*found, rest.coalesce())
+
+
+def _variable(of: isl.Set) -> isl.PwAff:
+    return sets.variables(of.get_space())[0].to_pw_aff()
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count or 'no'} {word}{'' if count == 1 else 's'}"
+
+
+def _expression(given: object, what: str) -> Expr:
+    try:
+        return as_expr(given)  # type: ignore[arg-type]
+    except (DeclarationError, TypeError):
+        raise CommandError(f"the {what} {given!r} is neither an integer nor affine in the parameters") from None
+
+
+def _value(taken: isl.Set, given: Expr, what: str) -> isl.PwAff:
+    try:
+        return Affine(taken.get_space(), {}).value(given)
+    except NotAffine:
+        raise CommandError(f"the {what} {given} is neither an integer nor affine in the parameters") from None
+
+
+# -- disjoint and covering
+
+
+def verify(program: Program, chosen: Sequence[tuple[Statement, LoopId]], taken: isl.Set, pieces: Pieces) -> None:
+    """Refuse pieces that overlap or leave something out, with the smallest counterexample."""
+    for (a, first), (b, second) in combinations(zip(pieces.words, pieces.sets, strict=True), 2):
+        both = taken.intersect(first).intersect(second)
+        if not both.is_empty():
+            value, at = _example(chosen, both)
+            raise CommandError(f"{value} is in two parts, {a} and {b}{at}: parts share nothing")
+    rest = taken
+    for piece in pieces.sets:
+        rest = rest.subtract(piece)
+    if not rest.is_empty():
+        value, at = _example(chosen, rest)
+        raise CommandError(f"{value} is in no part, of {', '.join(pieces.words)}{at}: parts leave nothing out")
+
+
+def _example(chosen: Sequence[tuple[Statement, LoopId]], wrong: isl.Set) -> tuple[str, str]:
+    """The smallest value that is computed in some iterations of the level, and at which parameters."""
+    params = smallest.smallest_params(wrong)
+    at = f", at {', '.join(f'{name} = {value}' for name, value in params.items())}" if params else ""
+    x = smallest.first(smallest.at(wrong, params))
+    for statement, loop in chosen:
+        form = sets.outputs(statement.coords)[statement.depth(loop)]
+        inside = smallest.at(statement.instances, params)
+        here = inside.intersect(_where(form, params, x[0]))
+        if not here.is_empty():
+            value = sets.prefix(statement.point, sets.out_size(statement.point))
+            point = smallest.first(here)
+            indices = smallest.evaluated(value, point, params)
+            return f"{statement.source}[{', '.join(map(str, indices))}]", at
+    raise AssertionError("an iteration of a level is one of some statement")
+
+
+def _where(form: isl.Aff, params: dict[str, int], value: int) -> isl.Set:
+    return smallest.at(sets.as_set(sets.plus(form, -value).zero_basic_set()), params)

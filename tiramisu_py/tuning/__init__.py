@@ -1,0 +1,7 @@
+"""Choosing what a schedule leaves open: how far each part of a partition goes."""
+
+from tiramisu_py.tuning.balancing import balance
+from tiramisu_py.tuning.machine import Machine
+from tiramisu_py.tuning.result import Balance, BalancedPart
+
+__all__ = ["Balance", "BalancedPart", "Machine", "balance"]

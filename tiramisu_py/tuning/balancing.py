@@ -1,0 +1,241 @@
+"""balance(): how far each part of a partition should go, so that all of them end together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tiramisu_py.build import gpu_count
+from tiramisu_py.build.devices import as_device
+from tiramisu_py.errors import ArgumentError, LegalityError
+from tiramisu_py.function import Function
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import axes
+from tiramisu_py.tuning.estimated import Estimate
+from tiramisu_py.tuning.levels import Level, levels
+from tiramisu_py.tuning.machine import Machine
+from tiramisu_py.tuning.measured import Measurement
+from tiramisu_py.tuning.result import Balance, BalancedPart
+from tiramisu_py.tuning.room import Room
+from tiramisu_py.tuning.sizes import LEAST, checked_sizes, checked_small, extents, shortened
+from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
+from tiramisu_py.tuning.work import Counter
+
+#: So many instances make a measuring run that is short: on a machine, and in the simulator.
+INSTANCES, SIMULATED_INSTANCES = 2**24, 2**17
+
+#: The seconds of each part, level by level, at values of all parameters.
+Clock = Callable[[Mapping[str, int]], Sequence[float]]
+
+
+def balance(
+    f: Function,
+    sizes: Mapping[str, int],
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    small: Mapping[str, int] | None = None,
+    device: str | None = None,
+    machine: Machine | None = None,
+    threads: int | None = None,
+    comm: Any = None,
+    pinned: bool = False,
+    rounds: int = 5,
+    **options: Any,
+) -> Balance:
+    """Propose values for the parameters at which a function is partitioned, so that all its parts end together.
+
+    ::
+
+        f = tm.Function("blur", params=[R, C, G], assume="0 <= G <= R")
+        ...
+        by.partition(r, [G], [tm.gpu(), tm.cores(vector=8)])
+        f.derive_transfers()
+        split = tm.balance(f, {"R": 8000, "C": 8000})       # compiles f, and runs it at small sizes
+        print(split)                                        # part, target, iterations, share, seconds
+        kernel(picture, **split.points)                     # G = 6112
+
+    `sizes` are the values of all other parameters. The program runs at `small` sizes (default: with levels so short
+    that it takes a moment), cut into equal parts, and once more at half the level, so that what each part takes for an
+    iteration is told from what it takes however few there are. Of a part on a GPU the time counts in which its kernels
+    or its copies were under way; of one on cores, that of its loop nests; waiting does not count, nor do messages
+    between ranks. Each is the least of `rounds` runs. The points are whole numbers that the function's assumptions
+    allow; a part that does not pay gets nothing. Stages that are cut at the same points for the same targets count
+    together.
+
+    `inputs` are arrays of the sizes or of the small ones, by name (the beginning is used); others are random, as
+    declared. ``pinned=True`` puts all of them into page-locked memory (`pinned_empty`): ask for it if those of later
+    calls are. `device`, `threads` and other `options` are those of `Function.compile`. A distributed function is
+    measured on the ranks of `comm`, all of which call this and get the same answer.
+
+    With a `machine`, or without the ranks, nothing is run: times are estimated from the operations and bytes of each
+    part, and its transfers and messages (`Balance.measured` is False). Without a GPU say which one is meant,
+    ``machine=tm.Machine.here(gpu="H200")``.
+
+    Raises `ArgumentError` for a function that is not partitioned at parameters, and for sizes that do not fit;
+    `LegalityError` for a program that the proof refuses.
+    """
+    if not isinstance(f, Function):
+        raise ArgumentError(f"balance needs a function whose computations are partitioned, not {f!r}")
+    if type(rounds) is not int or rounds < 1:
+        raise ArgumentError(f"rounds={rounds!r}: give an integer of at least 1")
+    if comm is not None and not axes(f.program):
+        raise ArgumentError(f"{f.name} runs on no ranks: leave out comm=")
+    program = f.completed
+    known = checked_sizes(program, sizes)
+    found = levels(program, known)
+    _require_all(program, found, known)
+    Room(program, known)
+    if machine is not None:
+        given = {"inputs": inputs, "small": small, "device": device, "threads": threads, **options}
+        for name, value in given.items():
+            if value is not None:
+                raise ArgumentError(f"with machine= nothing is run: leave out {name}=")
+    simulated = device is not None and as_device(device).simulated
+    if machine is None and _can_run(f, found, simulated, known, comm):
+        short = _short(program, found, known, simulated) if small is None else checked_small(program, small, known)
+        on = device if _uses_gpu(found) else None
+        clock = Measurement(f, found, inputs or {}, comm, pinned, rounds, device=on, threads=threads, **options)
+        return balanced(program, found, known, short, clock, True)
+    report = f.check()
+    if not report.ok:
+        raise LegalityError(report.violations)
+    own = machine or Machine.here(threads=threads)
+    own = own if comm is None else comm.bcast(own)
+    lacking = [slot.name for level in found for slot in level.slots if slot.gpu is not None and not own.has_gpu]
+    if lacking and machine is None:
+        raise ArgumentError(
+            f"there is no GPU here to measure {lacking[0]} on: estimate it for one that you name, "
+            'machine=tm.Machine.here(gpu="H200"), or see how it would go in the simulator, device="simulator"'
+        )
+    return balanced(program, found, known, known, Estimate(program, found, own), False)
+
+
+def balanced(
+    program: Program,
+    found: Sequence[Level],
+    known: Mapping[str, int],
+    short: Mapping[str, int],
+    clock: Clock,
+    measured: bool,
+) -> Balance:
+    """The split at sizes that are known, by what the clock says at short ones and at half of their levels."""
+    half = shortened(program, found, short, 0.5)
+    runs = [{**sizes, **_equal(program, found, sizes)} for sizes in ([short] if half == short else [short, half])]
+    full = {**known, **_equal(program, found, known)}
+    done = _done(program, found, runs)
+    costs = iter(_costs(program, found, full, done, [clock(params) for params in runs]))
+    points: dict[str, int] = {}
+    parts: list[BalancedPart] = []
+    seconds = 0.0
+    for level in found:
+        division, own = level.division(known, full), [next(costs) for _ in level.slots]
+        chosen = split(division, own, Room(program, {**known, **points}))
+        points |= chosen
+        seconds += makespan(division, own, chosen)
+        for slot, cost, number in zip(level.slots, own, division.iterations(chosen), strict=True):
+            rate = 1 / cost.each if cost.each > 0 else float("inf")
+            parts.append(BalancedPart(slot.name, slot.where, number, cost.of(number), cost.fixed, rate))
+    return Balance(points, tuple(parts), seconds, measured, dict(known), tuple(runs) if measured else ())
+
+
+@dataclass(frozen=True)
+class _Done:
+    """The instances that a part executes in each run, and in an iteration of the level in the first run."""
+
+    instances: tuple[int, ...]
+    of_each: float
+
+
+def _done(program: Program, found: Sequence[Level], runs: Sequence[Mapping[str, int]]) -> list[_Done]:
+    """What the parts do in the runs, level by level."""
+    counter = Counter(program)
+    every: list[_Done] = []
+    for level in found:
+        for k, slot in enumerate(level.slots):
+            instances = tuple(counter.instances(slot.statements, params) for params in runs)
+            iterations = level.stage.sizes(runs[0])[k]
+            if not (instances[0] and iterations):
+                raise ArgumentError(
+                    f"{slot.name} has no iterations at {_listed(runs[0])}, so that its rate is unknown: choose larger "
+                    "sizes, or larger small= ones"
+                )
+            every.append(_Done(instances, instances[0] / iterations))
+    return every
+
+
+def _costs(
+    program: Program,
+    found: Sequence[Level],
+    full: Mapping[str, int],
+    done: Sequence[_Done],
+    times: Sequence[Sequence[float]],
+) -> list[Cost]:
+    """What an iteration of each part takes at full sizes, level by level, by what its instances took in the runs."""
+    counter = Counter(program)
+    costs: list[Cost] = []
+    for level in found:
+        sizes = level.stage.sizes(full)
+        for k, slot in enumerate(level.slots):
+            part, taken = done[len(costs)], [of[len(costs)] for of in times]
+            fixed, each = fitted(list(zip(part.instances, taken, strict=True)))
+            of_each = counter.instances(slot.statements, full) / sizes[k] if sizes[k] else part.of_each
+            costs.append(Cost(fixed, each * of_each))
+    return costs
+
+
+def _equal(program: Program, found: Sequence[Level], known: Mapping[str, int]) -> dict[str, int]:
+    """The points of equal parts, as far as the assumptions allow them."""
+    at: dict[str, int] = {}
+    for level in found:
+        some = {**known, **Room(program, known).some(_unknown(program, known))}
+        division = replace(level.division(known, some), executors=tuple(range(len(level.slots))))
+        at |= split(division, [Cost(0.0, 1.0)] * len(level.slots), Room(program, {**known, **at}))
+    return at
+
+
+def _short(program: Program, found: Sequence[Level], known: Mapping[str, int], simulated: bool) -> dict[str, int]:
+    """Sizes at which a run takes a moment."""
+    counter, full = Counter(program), {**known, **_equal(program, found, known)}
+    instances = sum(counter.instances(slot.statements, full) for level in found for slot in level.slots)
+    most = SIMULATED_INSTANCES if simulated else INSTANCES
+    pairs = zip(extents(program, found, known), found, strict=True)
+    least = max((LEAST * len(level.slots) / max(extent, 1) for extent, level in pairs), default=1.0)
+    factor = max(most / max(instances, 1), least)
+    return dict(known) if factor >= 1 else shortened(program, found, known, factor)
+
+
+def _can_run(f: Function, found: Sequence[Level], simulated: bool, known: Mapping[str, int], comm: Any) -> bool:
+    """Whether the GPUs and the ranks are there that the function needs; all ranks come to the same answer."""
+    if axes(f.program) and comm is None:
+        return False
+    rank = 0 if comm is None else comm.Get_rank()
+    mine = [slot for level in found for slot in level.slots if slot.ranks is None or rank in slot.ranks]
+    able = simulated or gpu_count() > 0 or all(slot.gpu is None for slot in mine)
+    if comm is None:
+        return able
+    full = {**known, **_equal(f.completed, found, known)}
+    return all(comm.allgather(able)) and bool(comm.Get_size() >= prod(f.process_grid(**full)))
+
+
+def _uses_gpu(found: Sequence[Level]) -> bool:
+    return any(slot.gpu is not None for level in found for slot in level.slots)
+
+
+def _unknown(program: Program, known: Mapping[str, int]) -> list[str]:
+    return [name for name in program.algorithm.params if name not in known]
+
+
+def _require_all(program: Program, found: Sequence[Level], known: Mapping[str, int]) -> None:
+    chosen = {name for level in found for name in level.chosen}
+    missing = [name for name in _unknown(program, known) if name not in chosen]
+    if missing:
+        raise ArgumentError(
+            f"sizes lacks {', '.join(missing)}: give the values of all parameters of {program.algorithm.name} but "
+            f"{', '.join(name for name in _unknown(program, known) if name in chosen)}"
+        )
+
+
+def _listed(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

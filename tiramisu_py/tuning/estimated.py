@@ -1,0 +1,79 @@
+"""What parts take, reckoned from operations and bytes: nothing is run.
+
+A part takes as long as its arithmetic or its memory, whichever is slower, and what its GPU's link and its messages take
+besides, as if nothing overlapped.
+
+Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tiramisu_py.derive.amounts import Amount, Communication
+from tiramisu_py.derive.communication import communication
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.program import Program
+from tiramisu_py.tuning.levels import Level, Slot
+from tiramisu_py.tuning.machine import Machine
+from tiramisu_py.tuning.owners import owners
+from tiramisu_py.tuning.work import Counter, Work
+
+
+class Estimate:
+    """The seconds of each part on a machine; raises `ArgumentError` where the machine does not say enough."""
+
+    def __init__(self, program: Program, levels: Sequence[Level], machine: Machine) -> None:
+        self._program = program
+        self._slots = [slot for level in levels for slot in level.slots]
+        self._owners = owners(program, levels)
+        self._counter = Counter(program)
+        self._machine = machine
+        if any(slot.gpu is not None for slot in self._slots) and not machine.has_gpu:
+            raise ArgumentError(
+                "the machine says nothing of a GPU, on which parts run: give gpu_flops, gpu_bandwidth and "
+                'link_bandwidth, or a GPU that is known by name, machine=tm.Machine.here(gpu="H200")'
+            )
+
+    def __call__(self, params: Mapping[str, int]) -> list[float]:
+        """The seconds of each part at some parameter values, level by level."""
+        moved = communication(self._program, params)
+        return [self._seconds(slot, params, moved) for slot in self._slots]
+
+    def _seconds(self, slot: Slot, params: Mapping[str, int], moved: Communication) -> float:
+        work = self._counter.work(slot.statements, params)
+        alike = 1 if slot.ranks is None else len(slot.ranks)
+        if slot.gpu is None:
+            return on_cores(work, self._machine) / alike + self._messages(slot, moved)
+        mine = [one for one in moved.transfers if self._owners.get(one.name) is slot]
+        size = sum(one.bytes for one in mine)
+        copies = sum(one.messages for one in mine)
+        return (on_gpu(work, self._machine) + over_link(size, copies, self._machine)) / alike
+
+    def _messages(self, slot: Slot, moved: Communication) -> float:
+        """What the busiest rank of a part sends and receives."""
+        if slot.ranks is None or not moved.grid:
+            return 0.0
+        found = [moved.of_rank(rank) for rank in slot.ranks if rank < moved.ranks]
+        return max((over_network(one.sent + one.received, self._machine) for one in found), default=0.0)
+
+
+def on_cores(work: Work, machine: Machine) -> float:
+    """The seconds of some work on all cores of the host."""
+    return max(work.operations / (machine.core_flops * machine.cores), work.bytes / machine.host_bandwidth)
+
+
+def on_gpu(work: Work, machine: Machine) -> float:
+    """The seconds of some work on a GPU, the starts of its kernels included."""
+    running = max(work.operations / machine.gpu_flops, work.bytes / machine.gpu_bandwidth)
+    return work.kernels * machine.launch_latency + running
+
+
+def over_link(size: int, copies: int, machine: Machine) -> float:
+    """The seconds in which bytes go between the host and a GPU, in so many copies."""
+    return copies * machine.link_latency + size / machine.link_bandwidth
+
+
+def over_network(amount: Amount, machine: Machine) -> float:
+    """The seconds in which messages go between ranks."""
+    return amount.messages * machine.network_latency + amount.bytes / machine.network_bandwidth

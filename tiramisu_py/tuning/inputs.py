@@ -1,0 +1,72 @@
+"""Arguments of a measuring run: those that are given, cut to size, and random ones of the declared shapes and types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.sizes import extent_value, shape_value
+from tiramisu_py.errors import ArgumentError
+
+Array = npt.NDArray[Any]
+
+#: Random integers are below this, where nothing is declared of them: products of some of them fit.
+SMALL = 100
+
+
+def arguments(algorithm: Algorithm, given: Mapping[str, Any], params: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """The inputs at some parameter values; of arrays that are given, the beginning. Raises `ArgumentError`."""
+    unknown = [name for name in given if name not in algorithm.inputs]
+    if unknown:
+        raise ArgumentError(
+            f"inputs has {unknown[0]!r}, which is no input of {algorithm.name}: {', '.join(algorithm.inputs) or 'none'}"
+        )
+    random = np.random.default_rng(seed)
+    return {
+        name: _cut(declared, given[name], params) if name in given else _random(declared, params, random)
+        for name, declared in algorithm.inputs.items()
+    }
+
+
+def _cut(declared: Input, given: Any, params: Mapping[str, int]) -> Any:
+    if declared.scalar:
+        return given
+    shape, array = shape_value(declared.shape, params), np.asarray(given)
+    if array.ndim != len(shape) or any(has < needs for has, needs in zip(array.shape, shape, strict=False)):
+        raise ArgumentError(
+            f"inputs has {declared.name} of shape {array.shape}; the measuring run needs at least {shape}"
+        )
+    return np.ascontiguousarray(array[tuple(slice(0, extent) for extent in shape)])
+
+
+def _random(declared: Input, params: Mapping[str, int], random: np.random.Generator) -> Any:
+    shape = shape_value(declared.shape, params)
+    kind = declared.dtype.numpy
+    if declared.permutation:
+        return random.permutation(int(np.prod(shape, dtype=np.int64))).astype(kind).reshape(shape)
+    low, high = _bounds(declared, params)
+    if low >= high and (declared.scalar or 0 not in shape):
+        raise ArgumentError(
+            f"the values of {declared.name} are declared to be at least {low} and less than {high} at the small sizes: "
+            "there are none; choose other ones with small=, or give inputs="
+        )
+    if 0 in shape:
+        return np.zeros(shape, kind)
+    drawn = low + (high - low) * random.random(shape) if declared.dtype.is_float else random.integers(low, high, shape)
+    typed = np.asarray(drawn).astype(kind)
+    if declared.scalar:
+        return typed[()]
+    return np.sort(typed, axis=-1) if declared.monotone else typed
+
+
+def _bounds(declared: Input, params: Mapping[str, int]) -> tuple[int, int]:
+    if declared.values is not None:
+        low, high = (extent_value(bound, params) for bound in declared.values)
+        return low, high
+    if declared.dtype.is_bool:
+        return 0, 2
+    return 0, 1 if declared.dtype.is_float else SMALL

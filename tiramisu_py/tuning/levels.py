@@ -1,0 +1,189 @@
+"""The levels that a function is partitioned at: their parts, stages with the same points together, and their cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.sizes import extent_value, params_of
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.loops import LoopId, Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.targets import Gpu, Partition, Target, ranks_of
+from tiramisu_py.tuning.splitting import Cut, Division
+
+Params = Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """The k-th part of all stages that are cut at the same points: what runs on one target.
+
+    `parts` are the names of the parts, stage by stage; `statements` those of all that is executed there: of the parts,
+    and of what was computed at one of their loops.
+    """
+
+    parts: tuple[str, ...]
+    target: Target
+    statements: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """The names of its parts."""
+        return " + ".join(self.parts)
+
+    @property
+    def gpu(self) -> int | None:
+        """The number of its GPU; None for threads of the host."""
+        return self.target.device if isinstance(self.target, Gpu) else None
+
+    @property
+    def ranks(self) -> range | None:
+        """The ranks that it is dealt out to; None in a program whose partition names none."""
+        return ranks_of(self.target)
+
+    @property
+    def where(self) -> str:
+        """Its target, in words: ``gpu 0``, ``cores of rank 1``, ``gpu 0 of ranks 0 to 3``."""
+        device = "cores" if self.gpu is None else f"gpu {self.gpu}"
+        if self.ranks is None:
+            return device
+        last = self.ranks[-1]
+        return f"{device} of rank {last}" if len(self.ranks) == 1 else f"{device} of ranks {self.ranks[0]} to {last}"
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Stages that are cut at the same points, for the same targets: one choice of values serves them all.
+
+    The last stage stands for them: its iterations are counted, and what all stages cost is told by them.
+    """
+
+    stages: tuple[Partition, ...]
+    slots: tuple[Slot, ...]
+
+    @property
+    def stage(self) -> Partition:
+        """The stage whose iterations are counted."""
+        return self.stages[-1]
+
+    @property
+    def name(self) -> str:
+        """The computations that are cut, and the loop."""
+        return f"{' + '.join(stage.source for stage in self.stages)} at {self.stage.level}"
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The parameters that its points depend on."""
+        names = (name for point in self.stage.points for name in sorted(params_of(point)))
+        return tuple(dict.fromkeys(names))
+
+    def division(self, known: Params, some: Params) -> Division:
+        """The level as it is cut at sizes that are `known`; with `some` values of all parameters, to see its bounds."""
+        sides = [sets.interval(sets.fixed(of, dict(some)), 0) for of in self.stage.iterations]
+        low = min((side[0] for side in sides if side is not None), default=0)
+        high = max((side[1] + 1 for side in sides if side is not None), default=low)
+        cuts = tuple(self._cut(position, known) for position in range(len(self.stage.points)))
+        return Division(low, high, cuts, tuple(_executor(slot, self.slots) for slot in self.slots))
+
+    def _cut(self, position: int, known: Params) -> Cut:
+        point = self.stage.points[position]
+        name = next(iter(params_of(point) - set(known)), None)
+        return Cut(name, lambda value: extent_value(point, dict(known) if name is None else {**known, name: value}))
+
+
+def levels(program: Program, known: Collection[str]) -> tuple[Level, ...]:
+    """What there is to choose in a program, where the parameters `known` have values; raises `ArgumentError`."""
+    name = program.algorithm.name
+    if not program.partitions:
+        raise ArgumentError(
+            f"{name} has no partition, so that there is nothing to balance: cut a level for several targets first, as "
+            "in by.partition(r, [G], [tm.gpu(), tm.cores()])"
+        )
+    open_: dict[tuple[object, ...], list[Partition]] = {}
+    for partition in program.partitions:
+        unknown = tuple(tuple(sorted(params_of(point) - set(known))) for point in partition.points)
+        for point, names in zip(partition.points, unknown, strict=True):
+            if len(names) > 1:
+                raise ArgumentError(
+                    f"balance cannot choose the point {point} of {partition.source}, which depends on "
+                    f"{' and '.join(names)}: let each point depend on one parameter, as in "
+                    f"{partition.source}.partition({partition.level}, [G, H], ...)"
+                )
+        if any(unknown):
+            where = tuple((t.device if isinstance(t, Gpu) else None, ranks_of(t)) for t in partition.targets)
+            open_.setdefault((unknown, where), []).append(partition)
+    if not open_:
+        raise ArgumentError(_nothing_to_choose(program, known))
+    found = tuple(_level(program, tuple(stages)) for stages in open_.values())
+    _require_apart(found, known)
+    return found
+
+
+def _nothing_to_choose(program: Program, known: Collection[str]) -> str:
+    given = [name for p in program.partitions for point in p.points for name in params_of(point) if name in known]
+    first = program.partitions[0]
+    if given:
+        names = ", ".join(dict.fromkeys(given))
+        return (
+            f"the points of {program.algorithm.name} depend on {names}, given in sizes: leave out what is to be chosen"
+        )
+    return (
+        f"the points at which {first.source} is cut are constants: make them parameters, "
+        f'(G,) = tm.params("G"), params=[..., G] and {first.source}.partition({first.level}, [G], ...), '
+        "and balance proposes their values, which are passed at each call"
+    )
+
+
+def _require_apart(found: tuple[Level, ...], known: Collection[str]) -> None:
+    seen: dict[str, Level] = {}
+    for level in found:
+        for name in level.chosen:
+            if name in seen and name not in known:
+                raise ArgumentError(
+                    f"{name} cuts {seen[name].name} and {level.name} differently: stages that share a parameter are "
+                    "balanced where all their points and targets are the same"
+                )
+            seen[name] = level
+
+
+def _level(program: Program, stages: tuple[Partition, ...]) -> Level:
+    named = [
+        [name for stage in stages for part in stage.parts[k] for name in _of_part(program, part)]
+        for k in range(len(stages[0].targets))
+    ]
+    slots = []
+    for k, target in enumerate(stages[0].targets):
+        others = {name for j, names in enumerate(named) if j != k for name in names}
+        parts = tuple(part for stage in stages for part in stage.parts[k][:1])
+        slots.append(Slot(parts, target, frozenset(_inside(program, named[k], others))))
+    return Level(stages, tuple(slots))
+
+
+def _of_part(program: Program, part: str) -> list[str]:
+    """The statements that a part consists of now: itself, or what it was parted into."""
+    return [s.name for s in program.storing if part == s.name or part in s.part_of]
+
+
+def _inside(program: Program, names: list[str], others: Collection[str]) -> set[str]:
+    """Statements, and those that share a loop with them alone: what was computed at their loops."""
+
+    def loops(of: Statement) -> set[LoopId]:
+        return {loop for loop in of.loops if not isinstance(program.loops[loop].tag, Rank)}
+
+    statements = program.statements
+    shared = {loop for name in others for loop in loops(statements[name])}
+    own = {loop for name in names for loop in loops(statements[name])} - shared
+    inside = {s.name for s in program.storing if s.name not in others and s.transfer is None and own & loops(s)}
+    return inside | set(names)
+
+
+def _executor(slot: Slot, slots: tuple[Slot, ...]) -> tuple[object, ...]:
+    """What does a slot's work: the first slot with the same device on one of its ranks has the same."""
+    for other in slots:
+        apart = slot.ranks is not None and other.ranks is not None and not set(slot.ranks) & set(other.ranks)
+        if other.gpu == slot.gpu and not apart:
+            return (other.gpu, other.ranks)
+    return (slot.gpu, slot.ranks)

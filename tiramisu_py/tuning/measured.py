@@ -1,0 +1,94 @@
+"""What parts take, measured: the program runs at small sizes, and its trace says how long each part was at work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm.sizes import shape_value
+from tiramisu_py.build import pinned_empty
+from tiramisu_py.build.traces import Trace, TraceEvent
+from tiramisu_py.function import Function
+from tiramisu_py.tuning.inputs import arguments
+from tiramisu_py.tuning.levels import Level, Slot
+from tiramisu_py.tuning.owners import owners
+
+#: Events of what a part does: on threads of the host, and on a GPU.
+ON_CORES = ("nest",)
+ON_GPU = ("kernel", "upload", "download", "transfer")
+
+
+class Measurement:
+    """The seconds of each part of a compiled function, in the fastest of some runs; on ranks, of the slowest rank."""
+
+    def __init__(
+        self,
+        f: Function,
+        levels: Sequence[Level],
+        inputs: Mapping[str, Any],
+        comm: Any,
+        pinned: bool,
+        rounds: int,
+        **options: Any,
+    ) -> None:
+        self._f = f
+        self._inputs = inputs
+        self._comm = comm
+        self._pinned = options.get("device") or "gpu" if pinned else None
+        self._rounds = rounds
+        self._slots = [slot for level in levels for slot in level.slots]
+        self._owners = owners(f.completed, levels)
+        self._kernel = f.compile(trace=True, **options)
+
+    def __call__(self, params: Mapping[str, int]) -> list[float]:
+        """The seconds of each part at some parameter values, level by level."""
+        given = self._arguments(params)
+        self._kernel(**given)
+        best = [float("inf")] * len(self._slots)
+        for _ in range(self._rounds):
+            self._kernel(**given)
+            times = times_of(self._kernel.trace, self._owners, self._slots)
+            best = [min(old, new) for old, new in zip(best, times, strict=True)]
+        return best if self._comm is None else [max(each) for each in zip(*self._comm.allgather(best), strict=True)]
+
+    def _arguments(self, params: Mapping[str, int]) -> dict[str, Any]:
+        """What the function is called with: the part of this rank, page-locked if that is asked for."""
+        algorithm = self._f.algorithm
+        given = arguments(algorithm, self._inputs, params, seed=0)
+        if self._pinned:
+            given |= self._outputs(params)
+        arrays = {
+            name: given[name] for name in given if name not in algorithm.inputs or not algorithm.inputs[name].scalar
+        }
+        if self._comm is not None:
+            rank = self._comm.Get_rank()
+            arrays = {name: self._f.part(name, whole, rank, **params) for name, whole in arrays.items()}
+        if self._pinned:
+            arrays = {name: _page_locked(array, self._pinned) for name, array in arrays.items()}
+        return {**given, **arrays, **params, **({} if self._comm is None else {"comm": self._comm})}
+
+    def _outputs(self, params: Mapping[str, int]) -> dict[str, Any]:
+        """Arrays for the outputs that have one of their own."""
+        program = self._f.program
+        own = (name for name in self._f.algorithm.outputs if program.storages[name].buffer == name)
+        buffers = {name: program.buffers[name] for name in own}
+        return {name: np.zeros(shape_value(of.extents, params), of.dtype.numpy) for name, of in buffers.items()}
+
+
+def _page_locked(array: Any, device: str) -> Any:
+    locked = pinned_empty(array.shape, array.dtype, device=device)
+    locked[...] = array
+    return locked
+
+
+def times_of(trace: Trace, owned: Mapping[str, Slot], slots: Sequence[Slot]) -> list[float]:
+    """The seconds in which something of each part was at work: nests, or kernels and copies of its GPU."""
+    found: dict[int, list[TraceEvent]] = {id(slot): [] for slot in slots}
+    for event in trace.events:
+        slot = next((owned[name] for name in re.findall(r"\w+", event.name) if name in owned), None)
+        if slot is not None and event.kind in (ON_CORES if slot.gpu is None else ON_GPU):
+            found[id(slot)].append(event)
+    return [trace.busy(found[id(slot)]) for slot in slots]

@@ -1,0 +1,70 @@
+"""What `balance` proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BalancedPart:
+    """One part of a level: its iterations of the level in the split that is proposed, and the seconds that they take.
+
+    `fixed` are the seconds that it takes however few its iterations are, if there are any; `rate` how many iterations
+    a second it does besides. `name` is that of its part, or of those of all stages that are cut alike.
+    """
+
+    name: str
+    target: str
+    iterations: int
+    seconds: float
+    fixed: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A split of a function's levels: the values of the parameters of their points, and what it is expected to take.
+
+    ::
+
+        split = tm.balance(f, {"R": 8000, "C": 8000})
+        kernel(picture, **split.points)
+
+    `seconds` is how long the slowest parts take at `sizes`, level after level. `measured` says where that comes from:
+    from runs at the small sizes in `runs`, or, where it is False, from an estimate by operations and bytes.
+    """
+
+    points: Mapping[str, int]
+    parts: tuple[BalancedPart, ...]
+    seconds: float
+    measured: bool
+    sizes: Mapping[str, int]
+    runs: tuple[Mapping[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        whole = sum(part.iterations for part in self.parts)
+        rows = [("part", "target", "iterations", "share", "seconds", "iterations/s")]
+        for part in self.parts:
+            share = f"{part.iterations / whole:.1%}" if whole else ""
+            rows.append(
+                (part.name, part.target, str(part.iterations), share, f"{part.seconds:.3g}", f"{part.rate:.3g}")
+            )
+        widths = [max(len(row[k]) for row in rows) for k in range(6)]
+        lines = []
+        for row in rows:
+            words = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+            words += [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+            lines.append("  ".join(words).rstrip())
+        return "\n".join(
+            [*lines, f"{_listed(self.points)}: {self.seconds:.3g} s at {_listed(self.sizes)}, {self._origin()}"]
+        )
+
+    def _origin(self) -> str:
+        if not self.measured:
+            return "estimated from operations and bytes: nothing was run"
+        return f"from runs at {' and at '.join(_listed(run) for run in self.runs)}"
+
+
+def _listed(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

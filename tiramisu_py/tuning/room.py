@@ -1,0 +1,56 @@
+"""Which values parameters may have: what the function assumes, at sizes that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.program import Program
+
+#: Larger than any size.
+_HUGE = 2**48
+
+
+class Room:
+    """The values that parameters may have where others are `known`. Raises `ArgumentError` where there are none."""
+
+    def __init__(self, program: Program, known: Mapping[str, int]) -> None:
+        self._names = program.algorithm.params
+        self._set = self._where(sets.params_as_dims(program.context), known)
+        if self._set.is_empty():
+            values = ", ".join(f"{name} = {value}" for name, value in known.items())
+            raise ArgumentError(f"{program.algorithm.name} is not defined for {values}: it assumes {program.context}")
+
+    def largest(self, chosen: Mapping[str, int], name: str, most: int) -> int | None:
+        """The largest value up to `most` that a parameter may have, where others are chosen."""
+        side = self._between(self._where(self._set, chosen), name, 0, most) if most >= 0 else None
+        return None if side is None else side[1]
+
+    def least(self, chosen: Mapping[str, int], name: str, low: int = 0) -> int | None:
+        """The least value from `low` on that a parameter may have, where others are chosen."""
+        side = self._between(self._where(self._set, chosen), name, low, _HUGE)
+        return None if side is None else side[0]
+
+    def some(self, chosen: Sequence[str]) -> dict[str, int]:
+        """Allowed values of parameters: the least ones, one after another."""
+        at: dict[str, int] = {}
+        for name in chosen:
+            value = self.least(at, name)
+            assert value is not None
+            at[name] = value
+        return at
+
+    def _where(self, of: isl.Set, values: Mapping[str, int]) -> isl.Set:
+        for name, value in values.items():
+            of = of.intersect(sets.within(self._variable(of, name), value, value + 1))
+        return of
+
+    def _between(self, of: isl.Set, name: str, low: int, high: int) -> tuple[int, int] | None:
+        inside = of.intersect(sets.within(self._variable(of, name), low, high + 1))
+        return sets.interval(sets.component_of(inside, self._names.index(name)), 0)
+
+    def _variable(self, of: isl.Set, name: str) -> isl.Aff:
+        return sets.variables(of.get_space())[self._names.index(name)]

@@ -1,0 +1,82 @@
+"""The sizes of measuring runs: the levels shortened, so that a run is short, and shortened once more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.program import Program
+from tiramisu_py.tuning.levels import Level
+from tiramisu_py.tuning.room import Room
+
+#: Each part has at least so many iterations of its level, where the level has them.
+LEAST = 16
+
+
+def checked_sizes(program: Program, given: object, what: str = "sizes") -> dict[str, int]:
+    """Sizes by the names of parameters; raises `ArgumentError`."""
+    name, params = program.algorithm.name, program.algorithm.params
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f'{what} is {given!r}: give the values of parameters by name, {{"{params[0]}": 8000, ...}}')
+    found: dict[str, int] = {}
+    for named, value in given.items():
+        key = getattr(named, "name", named)
+        if key not in params:
+            raise ArgumentError(f"{what} has {key!r}, which is no parameter of {name}: {', '.join(params)}")
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 0:
+            raise ArgumentError(f"{what} has {key} = {value!r}: a parameter is an integer of at least 0")
+        found[key] = value.__index__()
+    return found
+
+
+def checked_small(program: Program, given: object, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of the measuring run: those that are given as small, and otherwise the full ones."""
+    small = checked_sizes(program, given, "small")
+    for name, value in small.items():
+        if name not in sizes:
+            raise ArgumentError(f"small has {name}, which is to be chosen: give sizes alone")
+        if value > sizes[name]:
+            raise ArgumentError(f"small has {name} = {value}, which is more than its full size, {sizes[name]}")
+    return {**sizes, **small}
+
+
+def shortened(program: Program, levels: Sequence[Level], sizes: Mapping[str, int], factor: float) -> dict[str, int]:
+    """Sizes at which the levels have about `factor` times their iterations, as far as what is assumed allows it."""
+    short = dict(sizes)
+    for name in _lengths(program, levels, sizes):
+        least = max(1, math.ceil(sizes[name] * factor))
+        value = _allowed(program, short, name, least)
+        if value is not None and value < sizes[name]:
+            short[name] = value
+    return short
+
+
+def extents(program: Program, levels: Sequence[Level], sizes: Mapping[str, int]) -> list[int]:
+    """How many iterations each level has."""
+    found = []
+    for level in levels:
+        some = {**sizes, **Room(program, sizes).some(_chosen(program, sizes))}
+        division = level.division(sizes, some)
+        found.append(division.high - division.low)
+    return found
+
+
+def _lengths(program: Program, levels: Sequence[Level], sizes: Mapping[str, int]) -> list[str]:
+    """The sizes on which the number of iterations of a level depends."""
+    before = extents(program, levels, sizes)
+    found = []
+    for name, value in sizes.items():
+        less = _allowed(program, sizes, name, value // 2)
+        if less is not None and less < value and extents(program, levels, {**sizes, name: less}) != before:
+            found.append(name)
+    return found
+
+
+def _allowed(program: Program, sizes: Mapping[str, int], name: str, least: int) -> int | None:
+    """The least value from `least` on that a size may have where the others are as they are."""
+    return Room(program, {other: value for other, value in sizes.items() if other != name}).least({}, name, least)
+
+
+def _chosen(program: Program, sizes: Mapping[str, int]) -> list[str]:
+    return [name for name in program.algorithm.params if name not in sizes]

@@ -1,0 +1,183 @@
+"""Where to cut a level so that all its parts end together: the least time that the slowest executor needs.
+
+Nothing here knows of programs: a level from `low` to `high`, cuts, what a part costs, and which values are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from tiramisu_py.errors import ArgumentError
+
+#: Halvings of the interval in which the least time lies: more than a float tells apart.
+HALVINGS = 60
+#: Times are compared with this relative slack, so that rounding takes no iteration away.
+SLACK = 1e-12
+#: Larger than any value of a parameter.
+HUGE = 2**48
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a part takes: nothing where it is empty, else `fixed` seconds and `each` for each iteration."""
+
+    fixed: float
+    each: float
+
+    def of(self, iterations: int) -> float:
+        """The seconds of so many iterations."""
+        return self.fixed + self.each * iterations if iterations > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A point of a level, as a function of the value of the parameter `name`; of 0, where it has none."""
+
+    name: str | None
+    place: Callable[[int], int]
+
+    def value(self, at: Mapping[str, int]) -> int:
+        """Where the point is."""
+        return self.place(0 if self.name is None else at[self.name])
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The iterations from `low` to `high` (not included), cut into parts; each has the executor that does it."""
+
+    low: int
+    high: int
+    cuts: tuple[Cut, ...]
+    executors: tuple[Hashable, ...]
+
+    def iterations(self, at: Mapping[str, int]) -> tuple[int, ...]:
+        """How many iterations each part has, where parameters have these values."""
+        bounds = [self.low]
+        for cut in self.cuts:
+            bounds.append(max(bounds[-1], min(cut.value(at), self.high)))
+        return tuple(after - before for before, after in pairwise([*bounds, max(bounds[-1], self.high)]))
+
+    def runs(self) -> list[tuple[str, int]]:
+        """The parameters to be chosen, each with how many cuts are known when it is; raises `ArgumentError`."""
+        last = {cut.name: k + 1 for k, cut in enumerate(self.cuts) if cut.name is not None}
+        first = {cut.name: k for k, cut in reversed(list(enumerate(self.cuts))) if cut.name is not None}
+        for (name, end), (other, _) in pairwise(last.items()):
+            if first[other] < end:
+                raise ArgumentError(
+                    f"the points of {name} and {other} take turns: let each have its own range of points"
+                )
+        return list(last.items())
+
+
+class Allowed(Protocol):
+    """Which values a parameter may have where others are chosen; None where there is none."""
+
+    def largest(self, chosen: Mapping[str, int], name: str, most: int) -> int | None:
+        """The largest up to `most`."""
+
+    def least(self, chosen: Mapping[str, int], name: str, low: int = 0) -> int | None:
+        """The least from `low` on."""
+
+
+def split(division: Division, costs: Sequence[Cost], allowed: Allowed) -> dict[str, int]:
+    """The values of the parameters for which the last executor ends first; parts of one executor follow each other.
+
+    For a given end each part takes as much as fits, from the first on, and the end is feasible if the last part fits
+    too: what a part takes grows with its iterations, so that no other choice leaves the later ones less. The least
+    feasible end is found by halving. Raises `ArgumentError` where no values are allowed.
+    """
+    runs = division.runs()
+    start = sum(cost.of(1) for cost in costs) or 1.0
+    end, low = start, 0.0
+    while _filled(division, runs, costs, allowed, end) is None:
+        low, end = end, 2 * end
+        if end > start * HUGE:
+            names = ", ".join(name for name, _ in runs)
+            raise ArgumentError(f"no value of {names} is allowed at these sizes: the assumptions leave none")
+    for _ in range(HALVINGS):
+        middle = (low + end) / 2
+        low, end = (middle, end) if _filled(division, runs, costs, allowed, middle) is None else (low, middle)
+    found = _filled(division, runs, costs, allowed, end)
+    assert found is not None
+    return found
+
+
+def makespan(division: Division, costs: Sequence[Cost], at: Mapping[str, int]) -> float:
+    """When the last executor ends, if all start at the same time."""
+    return _ends(division, len(costs), costs, at)
+
+
+def _filled(
+    division: Division, runs: Sequence[tuple[str, int]], costs: Sequence[Cost], allowed: Allowed, end: float
+) -> dict[str, int] | None:
+    """Values for which every executor is done by `end`, with early parts as long as possible; None without any."""
+    at: dict[str, int] = {}
+    for name, known in runs:
+        value = _furthest(division, known, costs, allowed, end, at, name)
+        if value is None:
+            return None
+        at[name] = value
+    return at if _ends(division, len(costs), costs, at) <= end * (1 + SLACK) else None
+
+
+def _furthest(
+    division: Division,
+    known: int,
+    costs: Sequence[Cost],
+    allowed: Allowed,
+    end: float,
+    at: Mapping[str, int],
+    name: str,
+) -> int | None:
+    """The value of a parameter that puts its cuts as far as the parts before them can be done by `end`."""
+    place = division.cuts[known - 1].place
+    grows = place(HUGE) >= place(0)
+
+    def fits(value: int) -> bool:
+        return _ends(division, known, costs, {**at, name: value}) <= end * (1 + SLACK)
+
+    if not grows:
+        return allowed.least(at, name, _first(fits, _first(lambda value: place(value) <= division.low)))
+    beyond = _first(lambda value: place(value) >= division.high)
+    return allowed.largest(at, name, beyond if fits(beyond) else _first(lambda value: not fits(value), beyond) - 1)
+
+
+def _first(holds: Callable[[int], bool], most: int = HUGE) -> int:
+    """The least value up to `most` for which something holds that holds from there on; `most` where it never does."""
+    low, high = 0, 1
+    while high < most and not holds(high):
+        low, high = high, 2 * high
+    high = min(high, most)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _ends(division: Division, count: int, costs: Sequence[Cost], at: Mapping[str, int]) -> float:
+    """When the last executor is done with the first parts, of which there are `count`."""
+    bounds, spent = division.low, dict[Hashable, float]()
+    latest = 0.0
+    for k in range(count):
+        after = division.high if k == len(division.cuts) else min(division.cuts[k].value(at), division.high)
+        after = max(bounds, after)
+        executor = division.executors[k]
+        spent[executor] = spent.get(executor, 0.0) + costs[k].of(after - bounds)
+        latest, bounds = max(latest, spent[executor]), after
+    return latest
+
+
+def fitted(runs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The fixed cost and the cost of each unit of work, from one or two runs ``(work, seconds)``: never negative.
+
+    Two runs that tell no growth, as noise may have it, count as one: without a fixed cost.
+    """
+    (most, longest), (least, shortest) = max(runs), min(runs)
+    if most <= 0:
+        return 0.0, 0.0
+    each = (longest - shortest) / (most - least) if most > least else 0.0
+    fixed = longest - each * most
+    return (fixed, each) if each > 0 and fixed > 0 else (0.0, longest / most)
