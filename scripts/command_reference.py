@@ -29,6 +29,7 @@ CLASSES = (
     "Direction", "Mode", "Property",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
     "ExternFunction", "DType",
+    "Balance", "BalancedPart", "Machine",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
 

@@ -71,6 +71,41 @@ def on_gpu_and_cores(gpus: Sequence[int] = (0,), cores: Sequence[int] = (1,), pi
             part.split(c, 8, c0, c1)
             part.tag_gpu(blocks=[r, c0], threads=[c1])
     if pinned:
-        f["bx"].store_in(tm.Buffer("staged", memory=tm.PINNED))
+        f["bx"].store_in(tm.Buffer("staged", [R + 2, C], tm.float32, memory=tm.PINNED))
+    f.derive_transfers()
+    return f
+
+
+def all_on_the_first() -> tm.Function:
+    """The stencil on a GPU and cores of rank 0, where the picture is, and on cores of rank 1."""
+    f = tm.Function("apart", params=[R, C, G, H], assume=ORDERED)
+    image = f.input("image", tm.float32, [R + 2, C + 2])
+    bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
+    by = f.computation("by", {r: R, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) / 3)
+    f.outputs(by)
+    for stage in (bx, by):
+        for k, part in enumerate(stage.separate_at(r, [G, H])):
+            part.set_schedule(f"{{ [r, c] -> [q, r, c] : q = {k // 2} }}")
+            part.tag_distribute(q)
+            if k == 0:
+                part.split(c, 8, c0, c1)
+                part.tag_gpu(blocks=[r, c0], threads=[c1])
+    for array in (image, by):
+        array.distribute([r, c], rank=0)
+    f.derive_transfers()
+    return f
+
+
+def differences() -> tm.Function:
+    """What rank 1 needs it has, and rank 0 needs a row of rank 1."""
+    f = tm.Function("differences", params=[R, G], assume="0 <= G <= R")
+    a = f.input("a", tm.float64, [R + 1])
+    b = f.computation("b", {i: R}, a[i + 1] - a[i])
+    f.outputs(b)
+    for rank, part in enumerate(b.separate_at(i, [G])):
+        part.set_schedule(f"{{ [i] -> [q, i] : q = {rank} }}")
+        part.tag_distribute(q)
+    for array in (a, b):
+        array.distribute([i], rank=tm.pieces(i, [G]))
     f.derive_transfers()
     return f

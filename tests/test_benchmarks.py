@@ -42,3 +42,15 @@ def test_the_cost_of_compiling_is_printed_as_a_table() -> None:
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]
     assert rows[0] == "program"
     assert rows[2:] == ["blur", "3 stages", "6 stages"]
+
+
+def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    numa = importlib.import_module("numa")
+    monkeypatch.setattr(numa, "SECONDS", 0.0)
+    found = dict(numa.rows(small=True))
+    assert list(found) == ["matching", "mismatched", "left alone"]
+    assert found["matching"] > 0 and found["left alone"] > 0
+    farther = found["mismatched"]
+    assert farther > 0 if isinstance(farther, float) else "one memory node" in farther
+    assert [row[0] for row in numa.lines(list(found.items()))] == list(found)

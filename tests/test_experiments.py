@@ -72,7 +72,7 @@ def test_the_blur_on_host_threads_is_timed_on_each_number_of_ranks(load: Load) -
 
 @ranks_here
 def test_ghost_zones_are_timed_single_and_packed(load: Load) -> None:
-    section = load("thesis_tables").ghost_zones(tiny(load))
+    section = load("thesis_tables").ghost_zones(tiny(load, rows=76))
     _, row = rows_of(section.text)
     assert row[0] == "2"
     assert row[5:] == ["1.50", RIGHT]
@@ -85,7 +85,7 @@ def test_ghost_zones_are_timed_single_and_packed(load: Load) -> None:
 
 @ranks_here
 def test_five_pictures_are_timed_on_ranks(load: Load) -> None:
-    section = load("thesis_figures").scaling(tiny(load, ranks=(2,)))
+    section = load("thesis_figures").scaling(tiny(load, rows=38, ranks=(2,)))
     header, row = rows_of(section.text)
     assert header[1:6] == [f"{name}, ms" for name in ("convolution", "cvtColor", "Gaussian", "pipeline", "Sobel")]
     assert row[0] == "2"
@@ -112,6 +112,22 @@ def test_a_timeline_has_a_bar_for_each_copy_and_kernel(load: Load) -> None:
     assert "not how long" in words
     rows = load("thesis_timelines").TIMELINES["asynchronous"][1]
     assert drawn(pictures["thesis-5-2"], "rect") >= (rows + 2) + 3 * rows  # copies in; two kernels and a copy out each
+
+
+def test_memory_nodes_are_compared_where_there_are_two(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = load("thesis_memory")
+    times = {"matching": 0.005, "mismatched": 0.010, "left alone": 0.006}
+    monkeypatch.setattr(load("numa"), "rows", lambda _: list(times.items()))
+    monkeypatch.setattr(memory.tm, "memory_nodes", lambda: (0, 1))
+    section = memory.memory_nodes(tiny(load))
+    assert section.verdicts == [RIGHT]
+    assert section.beside[0][1:] == ("1.87", "2.00")
+    assert drawn(section.pictures["thesis-5.5"], "rect") == 3 + 1 + 1
+    monkeypatch.setattr(
+        load("numa"), "rows", lambda _: [("matching", 0.005), ("mismatched", "one"), ("left alone", 0.006)]
+    )
+    monkeypatch.setattr(memory.tm, "memory_nodes", lambda: (0,))
+    assert memory.memory_nodes(tiny(load)).beside[0][2] == "not measured here: one memory node"
 
 
 def test_halide_is_the_peer_of_the_five_pictures(load: Load) -> None:
@@ -219,3 +235,25 @@ def test_sizes_fit_the_machine(
     assert planned.columns == columns
     assert 4 * planned.rows * planned.columns <= free / 8
     assert planned.ranks == tuple(n for n in (1, 2, 4, 8, 16) if n <= max(4, cores))
+
+
+def test_a_sweep_is_compared_with_either_alone_and_with_the_balance(load: Load) -> None:
+    rows = [
+        ("0", "8", "5.0", "2.50", "cores alone"),
+        ("6", "2", "2.0", "1.00", "balance(), best"),
+        ("8", "0", "6.0", "3.00", "GPU alone"),
+    ]
+    words = load("gpu_cooperative").compared(rows)
+    assert "3.00 times as fast as the GPU alone" in words
+    assert "2.50 times as fast as the cores alone" in words
+    assert "takes 1.00 times as long as the best" in words
+
+
+def test_cooperative_stories_are_checked(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = load("gpu_cooperative")
+    story = load("thesis_programs").example("cooperative", "blur")
+    monkeypatch.setattr(checks, "STORIES", ("blur",))
+    monkeypatch.setattr(story, "VARIANTS", {"at once": story.at_once})
+    assert checks.checked("simulator") == [["cooperative blur", "at once", "right"]]
+    monkeypatch.setattr(load("tiramisu_py").Function, "evaluate", lambda *_, **__: 0)
+    assert checks.checked("simulator")[0][2].startswith("WRONG for 0 rows on the GPU at size 1")

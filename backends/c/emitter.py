@@ -186,6 +186,7 @@ class Source:
             return []
         name = self.name
         enum = f"enum {{ {', '.join(self.kernels.values())} }}"
+        first = " = -1" if self.function.gpu_by_rank else ""
         end = [
             cgen.Statement("const int ended = tm_gpu_end(gpu, code)"),
             cgen.If(cgen.Line("ended < TM_GPU_NO_DRIVER"), cgen.Statement("return ended")),
@@ -196,7 +197,7 @@ class Source:
         return [
             *([cgen.LineComment(f"the kernels, in {name}.cu"), cgen.Statement(enum)] if self.kernels else []),
             cgen.Statement(f"extern const tm_gpu_program {name}_program"),
-            cgen.Statement(f"static _Thread_local int {name}_first_device{' = -1' if self.function.gpu_by_rank else ''}"),
+            cgen.Statement(f"static _Thread_local int {name}_first_device{first}"),
             cgen.Line(),
             _Function(f"void {name}_use_device(int first)", cgen.Block([cgen.Assign(f"{name}_first_device", "first")])),
             cgen.Line(),

@@ -34,6 +34,8 @@ from tiramisu_py.lower.ir import (
 from tiramisu_py.lower.transform import expressions, names, walk
 from tiramisu_py.program.storage import Memory
 
+#: How the runtime begins in a library with a trace.
+_LOGGING = f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n'
 #: What the sources of a function that uses GPUs include or are compiled with.
 RUNTIME = (*KERNEL_HEADERS, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
 
@@ -54,7 +56,7 @@ def device_sources(function: LoopFunction) -> dict[str, str]:
     runtime = {path.name: path.read_text(encoding="utf-8") for path in RUNTIME}
     if function.traced:
         runtime |= {path.name: path.read_text(encoding="utf-8") for path in TRACE_HEADERS}
-        runtime |= {path.name: f'#include "{LOG_HEADER}"\n{runtime[path.name]}' for path in RUNTIME_SOURCES}
+        runtime |= {path.name: f"{_LOGGING}{runtime[path.name]}" for path in RUNTIME_SOURCES}
     kernels = {f"{function.name}.cu": emit_kernels(function)} if function.kernels else {}
     return {**kernels, **runtime}
 

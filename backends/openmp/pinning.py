@@ -56,7 +56,7 @@ def _takes_turns(pin: Pin) -> bool:
 
 
 def _pinning(pin: Pin) -> str:
-    fields = [f"TM_PIN_{pin.policy.upper()}"]
+    fields = [f".policy = TM_PIN_{pin.policy.upper()}"]
     if pin.policy == "list":
         listed = ", ".join(map(str, pin.cpus))
         fields += [f".cpus = (const int[]){{{listed}}}", f".count = {len(pin.cpus)}"]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import cuda_peers
 import thesis_figures as figures
 import thesis_gpus as gpus
+import thesis_memory as memory
 import thesis_tables as cores
 from tables import report, save_pictures, table
 from thesis_machine import Plan, free_memory, plan, versions
@@ -25,6 +26,7 @@ SECTIONS: dict[str, Callable[[Plan], Section]] = {
     "5.2": gpus.on_gpus,
     "5.3": gpus.cooperative,
     "5.4": cores.ghost_zones,
+    "5.5": memory.memory_nodes,
     "5-4": figures.against_halide,
     "5-5": figures.scaling,
 }

@@ -95,7 +95,8 @@ def launcher() -> str:
 
 def on_ranks(ranks: int, threads: int, asked: dict[str, Any]) -> dict[str, Any]:
     """The answer of ``thesis_timed.py`` on so many ranks, each with so many threads."""
-    command = [launcher(), "-n", str(ranks), sys.executable, str(TIMED), json.dumps(asked)]
+    program = [sys.executable, "-m", "mpi4py", str(TIMED), json.dumps(asked)]  # a rank that fails ends all of them
+    command = [launcher(), "-n", str(ranks), *program]
     environment = {**OPEN_MPI, **KEEPING, **os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=LIMIT)
     lines = [line for line in run.stdout.splitlines() if line.startswith("{")]

@@ -12,6 +12,7 @@ from thesis_machine import Plan, measured
 from thesis_pictures import bars
 
 NOT_HERE = "not measured here"
+RIGHT = "bit for bit"
 Found = Mapping[int, Mapping[str, Any]]
 
 

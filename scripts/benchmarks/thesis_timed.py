@@ -21,7 +21,7 @@ import tiramisu_py as tm
 
 Run = Callable[[], object]
 COMM = MPI.COMM_WORLD
-SMALL = (37, 70)
+SMALL = (38, 70)
 #: More rows, of which a GPU gets several chunks.
 CHUNKED = (2 * programs.CHUNK + 25, 70)
 RIGHT = "bit for bit"

@@ -67,7 +67,9 @@ def library(folder: Path, *flags: str) -> ctypes.CDLL:
     write_headers(folder)
     (folder / "asked.c").write_text(C)
     command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-fPIC", "-shared", *flags]
-    done = subprocess.run([*command, "asked.c", "-o", "asked.so"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "asked.c", "-o", "asked.so"], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(folder / "asked.so"))
 
@@ -103,9 +105,7 @@ def asked(
 ) -> list[int] | str:  # fmt: skip
     """The cpu of each thread, or what is wrong."""
     held = (ctypes.c_int * len(cpus))(*cpus)
-    how = Pinning(
-        POLICIES.index(policy), node, turn, turns, ctypes.cast(held, ctypes.POINTER(ctypes.c_int)), len(cpus)
-    )
+    how = Pinning(POLICIES.index(policy), node, turn, turns, ctypes.cast(held, ctypes.POINTER(ctypes.c_int)), len(cpus))
     found, words = (ctypes.c_int * threads)(), ctypes.create_string_buffer(256)
     order = loaded.order
     order.argtypes = [

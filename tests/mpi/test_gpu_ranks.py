@@ -68,7 +68,9 @@ def test_ranks_of_a_machine_go_round_its_gpus() -> None:
         kernel.gpu.simulator.configure(f"devices={of}")
         found = [ctypes.c_int(-7) for _ in range(4)]
         choose = kernel.shared.loaded.tm_gpu_choose
-        codes = [choose(ctypes.byref(program), first, local, devices, ctypes.byref(one)) for local, one in enumerate(found)]
+        codes = [
+            choose(ctypes.byref(program), first, local, devices, ctypes.byref(one)) for local, one in enumerate(found)
+        ]
         return [one.value if code == 0 else None for code, one in zip(codes, found, strict=True)]
 
     assert chosen(1) == [0, 1, 2, 0]

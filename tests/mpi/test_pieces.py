@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
-from tests.pieces import MORE_SIZES, SIZES, blur, pictures, tiles
+from tests.pieces import MORE_SIZES, SIZES, all_on_the_first, blur, pictures, tiles
 from tiramisu_py.build.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
 
@@ -42,3 +44,15 @@ def test_a_piece_of_another_height_is_refused_on_all_ranks_with_the_one_that_is_
     image = np.zeros((rows + (comm.rank == 1), 6), np.float32)
     with pytest.raises(ArgumentError, match=r"image has shape \(6, 6\).*5.*each rank passes its part.*\(on rank 1\)"):
         kernel(image, R=9, C=4, G=3, H=6, comm=comm)
+
+
+@pytest.mark.mpi(2)
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+def test_a_rank_that_does_with_its_block_uses_the_array_of_the_caller() -> None:
+    comm = mpi4py().COMM_WORLD
+    f = all_on_the_first()
+    kernel = f.compile(device="simulator")
+    for given in pictures(SIZES):
+        points = {name: given[name] for name in "RGH"}
+        found = kernel(f.part("image", given["image"], comm.rank), C=given["image"].shape[1] - 2, comm=comm, **points)
+        np.testing.assert_array_equal(found, f.part("by", f.evaluate(**given), comm.rank))

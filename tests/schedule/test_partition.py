@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import islpy as isl
 import pytest
 
@@ -13,7 +15,7 @@ from tiramisu_py.program.ranks import spread
 R, C, G, H, K, T = tm.params("R C G H K T")
 r, c, k, t = tm.iters("r c k t")
 r_chunk, r_block, r_thread = tm.iters("r_chunk r_block r_thread")
-SIZES = {"R": 11, "C": 2, "G": 4, "H": 9}
+SIZES = {"R": 11, "C": 2, "G": 4, "H": 9, "K": 1}
 
 
 def twice(rows: object = R) -> tm.Function:
@@ -77,7 +79,7 @@ def test_shares_cut_at_the_lower_bound_and_the_rounded_share_of_the_extent(exten
     f = twice((3, R))
     parts = f["by"].partition(r, tm.shares(3, 1, 0, 2), [tm.cores()] * 4)
     cuts = [0, extent * 3 // 6, extent * 4 // 6, extent * 4 // 6, extent]
-    expected = [list(range(3 + low, 3 + high)) for low, high in zip(cuts, cuts[1:], strict=False)]
+    expected = [list(range(3 + low, 3 + high)) for low, high in pairwise(cuts)]
     assert [rows(f, part.name, R=3 + extent, G=0, H=0) for part in parts] == expected
     sizes = f.program.partitions[-1].sizes({"R": 3 + extent, "C": 1, "G": 0, "H": 0})
     assert sizes == tuple(len(one) for one in expected)
@@ -141,7 +143,7 @@ def test_a_gpu_runs_tiles_on_blocks_and_threads():
     assert tags(f, "by_0") == tile
     assert tags(f, "by_1") == {"r_block": GpuBlock(0, Launch(2, 1)), "r_thread": GpuThread(0), "c": None}
     assert tags(f, "by_2") == {"r_chunk": None, **tile}
-    assert list(tags(f, "by_2"))[0] == "r_chunk"
+    assert next(iter(tags(f, "by_2"))) == "r_chunk"
     assert f.program.partitions[-1].chunks == (None, None, "r_chunk")
 
 
@@ -208,17 +210,28 @@ def test_several_ranks_get_equal_blocks_in_order(split: int):
     for name, low, high, ranks in (("by_0", 0, split, range(3)), ("by_1", split, 11, range(2, 4))):
         cuts = [low + n * (high - low) // len(ranks) for n in range(len(ranks) + 1)]
         blocks = {rank: list(range(cuts[n], cuts[n + 1])) for n, rank in enumerate(ranks)}
-        assert on_ranks(f, name, G=split) == {rank: block for rank, block in blocks.items() if block}
+        assert on_ranks(f, name, G=split, H=11) == {rank: block for rank, block in blocks.items() if block}
     assert tags(f, "by_1") == {"r_rank": Rank(0), "r": Parallel(), "c": None}
     first = f.program.statements["by_1"]
     assert first.dims == ("r", "c", "r_rank")
 
 
-def test_blocks_of_a_constant_size_need_no_further_dimension():
+@pytest.mark.parametrize("extent", [1, 6, 8, 11, 12])
+def test_ranks_get_equal_blocks_of_a_share(extent: int):
     f = twice()
-    f["by"].partition(r, [(0, G), (G, G + 4), (G + 4, R)], [tm.cores(ranks=n) for n in (0, range(1, 3), 3)])
-    assert f.program.statements["by_1"].dims == ("r", "c")
-    assert on_ranks(f, "by_1", G=5) == {1: [5, 6], 2: [7, 8]}
+    f["by"].partition(r, tm.shares(1, 2), [tm.cores(ranks=range(2)), tm.cores(ranks=range(1, 4))])
+    cuts = [extent * n // 6 for n in (0, 1, 2)], [extent * n // 9 for n in (3, 5, 7, 9)]
+    for name, ends, ranks in (("by_0", cuts[0], range(2)), ("by_1", cuts[1], range(1, 4))):
+        blocks = {rank: list(range(low, high)) for rank, (low, high) in zip(ranks, pairwise(ends), strict=True)}
+        assert on_ranks(f, name, R=extent, G=0, H=0) == {rank: block for rank, block in blocks.items() if block}
+
+
+def test_blocks_of_a_constant_size_need_no_further_dimension():
+    f = twice(12)
+    f["by"].partition(r, [3, 7], [tm.cores(ranks=n) for n in (0, range(1, 3), range(3, 6))])
+    assert [f.program.statements[f"by_{n}"].dims for n in range(3)] == [("r", "c"), ("r", "c"), ("r", "c", "r_rank")]
+    assert on_ranks(f, "by_1") == {1: [3, 4], 2: [5, 6]}
+    assert on_ranks(f, "by_2") == {3: [7], 4: [8, 9], 5: [10, 11]}
 
 
 def test_a_time_loop_stays_outside_of_the_loop_over_ranks():
@@ -236,11 +249,8 @@ def test_a_time_loop_stays_outside_of_the_loop_over_ranks():
 
 
 def test_the_command_is_logged_as_it_is_written():
-    f = twice()
-    f["by"].partition(r, [(0, G + 1), (G + 1, R)], [tm.gpu(1, tile=(4, 32), chunk=64, stream=2), tm.cores(8)])
-    f.undo()
     written = [
-        "by.partition(r, [G, 2 * H - 1], [tm.gpu(ranks=range(0, 2)), tm.cores(ranks=0), tm.cores(parallel=False, ranks=3)])",
+        "by.partition(r, [G, H], [tm.gpu(ranks=range(0, 2)), tm.cores(ranks=0), tm.cores(ranks=3, parallel=False)])",
         "by.partition(r, tm.shares(0.75, 1), [tm.gpu(tile=None), tm.cores(vector=8)])",
         "by.partition(r, [(0, G + 1), (G + 1, R)], [tm.gpu(device=1, tile=(4, 32), chunk=64, stream=2), tm.cores()])",
         "by.partition(r, [], [tm.cores()])",
@@ -253,7 +263,7 @@ def test_the_command_is_logged_as_it_is_written():
         eval(text, {"tm": tm, "by": again["by"], "r": r, "G": G, "H": H, "R": R, "range": range})
         assert again.commands == (text,)
         assert again.program.partitions[0].targets == made.program.partitions[0].targets
-        assert text.replace("ranks=3, parallel=False", "parallel=False, ranks=3") == command
+        assert text == command
 
 
 def test_the_record_says_what_was_cut_where_and_stays():

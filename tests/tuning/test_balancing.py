@@ -12,6 +12,7 @@ import tiramisu_py as tm
 from tests.tuning.programs import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
 from tiramisu_py.tuning.balancing import balanced
 from tiramisu_py.tuning.levels import levels
+from tiramisu_py.tuning.sizes import LEAST, equal_parts, short_sizes
 
 SIZES = {"R": 8000, "C": 2000}
 Times = Callable[[int, int], tuple[float, float]]
@@ -106,6 +107,25 @@ def test_one_of_two_points_may_be_known() -> None:
     assert split.parts[2].iterations == 1000
 
 
+def test_a_reduction_is_balanced_by_its_start_and_its_update() -> None:
+    k = tm.iters("k")[0]
+    f = tm.Function("product", params=[R, C, G], assume="0 <= G <= R and C >= 1")
+    a = f.input("a", tm.float32, [R, C])
+    b = f.input("b", tm.float32, [C, C])
+    ab = f.reduction("ab", {r: R, c: C}, {k: C}, tm.sum, a[r, k] * b[k, c])
+    f.outputs(ab)
+    ab.partition(r, [G], [tm.gpu(), tm.cores()])
+    f.derive_transfers()
+    found = levels(f.completed, SIZES)
+    assert [sorted(slot.statements) for slot in found[0].slots] == [
+        ["ab_init_0", "ab_update_0"],
+        ["ab_init_1", "ab_update_1"],
+    ]
+    split = balanced(f.completed, found, SIZES, {"R": 64, "C": 32}, lambda of: (of["G"], 3 * (of["R"] - of["G"])), True)
+    assert split.points == {"G": 6000}
+    assert [part.name for part in split.parts] == ["ab_update_0", "ab_update_1"]
+
+
 def test_a_split_is_printed_as_a_table() -> None:
     split = by_clock(blur(), affine)
     lines = str(split).splitlines()
@@ -122,7 +142,7 @@ def test_a_split_is_printed_as_a_table() -> None:
 def test_a_blur_is_measured_in_the_simulator() -> None:
     f = blur(stages=True)
     image = np.random.default_rng(1).random((302, 66), dtype=np.float32)
-    given = {"small": {"R": 40}, "inputs": {"image": image}, "pinned": True, "fast": ("contract",)}
+    given = {"small": {"R": 40}, "inputs": {"image": image}, "pinned": True, "rounds": 1}
     split = tm.balance(f, {"R": 300, "C": 64}, device="simulator", **given)
     assert split.measured
     assert [run["R"] for run in split.runs] == [40, 20]
@@ -134,10 +154,17 @@ def test_a_blur_is_measured_in_the_simulator() -> None:
 
 
 def test_small_sizes_are_chosen_so_that_each_part_has_some_iterations() -> None:
-    split = tm.balance(blur(), {"R": 4000, "C": 300}, device="simulator", rounds=1)
-    assert 32 <= split.runs[0]["R"] <= 1000
-    assert split.runs[0]["G"] == pytest.approx(split.runs[0]["R"] / 2, abs=1)
-    assert split.runs[0]["C"] == 300
+    program = blur().completed
+    found = levels(program, SIZES)
+    assert short_sizes(program, found, SIZES, 2000 * 500) == {"R": 500, "C": 2000}
+    assert short_sizes(program, found, SIZES, 1) == {"R": 2 * LEAST, "C": 2000}
+    assert short_sizes(program, found, SIZES, 2000 * 8000) == SIZES
+    assert equal_parts(program, found, SIZES) == {"G": 4000}
+
+
+def test_small_sizes_are_as_assumed() -> None:
+    program = blur(assume="0 <= G <= R and C >= 1 and R >= 700 and R % 16 = 0").completed
+    assert short_sizes(program, levels(program, SIZES), SIZES, 1) == {"R": 704, "C": 2000}
 
 
 def test_cores_alone_are_measured_too() -> None:

@@ -55,6 +55,24 @@ def test_the_seconds_of_a_blur_are_those_of_the_formula() -> None:
     assert cores == pytest.approx(max(rows * 500 * OPERATIONS / 40e9, moved / 40e9))
 
 
+def test_of_a_pipeline_the_busiest_sequence_counts() -> None:
+    f = tm.Function("f", params=[R, C, G], assume="0 <= G <= R and C >= 1")
+    a = f.input("a", tm.float32, [R, C])
+    b = f.computation("b", {r: R, c: C}, a[r, c] * 2)
+    f.outputs(b)
+    b.partition(r, [G], [tm.gpu(tile=(4, 64), chunk=100), tm.cores()])
+    one_by_one = f.copy()
+    one_by_one.derive_transfers()
+    f.derive_transfers(pipeline=tm.iters("r_chunk")[0])
+    sizes = {"R": 2000, "C": 5000, "G": 1000}
+    moved = 1000 * 5000 * 4
+    kernels = 10 * 5e-6 + 2 * moved / 1e12
+    pipelined, _ = Estimate(f.completed, levels(f.completed, ("R", "C")), MACHINE)(sizes)
+    assert pipelined == pytest.approx(10 * 10e-6 + moved / 20e9)
+    in_turn, _ = Estimate(one_by_one.completed, levels(one_by_one.completed, ("R", "C")), MACHINE)(sizes)
+    assert in_turn == pytest.approx(2 * 10e-6 + 2 * moved / 20e9 + kernels)
+
+
 def test_what_a_part_computes_at_its_loops_is_its_own() -> None:
     f = tm.Function("f", params=[R, C, G], assume="0 <= G <= R and C >= 1")
     a = f.input("a", tm.float32, [R + 1, C])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
@@ -19,7 +18,8 @@ COLOURS = {
 }  # fmt: skip
 _EDGE = 'stroke="#5a5a5a" stroke-width="0.5"'
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-_ROW, _BAR, _TOP, _AXIS, _LEGEND, _MARGIN = 28, 20, 34, 34, 24, 14
+_ROW, _BAR, _TOP, _AXIS, _MARGIN = 28, 20, 34, 34, 14
+_LEGEND, _LEGEND_WIDTH = 24, 100
 #: The width of a letter, and of the shortest word that is written into a bar.
 _LETTER, _SHORTEST = 6.4, 22.0
 _MOST_TICKS = 10
@@ -30,17 +30,27 @@ def timeline(trace: Trace, width: int = 960) -> str:
     return "\n".join(_Picture(trace, width).lines()) + "\n"
 
 
-@dataclass(frozen=True)
 class _Picture:
-    trace: Trace
-    width: int
+    """What the places and sizes in one picture follow from."""
+
+    def __init__(self, trace: Trace, width: int) -> None:
+        self.trace, self.width = trace, width
+        self.rows = trace.rows()
+        several = len(trace.ranks) > 1
+        self.labels = [f"rank {rank}, {place}" if several else place for rank, place in self.rows]
+        self.seconds = trace.seconds
+        self.left = 2 * _MARGIN + 7 * max(map(len, self.labels), default=0)
+        self.scale = (width - self.left - 2 * _MARGIN) / (self.seconds or 1.0)  # pixels of a second
+        # the largest unit of which there is one at least
+        self.size, self.unit = next((unit for unit in _UNITS if self.seconds >= unit[0]), _UNITS[-1])
+        present = {event.kind for event in trace.events}
+        self.kinds = [kind for kind in COLOURS if kind in present]
+        self.in_a_row = max(1, (width - 2 * _MARGIN) // _LEGEND_WIDTH)
 
     def lines(self) -> Iterator[str]:
         """The picture, from top to bottom."""
-        rows = self.trace.rows()
-        bottom = _TOP + _ROW * len(rows)
-        legend = list(self._legend(bottom + _AXIS))
-        height = bottom + _AXIS + _LEGEND * self._legend_rows
+        bottom = _TOP + _ROW * len(self.rows)
+        height = bottom + _AXIS + _LEGEND * -(-len(self.kinds) // self.in_a_row)
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{height}" '
             f'viewBox="0 0 {self.width} {height}" font-family="Helvetica, Arial, sans-serif" font-size="12" '
@@ -49,51 +59,30 @@ class _Picture:
         yield f'<rect width="{self.width}" height="{height}" fill="#ffffff"/>'
         yield _text(_MARGIN, 20, self._title(), "font-weight='bold'")
         yield from self._ticks(bottom)
-        for number, (label, events) in enumerate(zip(self._labels(), rows.values(), strict=True)):
+        for number, (label, events) in enumerate(zip(self.labels, self.rows.values(), strict=True)):
             top = _TOP + _ROW * number
             yield _text(_MARGIN, top + 18, label)
             yield from self._bars(events, top + (_ROW - _BAR) / 2)
-        yield from legend
+        yield from self._legend(bottom + _AXIS)
         yield "</svg>"
 
-    # -- what is where
-
-    def _labels(self) -> list[str]:
-        several = len(self.trace.ranks) > 1
-        return [f"rank {rank}, {place}" if several else place for rank, place in self.trace.rows()]
-
-    @property
-    def _left(self) -> float:
-        return 2 * _MARGIN + 7 * max(map(len, self._labels()), default=0)
-
-    @property
-    def _scale(self) -> float:
-        """Pixels of a second."""
-        return (self.width - self._left - 2 * _MARGIN) / (self.trace.seconds or 1.0)
-
     def _x(self, seconds: float) -> float:
-        return self._left + seconds * self._scale
-
-    @property
-    def _unit(self) -> tuple[float, str]:
-        """The largest unit of which there is one at least."""
-        return next((unit for unit in _UNITS if self.trace.seconds >= unit[0]), _UNITS[-1])
+        return self.left + seconds * self.scale
 
     def _title(self) -> str:
-        size, unit = self._unit
         dropped = f" ({self.trace.dropped} events were dropped)" if self.trace.dropped else ""
-        return f"{self.trace.function}: {self.trace.seconds / size:.4g} {unit}{dropped}"
+        return f"{self.trace.function}: {self.seconds / self.size:.4g} {self.unit}{dropped}"
 
     # -- the axis
 
     def _ticks(self, bottom: float) -> Iterator[str]:
-        size, unit = self._unit
-        step = _round_step(self.trace.seconds / size / _MOST_TICKS)
-        count = int(self.trace.seconds / size / step + 1e-9) if step else 0
+        whole = self.seconds / self.size
+        step = _round_step(whole / _MOST_TICKS)
+        count = int(whole / step + 1e-9) if step else 0
         for n in range(count + 1):
-            x = self._x(n * step * size)
+            x = self._x(n * step * self.size)
             yield f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{bottom + 4}" stroke="#d0d0d0"/>'
-            words = f"{n * step:.6g}" + (f" {unit}" if n == count else "")
+            words = f"{n * step:.6g}" + (f" {self.unit}" if n == count else "")
             yield _text(x, bottom + 18, words, "text-anchor='middle'")
 
     # -- the bars
@@ -122,30 +111,18 @@ class _Picture:
         yield "</g>"
 
     def _told(self, event: TraceEvent) -> str:
-        size, unit = self._unit
-        told = f"{event.name}: {event.kind}, {event.seconds / size:.4g} {unit} from {event.begin / size:.4g} {unit} on"
+        took, began = (f"{seconds / self.size:.4g} {self.unit}" for seconds in (event.seconds, event.begin))
+        told = f"{event.name}: {event.kind}, {took} from {began} on"
         told += f", {event.bytes} bytes" if event.bytes is not None else ""
         towards = {"send": "to", "receive": "from"}.get(event.kind)
         return told + (f", {towards} rank {event.peer}" if towards and event.peer is not None else "")
 
     # -- the legend
 
-    @property
-    def _kinds(self) -> list[str]:
-        present = {event.kind for event in self.trace.events}
-        return [kind for kind in COLOURS if kind in present]
-
-    @property
-    def _in_a_row(self) -> int:
-        return max(1, (self.width - 2 * _MARGIN) // 100)
-
-    @property
-    def _legend_rows(self) -> int:
-        return -(-len(self._kinds) // self._in_a_row)
-
     def _legend(self, top: float) -> Iterator[str]:
-        for number, kind in enumerate(self._kinds):
-            x, y = _MARGIN + 100 * (number % self._in_a_row), top + _LEGEND * (number // self._in_a_row)
+        for number, kind in enumerate(self.kinds):
+            x = _MARGIN + _LEGEND_WIDTH * (number % self.in_a_row)
+            y = top + _LEGEND * (number // self.in_a_row)
             yield f'<rect x="{x}" y="{y}" width="14" height="14" fill="{COLOURS[kind]}" {_EDGE}/>'
             yield _text(x + 19, y + 11, kind)
 

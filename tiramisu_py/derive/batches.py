@@ -52,7 +52,7 @@ def batches(program: Program, need: Need, along: frozenset[LoopId] = frozenset()
         chosen = _moved(writers, len(loops), left)
         left = left.subtract(sets.as_set(chosen.range()))
         if along and not along & set(loops):
-            for read in first_reads(program, need.readers, sets.as_set(chosen.range()), along):
+            for read in first_reads(program, need.readers, sets.as_set(chosen.range()), need.spare, along):
                 chosen = chosen.subtract_range(sets.as_set(read.values.range()))
                 yield from _of_first_reads(program, need, read)
         movable = _moved(writers, len(loops), need.spare.union(need.values))
@@ -78,7 +78,7 @@ def _of_first_reads(program: Program, need: Need, read: FirstRead) -> Iterator[B
     own = _own_axes(program, read.loops)
     values = _unkeyed(program, need, own, read.values)
     scope = len(read.loops) + len(own)
-    regular, more = _regular(values, scope)
+    regular, more = _regular(values, scope, len(read.loops) - 1)
     if not more.is_empty():
         depth = len(read.loops) - 1
         outside = _without_last(more, depth) if not own and _is_first(more, values, depth) else None
@@ -90,12 +90,15 @@ def _of_first_reads(program: Program, need: Need, read: FirstRead) -> Iterator[B
     yield from (Batch(need, read.loops, own, box, ()) for box in boxes(regular, scope, regular))
 
 
-def _regular(values: isl.Set, scope: int) -> tuple[isl.Set, isl.Set]:
-    """Of values ``[scope coordinates, indices]`` a part that is one box for given scope coordinates, and the others."""
+def _regular(values: isl.Set, scope: int, innermost: int) -> tuple[isl.Set, isl.Set]:
+    """Of values ``[scope coordinates, indices]`` a part that is one box for given scope coordinates, and the others.
+
+    In all iterations of the loop of the `innermost` coordinate it is what it is in most of them.
+    """
     whole = boxes(values, scope, values)
     for piece in sets.basic_sets(values) if len(whole) > 1 else ():
         anywhere = sets.extended(sets.project_prefix(piece, scope), values.get_space())
-        regular = piece.gist(anywhere).intersect(values).coalesce()
+        regular = sets.constraints_at(piece.gist(anywhere), innermost).intersect(values).coalesce()
         more = values.subtract(regular).coalesce()
         if all(len(boxes(part, scope, part)) == 1 for part in (regular, more)):
             return regular, more

@@ -18,6 +18,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.derive.boxes import box_around
 from tiramisu_py.derive.needs import keys
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
@@ -59,12 +60,11 @@ def _named(program: Program, name: str) -> set[LoopId]:
             f"pipeline={name}: loop {name} is {'a loop' if kind is None else f'a {kind.name} loop'} inside the kernel "
             f"of {statement.name}; the loops of a pipeline are the host's, as a split outside of the kernel makes them"
         )
-    for number in outside:
-        loop = program.loops[number]
-        if loop.tag is not None:
+    for one in (program.loops[number] for number in outside):
+        if one.tag is not None:
             raise CommandError(
                 f"pipeline={name}: the iterations of loop {name} do not follow one another, since it is tagged by "
-                f"{loop.tagged_by}; the loops of a pipeline are sequential ones of the host around kernels"
+                f"{one.tagged_by}; the loops of a pipeline are sequential ones of the host around kernels"
             )
     return outside
 
@@ -92,33 +92,53 @@ def depth_in(program: Program, statement: Statement, along: frozenset[LoopId]) -
 
 
 def first_reads(
-    program: Program, readers: Sequence[Touch], values: isl.Set, along: frozenset[LoopId]
+    program: Program, readers: Sequence[Touch], values: isl.Set, spare: isl.Set, along: frozenset[LoopId]
 ) -> Iterator[FirstRead]:
-    """Of some values those that readers in pipelines read before all others, by the loops of these; nothing twice."""
+    """Of some values those that readers in pipelines read before all others, by the loops of these; nothing twice.
+
+    What an iteration reads is taken as the box around it, where values in between are to `spare`.
+    """
     inside = [r for r in readers if r.actor.statement is not None]
     depths = {r: depth_in(program, statement_of(r), along) for r in inside}
     if not any(depths.values()):
         return
-    depth = {r: depths[r] or program.host_depth(statement_of(r)) for r in inside}
-    size = 2 * max(depth.values())
-    times = {r: _time(program, r, depth[r], size).intersect_domain(values) for r in inside}
-    first: isl.Map | None = None
-    for time in times.values():
-        first = time if first is None else first.union(time)
-    assert first is not None
-    first = first.lexmin()
-    groups: dict[tuple[LoopId, ...], isl.Map] = {}
+    size = 2 * max(depths[r] or program.host_depth(statement_of(r)) for r in inside)
+    times: dict[tuple[LoopId, ...], isl.Map] = {}
+    piped: set[tuple[LoopId, ...]] = set()
     for reader in inside:
-        if depths[reader]:
-            loops = statement_of(reader).loops[: depth[reader]]
-            here = first.intersect(times[reader])
-            groups[loops] = groups[loops].union(here) if loops in groups else here
-    for loops, found in groups.items():
+        statement = statement_of(reader)
+        depth = depths[reader] or program.host_depth(statement)
+        loops = statement.loops[:depth] if depths[reader] else (-1, len(times))
+        here = _time(program, reader, depth, size).intersect_domain(values)
+        times[loops] = times[loops].union(here) if loops in times else here
+        piped |= {loops} if depths[reader] else set()
+    times = {loops: _in_boxes(time, values.union(spare)) if loops in piped else time for loops, time in times.items()}
+    first = _union(list(times.values())).lexmin()
+    for loops in piped:
+        found = first.intersect(times[loops])
         chosen = sets.variables(found.get_space().range())[1 : 2 * len(loops) : 2]
         coordinates = sets.graph(sets.function(found.get_space().range(), None, chosen))
         moved = found.apply_range(coordinates).reverse().coalesce()
         if not moved.is_empty():
             yield FirstRead(loops, moved)
+
+
+def _in_boxes(times: isl.Map, allowed: isl.Set) -> isl.Map:
+    """``value -> time`` with the box around the values of each time, where all of it is allowed."""
+    scope = sets.out_size(times)
+    around = box_around(sets.flat_pairs(times.reverse(), ""), scope)
+    forms = sets.variables(around.get_space())
+    name = sets.in_name(times)
+    value, time = (sets.function(around.get_space(), *part) for part in ((name, forms[scope:]), (None, forms[:scope])))
+    boxed = sets.graph(value, around).reverse().apply_range(sets.graph(time, around))
+    return boxed.coalesce() if boxed.domain().is_subset(allowed) else times
+
+
+def _union(of: Sequence[isl.Map]) -> isl.Map:
+    found = of[0]
+    for other in of[1:]:
+        found = found.union(other)
+    return found
 
 
 def _time(program: Program, reader: Touch, depth: int, size: int) -> isl.Map:

@@ -10,9 +10,13 @@ from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.derive.waits import with_waits
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import spread
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import waits
 from tiramisu_py.schedule.waits import removed
+
+#: Of more waits than this it is not tried which of them are superfluous.
+TRIED = 8
 
 
 def relaxed(program: Program, names: Sequence[str]) -> Program:
@@ -32,7 +36,7 @@ def relaxed(program: Program, names: Sequence[str]) -> Program:
 
 
 def completed(program: Program, names: Sequence[str], command: str) -> Program:
-    """The program with these transfers asynchronous, and waits just before what needs them, none of them superfluous.
+    """The program with these transfers asynchronous, and waits just before what needs them, few of them superfluous.
 
     A transfer that the host would wait for at once is one that it waits for.
     """
@@ -41,11 +45,12 @@ def completed(program: Program, names: Sequence[str], command: str) -> Program:
         program = _with_mode(program, program.statements[name], asynchronous=True)
     program = with_waits(program, command, late=True)
     memory: Memory = {}
-    for wait in [s for s in program.statements.values() if s.name not in known]:
-        changed = _without(program, wait)
-        if is_ordered(changed, memory):
+    waiting = [s for s in program.statements.values() if s.name not in known]
+    for wait in waiting:
+        changed, operation = _without(program, wait), _awaited_at_once(program, wait)
+        if len(waiting) <= TRIED and is_ordered(changed, memory):
             program = changed
-        elif (operation := _awaited_at_once(program, wait)) is not None:
+        elif operation is not None:
             blocking = _with_mode(changed, operation, asynchronous=False)
             program = blocking if is_ordered(blocking, memory) else program
     return program
@@ -53,7 +58,7 @@ def completed(program: Program, names: Sequence[str], command: str) -> Program:
 
 def is_ordered(program: Program, memory: Memory | None = None) -> bool:
     """Whether waits order all that touches one place, and complete everything at the end."""
-    return not any(True for _ in waits.findings(Flow(Touches(program, None, memory))))
+    return not any(True for _ in waits.findings(Flow(Touches(spread(program), None, memory))))
 
 
 def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Program:

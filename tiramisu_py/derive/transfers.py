@@ -156,6 +156,10 @@ def _declared(program: Program, name: str, batch: Batch, command: str) -> Progra
         program = program.with_loop(*(replace(program.loops[loop], name=dim) for loop, dim in own))
     if storage.name != storage.source:
         made = replace(made, target=storage.name, sources={storage.source: storage.name})
+    if batch.loops and not batch.writers:
+        inside = [s.name for s in program.with_this_loop(batch.loops[-1]) if s.name != name]
+        kept = {other: s for other, s in program.statements.items() if other != name}
+        program = program.with_(statements=kept).with_statement_before(made, inside)
     program = program.with_statement(made)
     return collapsed(program, name, made.loops[loops_outside(program, made, depth) :], command)
 

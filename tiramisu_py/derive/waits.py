@@ -16,6 +16,7 @@ from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import spread
 from tiramisu_py.program.statement import Statement, Waiting
 from tiramisu_py.schedule.selection import free_name
 from tiramisu_py.schedule.waits import wait
@@ -45,13 +46,13 @@ def _first_conflict(
 
     Where waits are `late`, the latest of those that it may wait for: what is before that is then complete too.
     """
-    touches = Touches(program, memory=memory)
-    flow, happens = Flow(touches), Happens(program)
-    found: list[tuple[Statement, Statement]] = []
-    if not happens.operations:
+    if not Happens(program).operations:
         return None
+    touches = Touches(spread(program), memory=memory)
+    flow, happens = Flow(touches), Happens(touches.program)
+    found: list[tuple[Statement, Statement]] = []
     for x, y in _pairs(touches):
-        first, second = statement_of(x), statement_of(y)
+        first, second = (program.statements[statement_of(touch).name] for touch in (x, y))
         if (first.name, second.name) in given_up or not _crosses(program, first, second):
             continue
         if not happens.unordered(x, y, flow.same_place(x, y)).is_empty():

@@ -12,7 +12,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
-from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.ordering import Order, is_derived
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Transfer
 
@@ -24,7 +24,8 @@ def derived_commands(program: Program) -> list[str]:
     that commands can name.
     """
     for command in program.log:
-        if ".derive_transfers(" in command.text and ("overlap" in command.text or "depth" in command.text):
+        ranks = "overlap" in command.text and any(s.message is not None for s in program.acting)
+        if ".derive_transfers(" in command.text and (ranks or "depth" in command.text):
             raise CommandError(
                 f"{command} has also cut or repeated computations, for which there are no commands: derive without "
                 "overlap= and depth=, and cut with separate_at"
@@ -148,7 +149,10 @@ def _wait(program: Program, statement: Statement) -> str:
     waits = statement.waits
     assert waits is not None
     if statement.loops and not (waits.by_iterator and sets.is_identity(statement.coords)):
-        raise CommandError(f"the wait {statement.name} is in loops, and none that commands could make")
+        raise CommandError(
+            f"the wait {statement.name} is for what each iteration of {', '.join(program.loop_names(statement))} has "
+            "started, and none that commands could make: pseudocode() shows it"
+        )
     options = [f'"{_domain(program, statement)}"'] if statement.loops else []
     options += [] if waits.on is None else [f"on={waits.on}"]
     options += [f"device={waits.device}"] if waits.device else []
@@ -161,7 +165,7 @@ def _wait(program: Program, statement: Statement) -> str:
 
 def _orders(program: Program, derived: set[str]) -> Iterator[str]:
     """The orders that what was derived is in; loops of the same name become shared by them."""
-    orders = [order for order in program.orders if derived & {order.before, order.after}]
+    orders = [order for order in program.orders if derived & {order.before, order.after} or is_derived(order)]
     inside = [order for order in orders if {order.before, order.after} <= derived]
     for chain in _chains([*inside, *(order for order in orders if order not in inside)]):
         level = "tm.root" if chain[0].level is None else program.loops[chain[0].level].name

@@ -34,10 +34,9 @@ class OnRanks(Results):
 
             kernel(f.part("image", image, comm.rank), comm=comm)
 
-        An array that is not distributed is held in full. `params` are needed where the process grid, or a point at which the
-        array is cut, depends on them.
-        A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that is no array of the function, and
-        for an array with another number of dimensions.
+        An array that is not distributed is held in full. `params` are needed where the process grid depends on them, or
+        a point at which the array is cut. A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that
+        is no array of the function, and for an array with another number of dimensions.
         """
         if not self._is_callers(name):
             kind = "a temporary, neither an input nor an output" if name in self._program.storages else "no array"

@@ -30,13 +30,15 @@ class Distributable:
 
             image.distribute([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)
             image.distribute([r, c], rank=(r // B) % P)     blocks of B rows, dealt out to P ranks in turn
+            image.distribute([r, c], rank=tm.pieces(r, [H]))    rows below H on rank 0, others on rank 1
             image.distribute([r, c], rank=0)                all of it on rank 0
             image.distribute([r, c], rank=None)             all of it on every rank, as without the command
             a.distribute([i, j], rank=(i // B, j // B))     tiles on a process grid
             a.distribute([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
             image.distribute([r, c], rank=r, bounds=(lo, hi))   the rows of the rank's block (Function.blocks)
 
-        The caller passes on each rank the part that it holds, without gaps, and is given the like of an output; the
+        Points that pieces are cut at may be parameters: they are chosen when the function is called (`tm.pieces`). The
+        caller passes on each rank the part that it holds, without gaps, and is given the like of an output; the
         algorithm and the commands go on naming elements by their indices in the whole. Said again, it replaces what it
         said before; an output that is stored over an input is held as the input is. A temporary is held where it is
         computed. Raises `CommandError` for anything else than an input or an output in host memory, or where the

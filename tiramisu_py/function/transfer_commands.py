@@ -188,8 +188,26 @@ class TransferCommands(Scheduled):
                                                            for r, c: q[..] = g(p)
 
         Between ranks, the values that a rank reads and has not come in messages from the nearest that has them: exactly
-        these, one message from a rank to another in each iteration of the loops around, as far out as is legal. With
-        `overlap` what needs no other rank (the interior) is computed while messages are under way; ``depth={t: 4}``
+        these, one message from a rank to another in each iteration of the loops around, as far out as is legal.
+
+        Where the host has work of its own, kernels and transfers are started before work that they need not follow,
+        unless a command orders them after it, and the host waits just before what needs them; its own work keeps its
+        order. With `overlap` each GPU has an operation sequence for uploads and one for downloads beside those of its
+        kernels, and what needs no other rank (the interior) is computed while messages are under way.
+
+        ``pipeline=k`` (a loop of the host around kernels, or a list of such loops) moves in each iteration of k what it
+        is the first to read, and then what it has made, on these sequences: iteration k + 1 is on its way in while k is
+        computed and k - 1 is on its way out::
+
+            by.split(r, 32, k, r1)                     copy to the GPU the rows that the first k reads more than others
+            by.tag_gpu(blocks=[r1, c0], ...)    -->    for k: start to copy to the GPU what k reads and no one before it
+            f.derive_transfers(pipeline=k)                    start kernel by
+                                                              start to copy to the host what k has made
+                                                       wait for the last copy
+
+        Raises `CommandError` for a k that is no loop, inside a kernel, or tagged, and where nothing is to be moved.
+
+        Between ranks ``depth={t: 4}``
         lets ranks exchange every fourth iteration of t, a halo four times as deep, and compute twice what overlaps.
         With `collectives` exchanges that loop over ranks (a broadcast, a gathering, a transposition) are calls of all
         ranks, where every rank takes part (see ``collective=True`` of `create_xfer`): less to start, more to wait for.

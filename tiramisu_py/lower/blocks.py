@@ -2,6 +2,7 @@
 
 Where a rank touches more of an array than its block (a halo that is received into it), the array is kept elsewhere
 while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last.
+Ranks with statements of their own that do with their blocks use these.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tiramisu_py.lower.ranked import Ranked
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer
+from tiramisu_py.program.storage import Buffer, Storage
 
 
 class Arrays:
@@ -77,6 +78,24 @@ class _Elsewhere:
         taken = {*program.buffers, *program.storages, *program.statements, *program.algorithm.params}
         self.name = unique(f"{self.array.name}_local", taken)
         self.storages = {s.name: unique(f"{s.name}_local", taken) for s in program.storages_in(self.array.name)}
+        self.ranks = self._ranks()
+
+    def _ranks(self) -> isl.Set:
+        """The ranks that do not do with their blocks, if statements are on these or on others; otherwise all ranks."""
+        touched, everyone = touched_of(self.touches, self.array), self.before.context
+        assert touched is not None
+        coordinates = self.holding.ranked.coordinates
+        short = touched.subtract(self.holding.elements()).params().intersect(everyone)
+        for touch in () if self._outputs() else self.touches.of_buffer(self.array.name):
+            if touch.is_write and touch.actor.statement is not None and touch.device == self.array.device:
+                short = short.union(touch.domain.params().intersect(everyone))  # what is passed is left as it is
+        short = sets.without_params(short, [name for name in sets.params(short) if name not in coordinates])
+        short = short.align_params(everyone.get_space()).intersect(everyone).coalesce()
+        for touch in self.touches.of_buffer(self.array.name):
+            on = None if touch.actor.statement is None else touch.domain.params().intersect(everyone)
+            if on is not None and not on.is_subset(short) and not on.is_disjoint(short):
+                return everyone
+        return short
 
     def program(self) -> Program:
         """The program in which statements use the other array, with copies before and after them."""
@@ -95,7 +114,7 @@ class _Elsewhere:
         return program.with_(statements={**first, **changed, **last})
 
     def _moved(self, statement: Statement) -> Statement:
-        if not statement.acts:
+        if not statement.acts or statement.instances.params().intersect(self.before.context).is_disjoint(self.ranks):
             return statement
         sources = dict(statement.sources)
         for source in self.touches.sources(statement):
@@ -120,11 +139,7 @@ class _Elsewhere:
 
     def _exit(self) -> Statement | None:
         """The copy of what the rank holds, and stores."""
-        program = self.before
-        outputs = [
-            s for s in program.storages_in(self.array.name)
-            if is_callers(program, s) and s.source in program.algorithm.outputs
-        ]  # fmt: skip
+        outputs = self._outputs()
         if not outputs:
             return None
         stored: isl.Set | None = None
@@ -134,6 +149,11 @@ class _Elsewhere:
         return self._copy(
             "exit", stored, storage.source, self.storages[storage.name], storage.name, len(self.array.extents)
         )
+
+    def _outputs(self) -> list[Storage]:
+        """Where the caller is given values in the array."""
+        callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
+        return [s for s in callers if s.source in self.before.algorithm.outputs]
 
     def _stored(self, guarded: bool = False) -> list[isl.Set]:
         """The elements that each statement stores; with `guarded`, of those that may not be executed."""
@@ -150,7 +170,7 @@ class _Elsewhere:
         """A statement that copies elements from one storage to another."""
         if elements is None:
             return None
-        elements = elements.intersect(self.holding.elements()).coalesce()
+        elements = elements.intersect(self.holding.elements()).intersect_params(self.ranks).coalesce()
         if elements.is_empty():
             return None
         program = self.before

@@ -23,14 +23,14 @@ def defined(function: LoopFunction, definitions: Mapping[str, Expr]) -> LoopFunc
     if not definitions or function.grid is None:
         return function
     body = _Known(definitions, function.grid.coordinates).inside(function.body, {})
-    body = rewrite_expressions(body, lambda e: Iter(e.name, int64) if _is_named(e, definitions) else None)
-    for name, value in reversed(definitions.items()):
+    body = rewrite_expressions(body, lambda e: _as_variable(e, definitions))
+    for name, value in reversed(list(definitions.items())):
         body = Let(name, value, body)
     return replace(function, body=body)
 
 
-def _is_named(e: Expr, definitions: Mapping[str, Expr]) -> bool:
-    return isinstance(e, Param) and e.name in definitions
+def _as_variable(e: Expr, definitions: Mapping[str, Expr]) -> Expr | None:
+    return Iter(e.name, int64) if isinstance(e, Param) and e.name in definitions else None
 
 
 class _Known:
@@ -62,12 +62,16 @@ class _Known:
 
 def _at(e: Expr, values: Mapping[str, Expr]) -> Expr:
     used = any(isinstance(part, Param) and part.name in values for part in walk(e))
-    return simplified(rewrite(e, lambda part: values.get(part.name) if isinstance(part, Param) else None)) if used else e
+    return (
+        simplified(rewrite(e, lambda part: values.get(part.name) if isinstance(part, Param) else None)) if used else e
+    )
 
 
 def _on(form: Expr, at: Mapping[str, int]) -> Expr | None:
     """The value of a definition at some coordinates, where it is short."""
     own = rewrite(form, lambda e: Const(at[e.name], int64) if isinstance(e, Param) and e.name in at else None)
     own = simplified(own)
-    branches = any(isinstance(part, Select) or (isinstance(part, Binary) and part.op in ("min", "max")) for part in walk(own))
+    branches = any(
+        isinstance(part, Select) or (isinstance(part, Binary) and part.op in ("min", "max")) for part in walk(own)
+    )
     return None if branches else own

@@ -16,10 +16,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import INSIDE, array_name
+from tiramisu_py.lower.indices import of_operands
 from tiramisu_py.lower.locality import elements_of, nearest_bounds
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import Vector
@@ -118,7 +118,7 @@ def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> Side
     low, highs = bounds
     if not any(_saves(there, whole, high.sub(low)) for high in highs):
         return None
-    first, end = _expression(low, context), _least(highs, context)
+    first, end = _expression(low), _least(highs)
     if is_last:
         first = _multiple(arithmetic.floor_divided(first, ROW))
     if is_last and axis > 0:
@@ -177,13 +177,28 @@ def _multiple(count: Expr) -> Expr:
     return simplified(arithmetic.times(count, ROW))
 
 
-def _expression(form: isl.Aff, context: isl.Set) -> Expr:
-    return simplified(of_params(form.to_pw_aff(), context))
+def _expression(form: isl.Aff) -> Expr:
+    return simplified(of_operands(_as_quotient(form), ()))
 
 
-def _least(highs: list[isl.Aff], context: isl.Set) -> Expr:
+def _as_quotient(form: isl.Aff) -> isl.Aff:
+    """``R - (2*R + 2) // 3`` as ``R // 3``: what is left of a quotient, where isl has made one of what comes before."""
+    taken = sets.terms(form)
+    if taken.denominator != 1 or [coefficient for coefficient, _ in taken.divs] != [-1]:
+        return form
+    space, inner = form.get_domain_space(), taken.divs[0][1]
+    gap = sets.constant(space, taken.constant).sub(inner)
+    for coefficient, name in taken.params:
+        gap = gap.add(sets.scaled(sets.parameter(space, name), coefficient))
+    by = sets.terms(gap).denominator
+    if sets.terms(gap).divs:
+        return form
+    return sets.floor_div(sets.plus(sets.scaled(gap, by), by - 1), by)
+
+
+def _least(highs: list[isl.Aff]) -> Expr:
     """One more than the least of some last indices."""
-    end, *others = (_expression(sets.plus(high, 1), context) for high in highs)
+    end, *others = (_expression(sets.plus(high, 1)) for high in highs)
     for other in others:
         end = arithmetic.smaller(end, other)
     return end

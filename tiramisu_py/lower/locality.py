@@ -134,7 +134,9 @@ def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
         found = _between_bounds(ranked, lows, highs)
         if found is not None:
             return found
-    exact = _rank_by_rank(ranked, line, is_first) if not any(sets.involves(form, ranked.varying) for form in lows) else None
+    exact = (
+        _rank_by_rank(ranked, line, is_first) if not any(sets.involves(form, ranked.varying) for form in lows) else None
+    )
     if exact is not None:
         return exact
     origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])

@@ -108,7 +108,8 @@ def _count(low: isl.PwAff, high: isl.PwAff, context: isl.Set) -> Expr:
     """How many indices there are from one to another, or little more: where there are none, too."""
     count = sets.extent_between(low, high)
     exact = sets.zero_elsewhere(count).intersect_domain(context)
-    wider = (form.to_pw_aff() for form in sets.pieces(count.coalesce()) if not sets.has_floors(form))
+    plain = (form for form in sets.pieces(count.coalesce()) if sets.is_of_parameters(form))
+    wider = (form.to_pw_aff() for form in plain if not sets.has_floors(form))
     for form in wider:
         spare = form.intersect_domain(context).sub(exact)
         most, least = map(_greatest, (spare, spare.neg()))

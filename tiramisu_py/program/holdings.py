@@ -50,9 +50,7 @@ def _owners(spread: Dealt | Pieces, indices: Array, params: Mapping[str, int]) -
     return number if spread.cycle is None else number % spread.cycle
 
 
-def part(
-    distribution: Distribution, whole: Array, at: Sequence[int] | None, params: Mapping[str, int] = {}
-) -> Array:
+def part(distribution: Distribution, whole: Array, at: Sequence[int] | None, params: Mapping[str, int] = {}) -> Array:
     """What the rank at some coordinates holds of a whole array, as an array of its own."""
     return np.ascontiguousarray(whole[np.ix_(*held(distribution, whole.shape, at, params))])
 

@@ -18,11 +18,11 @@ from tiramisu_py.program.pages import Pages
 class Memory(Enum):
     """Kinds of memory.
 
-    HOST: ordinary memory; a buffer has one instance on the host, and one on each GPU that uses it. PINNED: the same,
-    but the host's instance is page-locked, so that the GPU copies it without staging. HOST_MAPPED: page-locked, and
-    one instance for all: GPUs address the host's memory (zero-copy). GPU: on GPUs only. SHARED: on the chip, one copy
-    for each block of threads. A REGISTER buffer has constant extents; once loops are unrolled, constants
-    alone index it.
+    HOST: ordinary memory; a buffer has one instance on the host, and one on each GPU that uses it, as large as the box
+    of elements that this GPU uses. PINNED: the same, but the host's instance is page-locked, so that the GPU copies it
+    without staging, and beside other work. HOST_MAPPED: page-locked, and one instance for all: GPUs address the host's
+    memory (zero-copy). GPU: on GPUs only. SHARED: on the chip, one copy for each block of threads. A REGISTER buffer
+    has constant extents; once loops are unrolled, constants alone index it.
     """
 
     HOST = "host"

@@ -21,12 +21,34 @@ from tiramisu_py.schedule.selection import listed
 
 
 @dataclass(frozen=True)
+class Span:
+    """The iterations between two fractions of the extent of a set of one dimension."""
+
+    of: isl.Set
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(1)
+
+    def at(self, number: int, count: int) -> isl.PwAff:
+        """The iteration where block `number` of `count` equal blocks begins, on the frame of the set."""
+        fraction = self.low + (self.high - self.low) * Fraction(number, count)
+        return at_fraction(self.of, fraction)
+
+
+@dataclass(frozen=True)
 class Pieces:
-    """Which iterations each part has, as sets of one dimension, in words, and the points where they were cut."""
+    """Which iterations each part has, as sets of one dimension, in words, and the points where they were cut.
+
+    Of shares, `spans` are what they are of the whole, so that blocks of them need no share of a share.
+    """
 
     sets: tuple[isl.Set, ...]
     words: tuple[str, ...]
     points: tuple[Expr, ...] = ()
+    spans: tuple[Span, ...] = ()
+
+    def span(self, part: int, taken: isl.Set) -> Span:
+        """The iterations of a part, as what is dealt out to its ranks; `taken` are those of the level."""
+        return self.spans[part] if self.spans else Span(self.sets[part].intersect(taken))
 
 
 def pieces_of(program: Program, taken: isl.Set, level: str, where: object, count: int) -> Pieces:
@@ -68,19 +90,18 @@ def _by_shares(taken: isl.Set, level: str, given: Shares, count: int) -> Pieces:
             f"{given} has {_number(len(given.of_whole), 'share')}, and there "
             f"{'is' if count == 1 else 'are'} {_number(count, 'target')}: give one share for each"
         )
-    forms = []
-    for k in range(1, count):
-        before = sum(given.of_whole[:k], Fraction(0))
-        forms.append(at_fraction(taken, before.numerator, before.denominator))
+    ends = [sum(given.of_whole[:k], Fraction(0)) for k in range(count + 1)]
+    forms = [at_fraction(taken, end) for end in ends[1:-1]]
     words = [f"share {share} of {level}" for share in given.of_whole]
-    return Pieces(_cut(taken, forms), tuple(words))
+    spans = [Span(taken, low, high) for low, high in pairwise(ends)]
+    return Pieces(_cut(taken, forms), tuple(words), spans=tuple(spans))
 
 
-def at_fraction(of: isl.Set, numerator: int, denominator: int) -> isl.PwAff:
+def at_fraction(of: isl.Set, fraction: Fraction) -> isl.PwAff:
     """On the frame of a set of one dimension: its lower bound and this fraction of its extent, rounded down."""
     low, high = sets.smallest_coordinate(of, 0), sets.largest(of, 0)
-    passed = sets.floor_div(sets.scaled(sets.extent_between(low, high), numerator), denominator)
-    return sets.at_any_point(low.add(passed), of.get_space())
+    times = sets.scaled(sets.extent_between(low, high), fraction.numerator)
+    return sets.at_any_point(low.add(sets.floor_div(times, fraction.denominator)), of.get_space())
 
 
 def _by_ranges(taken: isl.Set, given: Sequence[object], count: int) -> Pieces:
@@ -123,7 +144,7 @@ def _number(count: int, word: str) -> str:
 
 def _expression(given: object, what: str) -> Expr:
     try:
-        return as_expr(given)  # type: ignore[arg-type]
+        return as_expr(given)
     except (DeclarationError, TypeError):
         raise CommandError(f"the {what} {given!r} is neither an integer nor affine in the parameters") from None
 

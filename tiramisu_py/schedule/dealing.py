@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import islpy as isl
 
@@ -13,7 +14,7 @@ from tiramisu_py.program.loops import Launch, Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.targets import Cores, Gpu, Target
-from tiramisu_py.schedule.cuts import at_fraction
+from tiramisu_py.schedule.cuts import Span
 from tiramisu_py.schedule.gpu import Tagging, tag_gpu
 from tiramisu_py.schedule.loops import split, tile
 from tiramisu_py.schedule.ranks import check_axes
@@ -32,7 +33,7 @@ STRIPS = 32
 
 
 def dealt_to_ranks(
-    program: Program, names: Sequence[str], level: str, piece: isl.Set, over: range, command: str
+    program: Program, names: Sequence[str], level: str, span: Span, over: range, command: str
 ) -> Program:
     """A part on its ranks: a loop over them just outside of the level; several get equal blocks, one after another."""
     made: dict[LoopId, LoopId] = {}
@@ -42,7 +43,7 @@ def dealt_to_ranks(
         if loop not in made:
             made[loop] = program.next_loop()
             program = program.with_loop(Loop(made[loop], _fresh(program, [name], f"{level}_rank")))
-        changed = _with_rank(program, statement, loop, made[loop], piece, over)
+        changed = _with_rank(program, statement, loop, made[loop], span, over)
         program = program.with_statement(changed)
     for rank_loop in made.values():
         program = tagged(program, rank_loop, Rank(0), command)
@@ -51,38 +52,38 @@ def dealt_to_ranks(
 
 
 def _with_rank(
-    program: Program, statement: Statement, loop: LoopId, rank_loop: LoopId, piece: isl.Set, over: range
+    program: Program, statement: Statement, loop: LoopId, rank_loop: LoopId, span: Span, over: range
 ) -> Statement:
     depth = statement.depth(loop)
-    size = _constant_share(piece, len(over))
-    if len(over) > 1 and size is None:
-        statement = _on_several(statement, depth, program.loops[rank_loop].name, piece, over)
-        rank = sets.variables(statement.frame)[-1]
-    else:
+    even = _even_blocks(span, len(over))
+    if len(over) == 1:
         rank = sets.constant(statement.frame, over[0])
-        low = sets.least(sets.smallest_coordinate(piece, 0)) if size is not None else None
-        if size is not None and low is not None:
-            moved = sets.outputs(statement.coords)[depth].sub(sets.on_frame(low, statement.frame))
-            rank = sets.plus(sets.floor_div(moved, size), over[0])
+    elif even is not None:
+        moved = sets.outputs(statement.coords)[depth].sub(sets.on_frame(even[0], statement.frame))
+        rank = sets.plus(sets.floor_div(moved, even[1]), over[0])
+    else:
+        statement = _on_several(statement, depth, program.loops[rank_loop].name, span, over)
+        rank = sets.variables(statement.frame)[-1]
     coords = sets.outputs(statement.coords)
     coords.insert(depth, rank)
     loops = (*statement.loops[:depth], rank_loop, *statement.loops[depth:])
     return replace(statement, loops=loops, coords=sets.function(statement.frame, None, coords))
 
 
-def _constant_share(piece: isl.Set, count: int) -> int | None:
-    """How many iterations of a piece each of several ranks gets, where that is one constant for all."""
-    if count == 1 or piece.is_empty():
+def _even_blocks(span: Span, count: int) -> tuple[isl.Aff, int] | None:
+    """The lower bound of a part and how many iterations each of several ranks gets, where that is one constant."""
+    if count == 1 or span.of.is_empty():
         return None
-    low, high = sets.smallest_coordinate(piece, 0), sets.largest(piece, 0)
-    extent = sets.least(sets.extent_between(low, high))
-    if extent is None or not sets.is_constant(extent) or sets.least(low) is None:
+    starts = [span.at(number, count) for number in range(count + 1)]
+    lower, sizes = sets.pieces(starts[0]), [sets.pieces(b.sub(a)) for a, b in pairwise(starts)]
+    if len(lower) != 1 or any(len(size) != 1 or not sets.is_constant(size[0]) for size in sizes):
         return None
-    size, rest = divmod(sets.constant_of(extent), count)
-    return size if rest == 0 else None
+    found = {sets.constant_of(size[0]) for size in sizes}
+    size = found.pop()
+    return (lower[0], size) if not found and size > 0 else None
 
 
-def _on_several(statement: Statement, depth: int, dim: str, piece: isl.Set, over: range) -> Statement:
+def _on_several(statement: Statement, depth: int, dim: str, span: Span, over: range) -> Statement:
     """A statement with the coordinate of its rank as a further dimension, which its point leaves out."""
     everyone = sets.within(sets.variables(sets.sized_frame(statement.frame, None, 1))[0], over[0], over[-1] + 1)
     instances = sets.flat_product(sets.named(statement.instances, None), everyone, statement.name)
@@ -92,7 +93,7 @@ def _on_several(statement: Statement, depth: int, dim: str, piece: isl.Set, over
     original = sets.function(frame, statement.name, variables[:-1])
     coords = sets.compose(original, statement.coords)
     place = sets.function(frame, None, [sets.outputs(coords)[depth], variables[-1]])
-    mine = sets.preimage(_blocks(piece, over), place)
+    mine = sets.preimage(_blocks(span, over), place)
     return replace(
         statement,
         dims=dims,
@@ -102,15 +103,15 @@ def _on_several(statement: Statement, depth: int, dim: str, piece: isl.Set, over
     )
 
 
-def _blocks(piece: isl.Set, over: range) -> isl.Set:
-    """The pairs of an iteration of a piece and the rank that has it: equal blocks but for one iteration."""
-    space = sets.sized_frame(piece.get_space(), None, 2)
+def _blocks(span: Span, over: range) -> isl.Set:
+    """The pairs of an iteration of a part and the rank that has it: equal blocks but for one iteration."""
+    space = sets.sized_frame(span.of.get_space(), None, 2)
     iteration, rank = sets.variables(space)
     first = sets.function(space, None, [iteration])
     x = iteration.to_pw_aff()
     found = sets.empty(space)
     for k, number in enumerate(over):
-        low, high = (sets.pulled(at_fraction(piece, end, len(over)), first) for end in (k, k + 1))
+        low, high = (sets.pulled(span.at(end, len(over)), first) for end in (k, k + 1))
         block = sets.as_set(x.ge_set(low)).intersect(sets.as_set(x.lt_set(high)))
         found = found.union(block.intersect(sets.within(rank, number, number + 1)))
     return found

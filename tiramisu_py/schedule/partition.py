@@ -35,10 +35,10 @@ def partition(
     verify(program, chosen, taken, pieces)
     program, parts = _cut(program, chosen, pieces.sets)
     chunks: list[str | None] = []
-    for part, target, piece in zip(parts, targets, pieces.sets, strict=True):
+    for k, (part, target) in enumerate(zip(parts, targets, strict=True)):
         over = ranks_of(target)
         if over is not None:
-            program = dealt_to_ranks(program, part, level, piece.intersect(taken), over, command)
+            program = dealt_to_ranks(program, part, level, pieces.span(k, taken), over, command)
         program, chunk = on_target(program, part, level, target, command)
         chunks.append(chunk)
     return program.with_(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Operand, as_expr
@@ -81,7 +82,7 @@ def pieces(
 
 def _point(given: object) -> Expr:
     try:
-        return as_expr(given)  # type: ignore[arg-type]
+        return as_expr(cast(Operand, given))
     except (DeclarationError, TypeError) as error:
         raise CommandError(f"a point is an integer, or affine in the parameters: {error}") from None
 

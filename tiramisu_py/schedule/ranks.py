@@ -262,8 +262,9 @@ def _spread(given: object, at: Mapping[str, int]) -> Spread:
             return Dealt(inner.dim, inner.block, cycle)
     raise CommandError(
         f"rank={given}: give blocks (r // B, with a number B), blocks that go round ((r // B) % P, with numbers), "
-        "pieces (tm.pieces(r, [H])), the coordinate of one rank, or None for all; on a grid of several axes a tuple with one of these for each; the "
-        f"iterators are {', '.join(at)}; for blocks whose size is known at run time only there is Function.blocks"
+        "pieces (tm.pieces(r, [H])), the coordinate of one rank, or None for all; on a grid of several axes a tuple "
+        f"with one of these for each; the iterators are {', '.join(at)}; for blocks whose size is known at run time "
+        "only there is Function.blocks"
     )
 
 

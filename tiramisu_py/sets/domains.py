@@ -263,6 +263,11 @@ def param_as_last_dim(of: isl.Set, name: str) -> isl.Set:
     return of.insert_dims(_SET, last, 1) if position < 0 else of.move_dims(_SET, last, _PARAM, position, 1)
 
 
+def constraints_at(of: isl.Set, axis: int) -> isl.Set:
+    """All elements that meet those constraints of a set that involve one dimension."""
+    return of.drop_constraints_not_involving_dims(_SET, axis, 1)
+
+
 def count(of: isl.Set) -> int:
     """How many elements a finite set without parameters has."""
     return int(of.count_val().to_python())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,11 +15,11 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import axes
 from tiramisu_py.tuning.estimated import Estimate
 from tiramisu_py.tuning.levels import Level, levels
-from tiramisu_py.tuning.machine import Machine
+from tiramisu_py.tuning.machine import Machine, published
 from tiramisu_py.tuning.measured import Measurement
 from tiramisu_py.tuning.result import Balance, BalancedPart
 from tiramisu_py.tuning.room import Room
-from tiramisu_py.tuning.sizes import LEAST, checked_sizes, checked_small, extents, shortened
+from tiramisu_py.tuning.sizes import checked_sizes, checked_small, equal_parts, short_sizes, shortened
 from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
 from tiramisu_py.tuning.work import Counter
 
@@ -94,22 +94,32 @@ def balance(
                 raise ArgumentError(f"with machine= nothing is run: leave out {name}=")
     simulated = device is not None and as_device(device).simulated
     if machine is None and _can_run(f, found, simulated, known, comm):
-        short = _short(program, found, known, simulated) if small is None else checked_small(program, small, known)
+        short = (
+            short_sizes(program, found, known, SIMULATED_INSTANCES if simulated else INSTANCES)
+            if small is None
+            else checked_small(program, small, known)
+        )
         on = device if _uses_gpu(found) else None
         clock = Measurement(f, found, inputs or {}, comm, pinned, rounds, device=on, threads=threads, **options)
         return balanced(program, found, known, short, clock, True)
     report = f.check()
     if not report.ok:
         raise LegalityError(report.violations)
-    own = machine or Machine.here(threads=threads)
-    own = own if comm is None else comm.bcast(own)
-    lacking = [slot.name for level in found for slot in level.slots if slot.gpu is not None and not own.has_gpu]
-    if lacking and machine is None:
+    estimate = Estimate(program, found, machine or _own(found, threads, comm))
+    return balanced(program, found, known, known, estimate, False)
+
+
+def _own(found: Sequence[Level], threads: int | None, comm: Any) -> Machine:
+    """This machine; of several ranks, that of the first."""
+    peaks = published() if comm is None else comm.bcast(published())
+    lacking = [slot.name for level in found for slot in level.slots if slot.gpu is not None and not peaks]
+    if lacking:
         raise ArgumentError(
             f"there is no GPU here to measure {lacking[0]} on: estimate it for one that you name, "
             'machine=tm.Machine.here(gpu="H200"), or see how it would go in the simulator, device="simulator"'
         )
-    return balanced(program, found, known, known, Estimate(program, found, own), False)
+    own = Machine.here(threads=threads, **peaks)
+    return own if comm is None else comm.bcast(own)
 
 
 def balanced(
@@ -122,8 +132,8 @@ def balanced(
 ) -> Balance:
     """The split at sizes that are known, by what the clock says at short ones and at half of their levels."""
     half = shortened(program, found, short, 0.5)
-    runs = [{**sizes, **_equal(program, found, sizes)} for sizes in ([short] if half == short else [short, half])]
-    full = {**known, **_equal(program, found, known)}
+    runs = [{**sizes, **equal_parts(program, found, sizes)} for sizes in ([short] if half == short else [short, half])]
+    full = {**known, **equal_parts(program, found, known)}
     done = _done(program, found, runs)
     costs = iter(_costs(program, found, full, done, [clock(params) for params in runs]))
     points: dict[str, int] = {}
@@ -185,27 +195,6 @@ def _costs(
     return costs
 
 
-def _equal(program: Program, found: Sequence[Level], known: Mapping[str, int]) -> dict[str, int]:
-    """The points of equal parts, as far as the assumptions allow them."""
-    at: dict[str, int] = {}
-    for level in found:
-        some = {**known, **Room(program, known).some(_unknown(program, known))}
-        division = replace(level.division(known, some), executors=tuple(range(len(level.slots))))
-        at |= split(division, [Cost(0.0, 1.0)] * len(level.slots), Room(program, {**known, **at}))
-    return at
-
-
-def _short(program: Program, found: Sequence[Level], known: Mapping[str, int], simulated: bool) -> dict[str, int]:
-    """Sizes at which a run takes a moment."""
-    counter, full = Counter(program), {**known, **_equal(program, found, known)}
-    instances = sum(counter.instances(slot.statements, full) for level in found for slot in level.slots)
-    most = SIMULATED_INSTANCES if simulated else INSTANCES
-    pairs = zip(extents(program, found, known), found, strict=True)
-    least = max((LEAST * len(level.slots) / max(extent, 1) for extent, level in pairs), default=1.0)
-    factor = max(most / max(instances, 1), least)
-    return dict(known) if factor >= 1 else shortened(program, found, known, factor)
-
-
 def _can_run(f: Function, found: Sequence[Level], simulated: bool, known: Mapping[str, int], comm: Any) -> bool:
     """Whether the GPUs and the ranks are there that the function needs; all ranks come to the same answer."""
     if axes(f.program) and comm is None:
@@ -215,7 +204,7 @@ def _can_run(f: Function, found: Sequence[Level], simulated: bool, known: Mappin
     able = simulated or gpu_count() > 0 or all(slot.gpu is None for slot in mine)
     if comm is None:
         return able
-    full = {**known, **_equal(f.completed, found, known)}
+    full = {**known, **equal_parts(f.completed, found, known)}
     return all(comm.allgather(able)) and bool(comm.Get_size() >= prod(f.process_grid(**full)))
 
 

@@ -1,7 +1,7 @@
 """What parts take, reckoned from operations and bytes: nothing is run.
 
 A part takes as long as its arithmetic or its memory, whichever is slower, and what its GPU's link and its messages take
-besides, as if nothing overlapped.
+besides; of a pipeline, whose chunks are copied while others are computed, the busiest operation sequence counts alone.
 
 Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 52(4), 2009.
 """
@@ -46,9 +46,23 @@ class Estimate:
         if slot.gpu is None:
             return on_cores(work, self._machine) / alike + self._messages(slot, moved)
         mine = [one for one in moved.transfers if self._owners.get(one.name) is slot]
-        size = sum(one.bytes for one in mine)
-        copies = sum(one.messages for one in mine)
-        return (on_gpu(work, self._machine) + over_link(size, copies, self._machine)) / alike
+        queues = {self._kernels_on(slot): on_gpu(work, self._machine)}
+        for one in mine:
+            queue = self._program.queue_of(self._program.statements[one.name])
+            queues[queue] = queues.get(queue, 0.0) + over_link(one.bytes, one.messages, self._machine)
+        overlapped = bool(mine) and all(self._is_pipelined(slot, one.name) for one in mine)
+        return (max(queues.values()) if overlapped else sum(queues.values())) / alike
+
+    def _kernels_on(self, slot: Slot) -> tuple[int, int] | None:
+        """The operation sequence of a part's kernels."""
+        queues = (self._program.queue_of(self._program.statements[name]) for name in sorted(slot.statements))
+        return next(queues, None)
+
+    def _is_pipelined(self, slot: Slot, name: str) -> bool:
+        """Whether a transfer is made chunk by chunk, in a loop with the kernels, while the host goes on."""
+        transfer = self._program.statements[name]
+        loops = {loop for each in slot.statements for loop in self._program.statements[each].loops}
+        return transfer.transfer is not None and transfer.transfer.asynchronous and bool(loops & set(transfer.loops))
 
     def _messages(self, slot: Slot, moved: Communication) -> float:
         """What the busiest rank of a part sends and receives."""

@@ -157,7 +157,7 @@ def _level(program: Program, stages: tuple[Partition, ...]) -> Level:
     slots = []
     for k, target in enumerate(stages[0].targets):
         others = {name for j, names in enumerate(named) if j != k for name in names}
-        parts = tuple(part for stage in stages for part in stage.parts[k][:1])
+        parts = tuple(stage.parts[k][-1] for stage in stages)
         slots.append(Slot(parts, target, frozenset(_inside(program, named[k], others))))
     return Level(stages, tuple(slots))
 

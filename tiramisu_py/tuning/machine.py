@@ -52,6 +52,7 @@ class Machine:
 
         tm.Machine(core_flops=30e9, cores=16, host_bandwidth=100e9, gpu_flops=19.5e12, gpu_bandwidth=2e12,
                    link_bandwidth=25e9)
+        tm.Machine.here(gpu="A100")     # this host as measured, with that GPU by its published peaks
 
     Raises `ArgumentError` for numbers that are no rates.
     """
@@ -98,7 +99,7 @@ class Machine:
         for name in known:
             if name not in names:
                 raise ArgumentError(f"tm.Machine has no {name}: it has {', '.join(names)}")
-        found: dict[str, Any] = {"cores": threads or len(os.sched_getaffinity(0)), **_gpu(gpu), **known}
+        found: dict[str, Any] = {"cores": threads or len(os.sched_getaffinity(0)), **published(gpu), **known}
         if "core_flops" not in found:
             found["core_flops"] = multiplied_and_added()
         if "host_bandwidth" not in found:
@@ -106,7 +107,8 @@ class Machine:
         return cls(**found)
 
 
-def _gpu(name: str | None) -> dict[str, float]:
+def published(name: str | None = None) -> dict[str, float]:
+    """The numbers of a GPU by its name (default: of the first one here); none where there is none that is known."""
     if name is None:
         present = f" {_name_here().replace('-', ' ')} "
         matching = [known for known in GPUS if f" {known} " in present]

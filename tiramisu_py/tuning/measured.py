@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tiramisu_py.algorithm.sizes import shape_value
-from tiramisu_py.build import pinned_empty
+from tiramisu_py.build import Kernel, pinned_empty
 from tiramisu_py.build.traces import Trace, TraceEvent
 from tiramisu_py.function import Function
 from tiramisu_py.tuning.inputs import arguments
@@ -41,12 +42,16 @@ class Measurement:
         self._rounds = rounds
         self._slots = [slot for level in levels for slot in level.slots]
         self._owners = owners(f.completed, levels)
-        self._kernel = f.compile(trace=True, **options)
+        self._options = options
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return self._f.compile(trace=True, **self._options)
 
     def __call__(self, params: Mapping[str, int]) -> list[float]:
         """The seconds of each part at some parameter values, level by level."""
         given = self._arguments(params)
-        self._kernel(**given)
+        self._kernel(**given)  # to warm up
         best = [float("inf")] * len(self._slots)
         for _ in range(self._rounds):
             self._kernel(**given)

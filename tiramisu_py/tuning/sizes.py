@@ -1,14 +1,17 @@
-"""The sizes of measuring runs: the levels shortened, so that a run is short, and shortened once more."""
+"""The sizes of measuring runs: the levels shortened, so that a run is short, and cut into equal parts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.tuning.levels import Level
 from tiramisu_py.tuning.room import Room
+from tiramisu_py.tuning.splitting import Cost, split
+from tiramisu_py.tuning.work import Counter
 
 #: Each part has at least so many iterations of its level, where the level has them.
 LEAST = 16
@@ -39,6 +42,26 @@ def checked_small(program: Program, given: object, sizes: Mapping[str, int]) -> 
         if value > sizes[name]:
             raise ArgumentError(f"small has {name} = {value}, which is more than its full size, {sizes[name]}")
     return {**sizes, **small}
+
+
+def equal_parts(program: Program, found: Sequence[Level], known: Mapping[str, int]) -> dict[str, int]:
+    """The points of equal parts, as far as the assumptions allow them."""
+    at: dict[str, int] = {}
+    for level in found:
+        some = {**known, **Room(program, known).some(_chosen(program, known))}
+        division = replace(level.division(known, some), executors=tuple(range(len(level.slots))))
+        at |= split(division, [Cost(0.0, 1.0)] * len(level.slots), Room(program, {**known, **at}))
+    return at
+
+
+def short_sizes(program: Program, found: Sequence[Level], known: Mapping[str, int], most: int) -> dict[str, int]:
+    """Sizes at which a run executes about so many instances at most, if they do for some iterations of each part."""
+    counter, full = Counter(program), {**known, **equal_parts(program, found, known)}
+    instances = sum(counter.instances(slot.statements, full) for level in found for slot in level.slots)
+    pairs = zip(extents(program, found, known), found, strict=True)
+    least = max((LEAST * len(level.slots) / max(extent, 1) for extent, level in pairs), default=1.0)
+    factor = max(most / max(instances, 1), least)
+    return dict(known) if factor >= 1 else shortened(program, found, known, factor)
 
 
 def shortened(program: Program, levels: Sequence[Level], sizes: Mapping[str, int], factor: float) -> dict[str, int]:

@@ -57,3 +57,4 @@ _Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 700 && CUDA_ERROR_LAUNCH_FAILED == 
 #define SAME_FUNCTION(name, symbol, parameters) \
   _Static_assert(__builtin_types_compatible_p(__typeof__(AS_INT(symbol)), CUresult(*) parameters), #symbol);
 TM_CUDA_ENTRIES(SAME_FUNCTION)
+TM_CUDA_TRACE_ENTRIES(SAME_FUNCTION)
