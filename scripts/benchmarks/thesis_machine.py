@@ -19,7 +19,7 @@ import tiramisu_py as tm
 
 TIMED = Path(__file__).with_name("thesis_timed.py")
 ROWS = 16000
-LIMIT = 600.0
+LIMIT = 300.0
 #: Open MPI: as root, with more ranks than cores, which are not bound to a core each and do not poll for ever.
 OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -98,7 +98,9 @@ def on_ranks(ranks: int, threads: int, asked: dict[str, Any]) -> dict[str, Any]:
     program = [sys.executable, "-m", "mpi4py", str(TIMED), json.dumps(asked)]  # a rank that fails ends all of them
     command = [launcher(), "-n", str(ranks), *program]
     environment = {**OPEN_MPI, **KEEPING, **os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=LIMIT)
+    run = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment, timeout=LIMIT
+    )
     lines = [line for line in run.stdout.splitlines() if line.startswith("{")]
     if run.returncode or not lines:
         raise SystemExit(f"{asked['experiment']} on {ranks} ranks failed:\n{run.stdout[-2000:]}{run.stderr[-4000:]}")

@@ -84,8 +84,9 @@ class Levels:
 
 def has_work_beside(program: Program, started: Collection[str]) -> bool:
     """Whether the host has work of its own beside operations of GPUs."""
+    works = {s.name for s in program.storing if s.message is None and program.queue_of(s) is None}
     return any(
-        any(s.stores and s.message is None for child in children if not child.is_started for s in child.statements)
+        any(s.name in works for child in children if not child.is_started for s in child.statements)
         for _, children in Levels(program, started).mixed()
     )
 

@@ -114,10 +114,10 @@ class LoopFunction:
 
     `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
     `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
-    are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`. One
-    that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With `page_lock`
-    the caller's arrays that GPUs copy are page-locked during the call. A rank for which `gpu_ranks` does not hold uses
-    no GPU (None: each rank uses one, if the function does).
+    are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`.
+    One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With
+    `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A rank for which `gpu_ranks` does
+    not hold uses no GPU (None: each rank uses one, if the function does).
     """
 
     name: str
