@@ -26,10 +26,10 @@ before a command and those after it. Every command returns its handle (or the ne
 #: The order of the page; every public class is in one of the two lists.
 CLASSES = (
     "Function", "Input", "Computation", "Reduction", "Selection", "Transfer", "Exchange", "Half", "Wait", "Barrier",
-    "Direction", "Mode", "Property",
+    "Direction", "Mode", "Property", "Cores", "Gpu", "Shares", "Partition",
     "Kernel", "Report", "Violation", "Witness", "Buffer", "DeviceArray", "Memory", "Combine", "Operator",
     "ExternFunction", "DType",
-    "Balance", "BalancedPart", "Machine",
+    "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
 
