@@ -1,7 +1,7 @@
 """Box blur on a GPU and on the cores beside it, at the same time: rows 0 to G on the GPU, the others on the cores.
 
-The split is a parameter, so that it can be tuned without compiling again. Figures 1-7 to 1-9 of the thesis "Extending
-the Tiramisu compiler with distributed, GPU and cooperative execution" do the same.
+The split is a parameter, so that it can be tuned without compiling again. Figures 1-7 to 1-9 of J. M. Ray, "A Unified
+Compiler Backend for Distributed, Cooperative Heterogeneous Execution" (MIT, 2018), do the same.
 """
 
 from __future__ import annotations

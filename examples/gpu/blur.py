@@ -1,7 +1,7 @@
 """Box blur on a GPU: derived transfers, transfers by hand that the host waits for, and rows that overlap with kernels.
 
-The asynchronous schedule is that of figure 1-8 of the thesis "Extending the Tiramisu compiler with distributed, GPU and
-cooperative execution": a row at a time is copied in, computed and copied out, on three operation sequences.
+The asynchronous schedule is that of figure 1-8 of J. M. Ray, "A Unified Compiler Backend for Distributed, Cooperative
+Heterogeneous Execution" (MIT, 2018): a row at a time is copied in, computed and copied out, on three sequences.
 """
 
 from __future__ import annotations

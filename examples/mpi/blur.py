@@ -1,7 +1,7 @@
 """Box blur on ranks that hold rows of the picture: messages derived, by hand, packed and not, overlapped with work.
 
-By hand it is figure 4-3 of the thesis "Extending the Tiramisu compiler with distributed, GPU and cooperative
-execution": each rank sends its last row down and its first row up.
+By hand it is figure 4-3 of J. M. Ray, "A Unified Compiler Backend for Distributed, Cooperative Heterogeneous Execution"
+(MIT, 2018): each rank sends its last row down and its first row up.
 """
 
 from __future__ import annotations

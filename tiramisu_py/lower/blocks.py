@@ -1,7 +1,8 @@
 """Programs over the caller's arrays as one rank has them.
 
 Where a rank touches more of an array than its block (a halo that is received into it), the array is kept elsewhere
-while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last.
+while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last,
+by threads where the program has any.
 Ranks with statements of their own that do with their blocks use these.
 """
 
@@ -20,7 +21,7 @@ from tiramisu_py.lower.holdings import Holding, holding_of, is_callers
 from tiramisu_py.lower.locality import elements_of, touched_of
 from tiramisu_py.lower.names import unique
 from tiramisu_py.lower.ranked import Ranked
-from tiramisu_py.program.loops import Loop
+from tiramisu_py.program.loops import Loop, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage
@@ -108,9 +109,11 @@ class _Elsewhere:
         entry, leave = self._entry(), self._exit()
         first = {} if entry is None else {entry.name: entry}
         last = {} if leave is None else {leave.name: leave}
+        threads = Parallel() if any(isinstance(loop.tag, Parallel) for loop in program.loops.values()) else None
         for statement in (*first.values(), *last.values()):
             dims = zip(statement.loops, statement.dims, strict=True)
-            program = program.with_loop(*(Loop(number, name) for number, name in dims))
+            tags = [threads if len(statement.loops) > 1 else None, *(None for _ in statement.loops[1:])]
+            program = program.with_loop(*(Loop(n, name, tag) for (n, name), tag in zip(dims, tags, strict=True)))
         return program.with_(statements={**first, **changed, **last})
 
     def _moved(self, statement: Statement) -> Statement:
