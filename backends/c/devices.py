@@ -5,7 +5,7 @@ Each call is checked: ``TM_TRY`` leaves the function where one fails, after ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import cgen
@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.boxes import Level, levels, product
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import (
     Allocate,
@@ -49,6 +50,7 @@ class Devices:
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
         self.kernels: dict[str, tuple[str, KernelFunction]] = {}
+        self.may_be_idle = False  # whether there are calls that use no GPU
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """A launch, a copy, or what concerns an event."""
@@ -71,21 +73,18 @@ class Devices:
         name, kernel = self.kernels[node.kernel]
         text = Scalars(scope).text
         kinds = ["int64_t"] * len(kernel.params) + [scalar.dtype.c_name for scalar in kernel.scalars]
-        values = [_address(value, kind, scope) for value, kind in zip(node.values, kinds, strict=True)]
+        unused = unused_params(kernel)
+        given = zip([*kernel.params, *(scalar.name for scalar in kernel.scalars)], node.values, kinds, strict=True)
+        values = [_address(value, kind, scope) for param, value, kind in given if param not in unused]
         arrays = [f"&{_on_device(scope.arrays[array])}" for array in node.arrays]
-        grid = ", ".join(map(text, node.grid))
-        block = ", ".join(map(str, kernel.threads))
-        passed = ", ".join([*values, *arrays]) or "NULL"
-        call = ("tm_gpu_launch", str(node.device), name, "tm_grid", "tm_block", "0", str(node.stream), "tm_arguments")
+        passed = ", ".join([*values, *arrays])
         return [
-            cgen.Block(
-                [
-                    cgen.Statement(f"const int64_t tm_grid[3] = {{{grid}}}, tm_block[3] = {{{block}}}"),
-                    cgen.Statement(f"void *tm_arguments[] = {{{passed}}}"),
-                    tried(*call),
-                ]
+            tried(
+                "tm_gpu_launch", str(node.device), name, _numbers(map(text, node.grid)),
+                _numbers(map(str, kernel.threads)), "0", str(node.stream),
+                f"(void *[]){{{passed}}}" if passed else "NULL",
             )
-        ]
+        ]  # fmt: skip
 
     # -- copies
 
@@ -100,18 +99,15 @@ class Devices:
             start, into = _stepped(start, counter, level.source), _stepped(into, counter, level.target)
             loops.append((counter.name, Scalars(scope).text(level.counts[0])))
         text = Scalars(inside).text
-        lines: Lines = [
-            cgen.Statement(f"const tm_gpu_box tm_box = {{{', '.join(_box(inner, source.dtype.c_name, text))}}}"),
-            tried(
-                "tm_gpu_copy", f'"{node.statement}"', _place(target, into, text), number_of(node.target_device),
-                _place(source, start, text), number_of(node.source_device), "&tm_box", str(node.stream),
-                "false" if node.asynchronous else "true",
-            ),
-        ]  # fmt: skip
-        body: cgen.Generable = cgen.Block(lines)
+        body: cgen.Generable = tried(
+            "tm_gpu_copy", f'"{node.statement}"', _place(target, into, text), number_of(node.target_device),
+            _place(source, start, text), number_of(node.source_device),
+            f"&(tm_gpu_box){{{', '.join(_box(inner, source.dtype.c_name, text))}}}", str(node.stream),
+            "false" if node.asynchronous else "true",
+        )  # fmt: skip
         for name, count in loops:
             header = (cgen.Line(f"int64_t {name} = 0"), cgen.Line(f"{name} < {count}"), cgen.Line(f"{name}++"))
-            body = cgen.For(*header, body)
+            body = cgen.For(*header, cgen.Block([body]))
         return [body]
 
     # -- events
@@ -169,9 +165,8 @@ class Devices:
         return [*lines, *self.statements.emit(node.body, scope), free]
 
     def _plain(self, name: str, kind: str, size: str, words: str) -> Lines:
-        """The memory of the host that a rank has instead which uses no GPU."""
-        entry = self.statements.entry
-        if entry is None or entry.function.gpu_ranks is None:
+        """The memory of the host that a call has instead which uses no GPU."""
+        if not self.may_be_idle:
             return []
         own = f"tm_plain_{name}"
         return [
@@ -180,7 +175,7 @@ class Devices:
                 cgen.Line("gpu == NULL"),
                 cgen.Block(
                     [
-                        cgen.If(cgen.Line(f"{own} == NULL"), self.statements.out_of_memory(words)),
+                        cgen.If(cgen.Line(f"{own} == NULL"), self.statements.temporaries.out_of_memory(words)),
                         cgen.Assign(name, own),
                     ]
                 ),
@@ -221,6 +216,10 @@ def _require_one_thread(scope: Scope) -> None:
     """A call of the function uses GPUs from one thread, and each of its calls of the runtime may end it."""
     if scope.threaded:
         raise UnsupportedError("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
+
+
+def _numbers(texts: Iterable[str]) -> str:
+    return f"(const int64_t[3]){{{', '.join(texts)}}}"
 
 
 def _on_device(array: Array) -> str:

@@ -12,7 +12,8 @@ from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.devices import page_locks
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.names import c_names, is_reserved
-from tiramisu_py.backends.c.scope import of_function
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Scope, of_function
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.traces import LOG_HEADER, log_of
 from tiramisu_py.backends.c.traces import runtime as log_runtime
@@ -203,14 +204,14 @@ class Source:
             cgen.Line(),
             cgen.LineComment("Ends the work on GPUs, and releases what the call holds there; the code to return."),
             _Function(f"static int {name}_end(tm_gpu_call *gpu, int code)", cgen.Block(end)),
-            cgen.Line(f"#define TM_TRY(...) do {{ const int tm_code = {self._on_gpu_ranks('(__VA_ARGS__)')}; "
+            cgen.Line(f"#define TM_TRY(...) do {{ const int tm_code = {self._where_begun('(__VA_ARGS__)')}; "
                       f"if (tm_code != 0) {self._gpu_failure()}; }} while (0)"),
             cgen.Line(),
         ]  # fmt: skip
 
-    def _on_gpu_ranks(self, call: str) -> str:
-        """A call of the runtime, on ranks that use a GPU."""
-        return call if self.function.gpu_ranks is None else f"gpu == NULL ? 0 : {call}"
+    def _where_begun(self, call: str) -> str:
+        """A call of the runtime, where GPUs are used."""
+        return call if self.function.gpu_where is None else f"gpu == NULL ? 0 : {call}"
 
     def _gpu_failure(self) -> str:
         """What a failure of a GPU leads to: the other ranks of a distributed function wait for this one's messages."""
@@ -238,16 +239,16 @@ class Source:
         arrays = [a.name for a in function.arguments if isinstance(a, ArrayArgument)]
         given = [self.names[name] for name in [*function.params, *arrays]]
         entry = self._entry()
-        statements = Statements(self.name, self.types, self.on_gpu, entry)
-        statements.log = self.log
+        statements = Statements(self.name, self.types, self.on_gpu, entry, self.log)
         statements.devices.kernels = {k.name: (self.kernels[k.name], k) for k in function.kernels}
+        statements.devices.may_be_idle = function.gpu_where is not None
         used = names(function.body)
         unused = [self.names[a.name] for a in function.arguments if a.name not in used and a.name not in arrays]
         if entry:
             body = [*entry.begin(", ".join(["&mpi", *given]), used), *pinning.pinned(function, self.name)]
             body += entry.begin_gpu() if self.on_gpu else []
         else:
-            body = self._begin(", ".join(given))
+            body = self._begin(", ".join(given), scope)
         body = [*self.log.started(), *body, *self.log.begun(self.on_gpu)]
         body += page_locks(function, scope)
         body += [cgen.Statement(f"(void){name}") for name in unused]
@@ -258,14 +259,20 @@ class Source:
         body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]
         return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
 
-    def _begin(self, given: str) -> Lines:
+    def _begin(self, given: str, scope: Scope) -> Lines:
         body: Lines = [cgen.Statement(f"const int wrong = {self.name}_check({given})")]
         body += [cgen.If(cgen.Line("wrong"), cgen.Statement("return wrong"))]
         body += pinning.pinned(self.function, self.name)
-        if self.on_gpu:
-            begin = f"tm_gpu_begin(&gpu, &{self.name}_program, {self.name}_first_device)"
-            body += [cgen.Statement("tm_gpu_call *gpu = NULL"), cgen.Statement(f"TM_TRY({begin})")]
-        return body
+        return [*body, *self._begin_gpu(scope)] if self.on_gpu else body
+
+    def _begin_gpu(self, scope: Scope) -> Lines:
+        where, call = self.function.gpu_where, cgen.Statement("tm_gpu_call *gpu = NULL")
+        begin = f"tm_gpu_begin(&gpu, &{self.name}_program, {self.name}_first_device)"
+        if where is None:
+            return [call, cgen.Statement(f"TM_TRY({begin})")]
+        failed = cgen.If(cgen.Line("tm_began != 0"), cgen.Statement(f"return {self.name}_end(gpu, tm_began)"))
+        begun = cgen.Block([cgen.Statement(f"const int tm_began = {begin}"), failed])
+        return [call, cgen.If(cgen.Line(Scalars(scope).text(where)), begun)]
 
 
 class _Function(cgen.Collection):

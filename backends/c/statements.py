@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
-from tiramisu_py.backends.c import pages
 from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.layout import chained
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.temporaries import Temporaries
 from tiramisu_py.backends.c.traces import Log, traced
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors import Vectors
@@ -53,9 +52,6 @@ from tiramisu_py.lower.transform import constant
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
-#: Constant temporaries are on the stack while they need no more bytes than this together.
-MOST_STACK = 64 * 1024
-
 Lines = list[cgen.Generable]
 
 
@@ -66,15 +62,23 @@ class Statements:
 
     scalars: type[Scalars] = Scalars
 
-    def __init__(self, function: str, types: VectorTypes, on_gpu: bool = False, entry: Entry | None = None) -> None:
+    def __init__(
+        self,
+        function: str,
+        types: VectorTypes,
+        on_gpu: bool = False,
+        entry: Entry | None = None,
+        log: Log | None = None,
+    ) -> None:
         self.function = function
         self.types = types
         self.on_gpu = on_gpu
         self.entry = entry
-        self.log = Log(function)
+        self.log = log or Log(function)
         self.messages = Messages(self)
         self.parallel = ParallelLoops(self)
         self.devices = Devices(self)
+        self.temporaries = Temporaries(self)
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
@@ -160,12 +164,13 @@ class Statements:
         text, name = self.scalars(scope).text, scope.names[node.variable]
         update = f"{name}++" if node.step == 1 else f"{name} += {node.step}"
         condition = text(Binary("<", Iter(node.variable, int64), node.upper, int64))
-        return cgen.For(_Text(f"int64_t {name} = {text(node.lower)}"), _Text(condition), _Text(update), body)
+        begin = f"int64_t {name} = {text(node.lower)}"
+        return cgen.For(cgen.Line(begin), cgen.Line(condition), cgen.Line(update), body)
 
     def _guard(self, node: If, scope: Scope) -> Lines:
         then = self.block(node.then, self.where(node.condition, scope))
         otherwise = None if node.otherwise is None else chained(self.block(node.otherwise, scope.inner()))
-        return [cgen.If(_Text(self.scalars(scope).text(node.condition)), then, otherwise)]
+        return [cgen.If(cgen.Line(self.scalars(scope).text(node.condition)), then, otherwise)]
 
     def where(self, condition: Expr, scope: Scope) -> Scope:
         """The scope of a block in which a condition holds."""
@@ -176,7 +181,8 @@ class Statements:
     def _value(self, e: Expr, scope: Scope, lanes: int) -> str:
         return self.scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes)(e).text
 
-    def _type(self, dtype: DType, lanes: int) -> str:
+    def c_type(self, dtype: DType, lanes: int) -> str:
+        """The type in C of a value of so many lanes."""
         return strong(dtype).c_name if lanes == 1 else self.types.name(dtype, lanes)
 
     def _let(self, node: Node, scope: Scope) -> Lines:
@@ -184,13 +190,13 @@ class Statements:
         lanes = scope.lanes.of(node.value)
         value = self._value(node.value, scope, lanes)
         scope.enter(node, lanes)
-        line = f"const {self._type(node.value.dtype, lanes)} {scope.names[node.variable]} = {value}"
+        line = f"const {self.c_type(node.value.dtype, lanes)} {scope.names[node.variable]} = {value}"
         return [cgen.Statement(line), *self.emit(node.body, scope)]
 
     def _declare(self, node: Declare, scope: Scope) -> Lines:
         value = self._value(node.value, scope, node.lanes)
         scope.declare(node.variable, node.lanes)
-        kind = ("const " if node.constant else "") + self._type(node.value.dtype, node.lanes)
+        kind = ("const " if node.constant else "") + self.c_type(node.value.dtype, node.lanes)
         return [cgen.Statement(f"{kind} {scope.names[node.variable]} = {value}")]
 
     def _assign(self, node: Assign, scope: Scope) -> Lines:
@@ -242,56 +248,8 @@ class Statements:
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)
-        if node.memory is not Memory.HOST:
-            return self.devices.allocate(node, scope)
-        extents = [constant(extent) for extent in node.extents]
-        sizes = [extent for extent in extents if extent is not None]
-        elements = max(math.prod(sizes), 1)
-        size = elements * node.lanes * node.dtype.bytes
-        name, kind = scope.names[node.buffer], self._type(node.dtype, node.lanes)
-        if node.pages is not None:
-            size_in_bytes = call("TM_BYTES", kind, *([Scalars(scope).text(e) for e in node.extents] or ["1"]))
-            memory = pages.memory(node.pages, size_in_bytes.text)
-            lines: Lines = self.allocated(name, kind, memory, node.buffer, scope, pages.RELEASED)
-        elif len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
-            scope.stack += size
-            lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL")]
-        else:
-            lines = self.temporary(name, kind, [Scalars(scope).text(e) for e in node.extents], node.buffer, scope)
-        scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
-        return [*lines, *self.emit(node.body, scope)]
-
-    def temporary(self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope) -> Lines:
-        """Memory for an array that is freed at the end of the C block; without it, the function gives up."""
-        memory = call("tm_allocate", call("TM_BYTES", kind, *(extents or ["1"])))
-        return self.allocated(name, kind, memory.text, words, scope)
-
-    def allocated(
-        self, name: str, kind: str, memory: str, words: str, scope: Scope, released: str = "TM_TEMPORARY"
-    ) -> Lines:
-        """A pointer to memory that a call answers, which is freed (`released`) at the end of the C block."""
-        if self.entry and not self.entry.agreed:
-            return self.entry.allocated(name, kind, memory, words, released)
-        if scope.threaded:
-            lines: Lines = [
-                cgen.Pragma("omp atomic write"),
-                cgen.Statement("tm_failed = 1"),
-                cgen.Statement("continue"),
-            ]
-        else:
-            lines = [self.out_of_memory(words)]
-        return [
-            cgen.Statement(f"{released} {kind} *const {name} = {memory}"),
-            cgen.If(_Text(f"{name} == NULL"), cgen.Block(lines)),
-        ]
-
-    def out_of_memory(self, words: str) -> cgen.Generable:
-        """The statement that reports that memory for a temporary is missing, and leaves the function."""
-        message = f"there is no memory for the temporary array {words}"
-        if self.entry:
-            return cgen.Statement(f'tm_mpi_give_up(&mpi, "{message}")')
-        failed = f'{self.function}_fail(TM_MEMORY, "{self.function}: {message}")'
-        return cgen.Statement(f"return {self.function}_end(gpu, {failed})" if self.on_gpu else f"return {failed}")
+        emit = self.temporaries.emit if node.memory is Memory.HOST else self.devices.allocate
+        return emit(node, scope)
 
 
 def _opened(lines: Lines) -> Lines:
@@ -308,16 +266,6 @@ def _is_update(value: Expr, target: Expr) -> bool:
         return False
     alike = value.right.dtype == value.dtype == target.dtype and (value.op != "/" or value.dtype.is_float)
     return alike and value.left.key() == target.key()
-
-
-class _Text(cgen.Generable):
-    """A fragment of C inside another construct."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def generate(self, with_semicolon: bool = False) -> Iterator[str]:
-        yield self.text
 
 
 def _one_line(text: str) -> str:

@@ -14,7 +14,7 @@ from tiramisu_py.backends.c.traces import LOG_HEADER
 from tiramisu_py.backends.cuda.names import RESERVED
 from tiramisu_py.backends.cuda.scalars import builtin
 from tiramisu_py.backends.cuda.scope import KernelScope, given, of_kernel
-from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
+from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.backends.cuda.statements import KernelStatements
 from tiramisu_py.lower.ir import (
@@ -99,7 +99,8 @@ class KernelSource:
     def signature(self) -> KernelSignature:
         """What its launcher and the simulator know of it."""
         kernel = self.kernel
-        plain = [KernelParameter(self.names[name], "int64_t") for name in kernel.params]
+        unused = unused_params(kernel)
+        plain = [KernelParameter(self.names[name], "int64_t") for name in kernel.params if name not in unused]
         plain += [KernelParameter(self.names[scalar.name], scalar.dtype.c_name) for scalar in kernel.scalars]
         arrays = [KernelParameter(self.names[a.name], a.dtype.c_name, True, a.is_constant) for a in kernel.arrays]
         return KernelSignature(self.name, (*plain, *arrays), kernel.threads, _cooperates(kernel.body))
@@ -125,8 +126,7 @@ class KernelSource:
     def _unused(self, body: list[cgen.Generable]) -> list[cgen.Generable]:
         """The parameters that no statement mentions, so that compilers see that this is meant."""
         words = set(re.findall(r"\w+", str(cgen.Module(body))))
-        parameters = (self.names[name] for name in given(self.kernel))
-        return [cgen.Statement(f"(void){name}") for name in parameters if name not in words]
+        return [cgen.Statement(f"(void){p.name}") for p in self.signature().parameters if p.name not in words]
 
 
 def _cooperates(body: Node) -> bool:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tiramisu_py.algorithm.expressions import Iter, Param
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.lower.ir import KernelFunction
+from tiramisu_py.lower.transform import all_expressions
+
 
 @dataclass(frozen=True)
 class KernelParameter:
@@ -33,3 +38,10 @@ class KernelSignature:
         """Threads of a block."""
         x, y, z = self.block
         return x * y * z
+
+
+def unused_params(kernel: KernelFunction) -> frozenset[str]:
+    """The sizes and coordinates that its code does not need: those that only an outermost extent names."""
+    extents = (part for array in kernel.arrays for extent in array.extents[1:] for part in walk(extent))
+    used = {e.name for e in (*all_expressions(kernel.body), *extents) if isinstance(e, Iter | Param)}
+    return frozenset(kernel.params) - used

@@ -130,7 +130,7 @@ class Entry:
     def begin(self, check: str, used: set[str]) -> Lines:
         """Everything before the body; `check` are the arguments of the function's check."""
         name = self.function.name
-        on_gpu = self.function.gpu_ranks
+        on_gpu = self.function.gpu_where
         used = used if on_gpu is None else used | {e.name for e in walk(on_gpu) if isinstance(e, Iter | Param)}
         begun = f'tm_mpi_begin(&mpi, "{name}", comm, {name}_error, sizeof {name}_error)'
         return [
@@ -176,7 +176,7 @@ class Entry:
         name = self.function.name
         choice = f"&{name}_program, {name}_first_device, local, {max(self.function.devices, 1)}, &tm_first"
         failed = f"wrong = {name}_end(gpu, tm_began), gpu = NULL"
-        used = self.function.gpu_ranks
+        used = self.function.gpu_where
         here = "" if used is None else f" && ({self.scalars.text(used)})"
         return [
             cgen.Statement("tm_gpu_call *gpu = NULL"),

@@ -101,8 +101,8 @@ class Messages:
             every = "[0]" if few <= 1 else f"[0 ... {few - 1}]"
             lines = [cgen.Statement(f"MPI_Request {name}[{max(few, 1)}] = {{{every} = MPI_REQUEST_NULL}}")]
         else:
-            memory = f"tm_mpi_requests({count})"
-            lines = self.statements.allocated(name, "MPI_Request", memory, f"of requests {node.name}", scope)
+            memory, words = f"tm_mpi_requests({count})", f"of requests {node.name}"
+            lines = self.statements.temporaries.allocated(name, "MPI_Request", memory, words, scope)
         scope.declare_array(node.name, Array(name, int64, () if few == 1 else (node.count,)))
         lines += self.statements.emit(node.body, scope)
         if _persistent(node):

@@ -53,7 +53,7 @@ class ParallelLoops:
             region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last])
             lines += [cgen.Pragma("omp parallel"), region]
         if fails:
-            failure = self.statements.out_of_memory("of a thread")
+            failure = self.statements.temporaries.out_of_memory("of a thread")
             lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([failure])))
         return [cgen.Block([*before, *lines])] if before or fails else lines
 
@@ -118,7 +118,7 @@ class Copies:
             cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1})/{line}*{line}"),
         ]
         words = f"of private copies of {self.shared.name}"
-        return lines + statements.temporary(self.all, self.kind, ["tm_threads()", self.slot], words, scope)
+        return lines + statements.temporaries.array(self.all, self.kind, ["tm_threads()", self.slot], words, scope)
 
     def start(self) -> Lines:
         """What each thread does first: its own copy, with nothing in it."""

@@ -14,6 +14,8 @@ from tiramisu_py.program.statement import Statement
 #: The names of the points at which loops are cut, which are parameters.
 POINTS = ("G", "H")
 STEPS = 3
+#: Names of the loops that `partition` makes.
+TILED = tuple(f"{loop}_{kind}" for loop in (*ITERATORS, "x0", "x1") for kind in ("block", "thread"))
 
 
 class CooperativeAlgorithms(GpuAlgorithms):
@@ -28,7 +30,8 @@ class CooperativeAlgorithms(GpuAlgorithms):
         self.script.do(f"{', '.join([*sizes, *POINTS])} = tm.params('{names}')")
         self.script.do("i, j, k, t = tm.iters('i j k t')")
         self.script.do(f"{', '.join(NEW_LOOPS)} = tm.iters('{' '.join(NEW_LOOPS)}')")
-        self.script.do("u, v, w, i_chunk, j_chunk, t_chunk = tm.iters('u v w i_chunk j_chunk t_chunk')")
+        self.script.do("u, v, w, i_chunk, j_chunk = tm.iters('u v w i_chunk j_chunk')")
+        self.script.do(f"{', '.join(TILED)} = tm.iters('{' '.join(TILED)}')")
         self.script.do(f"{', '.join(NEW_COPY)} = tm.iters('{' '.join(NEW_COPY)}')")
         assumed = " and ".join([*least, order])
         self.script.do(f"f = tm.Function('f', params=[{', '.join([*sizes, *POINTS])}], assume='{assumed}')")
@@ -43,6 +46,11 @@ class CooperativeAlgorithms(GpuAlgorithms):
             self._outputs(count)
         self.script.declared()
         return self.script
+
+    def _computation(self, name: str) -> None:
+        kind = self.choice.choice(("map",) * 8 + ("select", "select", "reduction", "reduction", "recurrence"))
+        rank = self.rank if self.choice.random() < 0.7 else 1
+        getattr(self, f"_{kind}")(name, rank)
 
     def _steps(self) -> None:
         """Steps of time over the elements of the first input."""
@@ -74,9 +82,9 @@ class CooperativeCommands(GpuCommands):
         if self.choice.random() < 0.2:
             self._elsewhere()
         self._derived()
-        if self.choice.random() < 0.35:
+        if self.choice.random() < 0.45:
             self._damaged()
-        for _ in range(self.choice.choice((0, 0, 0, 1, 2))):
+        for _ in range(self.choice.choice((0, 0, 0, 0, 0, 1, 2))):
             self._disturbed()
         return self.script
 
@@ -143,7 +151,7 @@ class CooperativeCommands(GpuCommands):
         return f"{where}, [{', '.join(self._target() for _ in range(count))}]"
 
     def _target(self) -> str:
-        if self.choice.random() < 0.4:
+        if self.choice.random() < 0.35:
             return self.choice.choice(("tm.cores()", "tm.cores()", "tm.cores(2)", "tm.cores(parallel=False)"))
         tile = self.choice.choice(("tile=2", "tile=(2, 2)", "tile=(1, 3)", "tile=2"))
         chunk = self._some(0.25, f", chunk={self.choice.choice((1, 2, 3))}")
@@ -165,7 +173,10 @@ class CooperativeCommands(GpuCommands):
         """What is derived, written by hand, with one edit."""
         if not self.script.lines[-1].startswith("f.derive_transfers("):
             return
-        commands = self.script.function.derived()
+        try:
+            commands = self.script.function.derived()
+        except tm.CommandError:
+            return  # some waits are none of a command
         self.script = replayed(self.script.lines[:-1], self.script.declarations)
         if self.choice.random() < 0.9:
             self._edit(commands)

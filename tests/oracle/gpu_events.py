@@ -263,7 +263,8 @@ class Happens:
         found = 0
         for operation in self.operations.values():
             named = (act for act in operation.acts if act.statement in of)
-            if any(tuple(act.value[1][at] for at in waiting.positions) == wait.indices for act in named):
+            told = (act.time[1::2] if waiting.by_loop else act.value[1] for act in named)
+            if any(tuple(each[at] for at in waiting.positions) == wait.indices for each in told):
                 if operation in issued:
                     found |= operation.before | operation.bit
                 else:

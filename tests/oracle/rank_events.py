@@ -230,7 +230,7 @@ class RankExecution(Execution):
                 continue
             assert statement.waits is not None
             of = {awaited.name for awaited in self.program.awaited(statement)}
-            told = _instance if statement.waits.by_iterator else _indices
+            told = _instance if statement.waits.by_iterator else _loops if statement.waits.by_loop else _indices
             coords_of = function(statement.coords, self.params)
             for instance in points(statement.instances, self.params):
                 coords = coords_of(instance)
@@ -255,6 +255,10 @@ def _owner(dealt: Dealt, index: int) -> int:
 
 def _instance(act: Act) -> Point:
     return act.instance
+
+
+def _loops(act: Act) -> Point:
+    return act.time[1::2]
 
 
 def _indices(act: Act) -> Point:

@@ -133,8 +133,10 @@ class Judge:
         wanted = tuple(v for v in event.reads)  # waits read nothing
         assert not wanted
         for end, other in issued:
-            value = other.writes[0][2][1] if other.writes else ()
-            if other.statement.name in awaited and tuple(value[k] for k in waits.positions) == self._indices(event):
+            if other.statement.name not in awaited:
+                continue
+            value = other.sigma[1::2] if waits.by_loop else other.writes[0][2][1] if other.writes else ()
+            if tuple(value[k] for k in waits.positions) == self._indices(event):
                 if waits.on is None:
                     edges[end].add(("host", act))
                 else:

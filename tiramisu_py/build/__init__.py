@@ -1,9 +1,10 @@
 """From C sources to a kernel that is called with NumPy arrays, and to a library that C programs link."""
 
 from tiramisu_py.build.cache import Cache, open_cache
+from tiramisu_py.build.compilation import compile_function, processor_for
 from tiramisu_py.build.cuda import Resources
 from tiramisu_py.build.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu
-from tiramisu_py.build.kernel import Kernel, compile_function, processor_for
+from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.processor import Processor
 from tiramisu_py.build.runtime import gpu_count
 from tiramisu_py.build.toolchain import Toolchain, find_toolchain

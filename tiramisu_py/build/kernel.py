@@ -5,45 +5,39 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.arguments import Arguments, Call
 from tiramisu_py.build.arrays import address
-from tiramisu_py.build.cache import Cache, open_cache
+from tiramisu_py.build.cache import open_cache
 from tiramisu_py.build.cuda import Resources
 from tiramisu_py.build.device_arrays import DeviceArray
 from tiramisu_py.build.export import export
 from tiramisu_py.build.first_touch import FirstTouch, first_touch
-from tiramisu_py.build.flags import fast_flags
-from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
-from tiramisu_py.build.library import Library, Recipe, load, prepare
-from tiramisu_py.build.mpi import find_mpi
+from tiramisu_py.build.gpu import GpuPart
+from tiramisu_py.build.library import Library, Recipe
 from tiramisu_py.build.placement import new_array, report
-from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.ranks import Ranks, as_c_communicator, c_communicator
 from tiramisu_py.build.runtime import explained
 from tiramisu_py.build.scalars import C_TYPES, Number, as_c
-from tiramisu_py.build.toolchain import find_toolchain
 from tiramisu_py.build.trace_log import LastCall, LastCalls, read_log
 from tiramisu_py.build.traces import Trace
-from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
+from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 Array = npt.NDArray[Any]
+_Result = TypeVar("_Result")
 
 #: In a process forked from this one, OpenMP waits for threads that were not copied, unless a new thread calls it.
 _FIRST_PROCESS = os.getpid()
-_MOST_THREADS = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,8 +89,8 @@ class Kernel:
 
     @property
     def trace(self) -> Trace:
-        """What this thread's last call did, and when. Raises `ArgumentError` where there was no call, or it failed, and for
-        what was compiled without ``trace=True``.
+        """What this thread's last call did, and when. Raises `ArgumentError` where there was none, or it failed, and
+        for what was compiled without ``trace=True``.
         """
         if not self.function.traced:
             raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
@@ -128,12 +122,7 @@ class Kernel:
         if comm is None and self._writes_nothing(call):
             self._calls.remember(LastCall(self.name))
             return call.results[0] if len(call.results) == 1 else call.results
-        if self.recipe.openmp and os.getpid() != _FIRST_PROCESS:
-            with ThreadPoolExecutor(max_workers=1) as fresh:
-                done = fresh.submit(self._run, call, comm).result()
-        else:
-            done = self._run(call, comm)
-        self._calls.remember(done)
+        self._calls.remember(self._where_openmp_works(lambda: self._run(call, comm)))
         return call.results[0] if len(call.results) == 1 else call.results
 
     def empty(self, name: str, /, *, comm: Any = None, **sizes: int) -> Array:
@@ -152,10 +141,7 @@ class Kernel:
             with _thread_count(self._first_touch.loaded, self.threads):
                 return new_array(self.arguments, self.ranks, self._first_touch, name, sizes, comm)
 
-        if self.recipe.openmp and os.getpid() != _FIRST_PROCESS:
-            with ThreadPoolExecutor(max_workers=1) as fresh:
-                return fresh.submit(made).result()
-        return made()
+        return self._where_openmp_works(made)
 
     def placement(self) -> str:
         """What is pinned and placed where on this machine, and what of it makes no difference here."""
@@ -190,6 +176,13 @@ class Kernel:
                 "Its library can be exported, not called: compile without target= to call it here"
             )
         return self.shared
+
+    def _where_openmp_works(self, run: Callable[[], _Result]) -> _Result:
+        """Runs something in this thread, or in a new one where OpenMP needs that."""
+        if not self.recipe.openmp or os.getpid() == _FIRST_PROCESS:
+            return run()
+        with ThreadPoolExecutor(max_workers=1) as fresh:
+            return fresh.submit(run).result()
 
     @cached_property
     def _entry(self) -> Any:
@@ -234,87 +227,6 @@ class Kernel:
             device = self.gpu.device
             use_device(device.number if device.named or not self.function.gpu_by_rank else -1)
             self.gpu.prepare_thread()
-
-
-def processor_for(target: str | None = None, compiler: str | None = None) -> Processor:
-    """The processor that `compile_function` would compile for; raises `ToolchainError`."""
-    cache = open_cache()
-    return resolve_processor(cache, find_toolchain(cache, compiler), target)
-
-
-def compile_function(
-    function: LoopFunction,
-    sources: Mapping[str, str],
-    algorithm: Algorithm,
-    *,
-    target: str | None = None,
-    compiler: str | None = None,
-    fast: Collection[str] = (),
-    sanitize: Collection[str] | bool = (),
-    threads: int | None = None,
-    verify_values: bool = True,
-    kernels: Sequence[KernelSignature] = (),
-    device: str | None = None,
-    seed: int | None = None,
-    timing: str | None = None,
-    architectures: Sequence[object] | None = None,
-) -> Kernel:
-    """Compiles the C `sources` of `function` and loads the library, from the cache where it is there already.
-
-    `target` names a processor (this one by default); `compiler` a C compiler (the environment's CC, gcc, clang or cc);
-    `fast` what strict floating point gives up, of contract, reassociate and reciprocal; `threads` is the number of
-    OpenMP threads (OpenMP's own choice by default); `verify_values=False` trusts the declared facts of inputs.
-
-    Where the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
-    compiled for `architectures` (those of the GPUs here, or else the usual ones). `seed`, `timing` and
-    ``sanitize=True`` (find what kernels do wrong) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
-    """
-    _require_thread_count(threads)
-    options = GpuOptions(device, sanitize is True, seed, timing, architectures)
-    sanitizers = () if isinstance(sanitize, bool) else sanitize
-    fast_flags(fast)
-    cache = open_cache()
-    gpu = _gpu_part(cache, function, sources, kernels, options, fast)
-    recipe = prepare(
-        function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitizers,
-        embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
-    )  # fmt: skip
-    shared = None if recipe.processor.missing else load(recipe, cache)
-    arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
-    ranks = Ranks(arguments, function.grid) if function.grid else None
-    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
-    _require_symbols(kernel)
-    return kernel
-
-
-def _gpu_part(
-    cache: Cache,
-    function: LoopFunction,
-    sources: Mapping[str, str],
-    kernels: Sequence[KernelSignature],
-    options: GpuOptions,
-    fast: Collection[str],
-) -> GpuPart | None:
-    if RUNTIME_HEADER not in sources:
-        options.require_unused(function.name)
-        return None
-    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast)
-
-
-def _require_thread_count(threads: object) -> None:
-    most = max(_MOST_THREADS, 4 * (os.cpu_count() or 1))  # OpenMP ends a process for which it cannot make threads
-    if threads is None or (type(threads) is int and 1 <= threads <= most):
-        return
-    raise ArgumentError(f"threads={threads!r} is not a number of threads: an integer from 1 to {most}, or None")
-
-
-def _require_symbols(kernel: Kernel) -> None:
-    if kernel.shared is None:
-        return
-    own = ["", "_last_error", *(["_use_device"] if kernel.gpu else [])]
-    for symbol in (kernel.name + ending for ending in own):
-        if not hasattr(kernel.shared.loaded, symbol):
-            raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")
 
 
 def signature(name: str, sources: Mapping[str, str]) -> str:

@@ -200,7 +200,7 @@ class Happens:
                 reached = self.reached(queue).get(target)
                 if reached is not None:
                     found = found.union(reached.apply_range(self.later))
-            self._after[queue, other] = found.coalesce()
+            self._after[queue, other] = found
         return self._after[queue, other]
 
     # -- what is left unordered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.derive.waits import with_waits
@@ -40,15 +41,15 @@ def completed(program: Program, names: Sequence[str], command: str) -> Program:
 
     A transfer that the host would wait for at once is one that it waits for.
     """
-    known = set(program.statements)
     for name in names:
         program = _with_mode(program, program.statements[name], asynchronous=True)
-    program = with_waits(program, command, late=True)
+    found = with_waits(program, command, late=True)
+    program = found.program
     memory: Memory = {}
-    waiting = [s for s in program.statements.values() if s.name not in known]
-    for wait in waiting:
+    for name, is_lacking in found.lacking.items():
+        wait = program.statements[name]
         changed, operation = _without(program, wait), _awaited_at_once(program, wait)
-        if len(waiting) <= TRIED and is_ordered(changed, memory):
+        if len(found.lacking) <= TRIED and not is_lacking(changed) and is_ordered(changed, memory):
             program = changed
         elif operation is not None:
             blocking = _with_mode(changed, operation, asynchronous=False)
@@ -81,6 +82,8 @@ def _awaited_at_once(program: Program, wait: Statement) -> Statement | None:
         return None
     operation, depth = program.statements.get(wait.waits.of), len(wait.loops)
     if operation is None or operation.transfer is None or operation.loops[:depth] != wait.loops:
+        return None
+    if not sets.is_identity(wait.coords):
         return None
     follows = program.positions[wait.name][depth] == program.positions[operation.name][depth] + 1
     return operation if follows and program.host_depth(operation) == depth else None

@@ -104,7 +104,7 @@ def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str
         tried = _marked(completed(early(program, names, command), names, command), known)
         if is_ordered(tried):
             return tried
-    program = _marked(with_waits(program, command), known)
+    program = _marked(with_waits(program, command).program, known)
     return relaxed(program, names)
 
 

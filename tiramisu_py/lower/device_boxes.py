@@ -19,8 +19,9 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import INSIDE, array_name
+from tiramisu_py.lower.extremes import greatest, nearest_bounds
 from tiramisu_py.lower.indices import of_operands
-from tiramisu_py.lower.locality import elements_of, nearest_bounds
+from tiramisu_py.lower.locality import elements_of
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import Vector
 from tiramisu_py.program.program import Program
@@ -160,9 +161,7 @@ def _is_never_above(there: isl.Set, a: isl.Aff, b: isl.Aff) -> bool:
 def _most(there: isl.Set, form: isl.Aff | isl.PwAff) -> int | None:
     """The largest value of a form of the parameters; None where it has no bound."""
     piece = form if isinstance(form, isl.PwAff) else form.to_pw_aff()
-    piece = piece.intersect_params(there)
-    line = sets.on_line(sets.at_any_point(piece, sets.sized_frame(piece.get_space(), None, 0)))
-    return sets.largest_value(line, 0)
+    return greatest(piece.intersect_params(there))
 
 
 def _saves(there: isl.Set, whole: isl.PwAff, extent: isl.Aff) -> bool:

@@ -24,8 +24,8 @@ from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
-#: An operation, the statements of it that are waited for, and the positions of the indices that tell groups apart.
-Key = tuple[str, tuple[str, ...], tuple[int, ...]]
+#: An operation, the statements of it that are waited for, and the forms of each of them that tell groups apart.
+Key = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +72,16 @@ class Waits:
             if self.program.queue_of(statement) is not None and not statement.instances.is_empty():
                 groups.setdefault(self.host.operation[statement.name], []).append(statement)
         for operation, statements in groups.items():
-            key = (operation, tuple(statement.name for statement in statements), wait.waits.positions)
+            told = [sets.function(s.frame, None, self.program.told_apart(wait, s)) for s in statements]
+            key = (operation, tuple(statement.name for statement in statements), tuple(map(str, told)))
             if key not in self.events:
-                self.events[key] = self._event(operation, statements, wait.waits.positions)
+                self.events[key] = self._event(operation, statements, told)
             yield self.events[key]
 
-    def _event(self, operation: str, statements: Sequence[Statement], positions: tuple[int, ...]) -> Event:
+    def _event(self, operation: str, statements: Sequence[Statement], told: Sequence[isl.MultiAff]) -> Event:
         queue = self.program.queue_of(statements[0])
         assert queue is not None
-        groups = self._groups(operation, statements, positions)
+        groups = self._groups(operation, statements, told)
         recorded, awaited = _index(groups)
         used = sets.graph_of(recorded).intersect_domain(groups.domain()).range()
         lows = [sets.smallest_coordinate(used, axis) for axis in range(sets.size(used))]
@@ -93,15 +94,13 @@ class Waits:
         self.taken.add(name)
         return Event(name, operation, queue, recorded, awaited, tuple(lows), extents)
 
-    def _groups(self, operation: str, statements: Sequence[Statement], positions: tuple[int, ...]) -> isl.Map:
+    def _groups(self, operation: str, statements: Sequence[Statement], told: Sequence[isl.MultiAff]) -> isl.Map:
         """``iteration of the host -> group`` of an operation."""
         depth = len(self.host.program.statements[operation].loops)
         found: isl.Map | None = None
-        for statement in statements:
+        for statement, group in zip(statements, told, strict=True):
             within = statement.instances.intersect_params(self.program.context)
             issued = sets.graph(statement.prefix(depth), within)
-            value = sets.outputs(self.program.value_of(statement))
-            group = sets.function(statement.frame, None, [value[position] for position in positions])
             part = issued.reverse().apply_range(sets.graph(group))
             found = part if found is None else found.union(part)
         assert found is not None

@@ -22,11 +22,12 @@ from tiramisu_py.lower.arrays import Array
 from tiramisu_py.lower.ast import LoopNode
 from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.convergence import is_uniform
+from tiramisu_py.lower.dimensions import Dimension
 from tiramisu_py.lower.gathering import gathering_anchors
 from tiramisu_py.lower.ir import Allocate
 from tiramisu_py.lower.launches import Grid
 from tiramisu_py.lower.names import unique
-from tiramisu_py.lower.nests import Dimension, Nest
+from tiramisu_py.lower.nests import Nest
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.transform import walk

@@ -20,6 +20,7 @@ from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import INSIDE
+from tiramisu_py.lower.extremes import nearest_bounds
 from tiramisu_py.lower.rank_boxes import each_range
 from tiramisu_py.lower.ranked import Ranked, free_name, widened
 from tiramisu_py.lower.simplify import simplified
@@ -127,18 +128,16 @@ def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
         if sets.involves(first, ranked.varying):
             return Side(first, arithmetic.number(least))
         return _rank_by_rank(ranked, line, is_first)
-    depends = any(sets.involves(form, ranked.varying) for form in (*lows, *highs))
-    if not lows or not depends or sets.has_divisions(line):
+    moves, ends = (any(sets.involves(form, ranked.varying) for form in forms) for forms in (lows, highs))
+    if not lows or not (moves or ends) or sets.has_divisions(line):
         return _rank_by_rank(ranked, line, is_first)
+    found: Side | None = None
     if ranked.grid is not None and ranked.grid.bounds is not None:
         found = _between_bounds(ranked, lows, highs)
-        if found is not None:
-            return found
-    exact = (
-        _rank_by_rank(ranked, line, is_first) if not any(sets.involves(form, ranked.varying) for form in lows) else None
-    )
-    if exact is not None:
-        return exact
+    if found is None and not moves:
+        found = _rank_by_rank(ranked, line, is_first)
+    if found is not None:
+        return found
     origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])
     extent = sets.zero_elsewhere(sets.extent_between(sets.on_params(origin).to_pw_aff(), high))
     return Side(origin, simplified(of_params(extent.gist(context), context)))
@@ -160,17 +159,6 @@ def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -
     context = ranked.program.context
     extent = of_params(sets.extent_between(sets.on_params(low), sets.on_params(high).to_pw_aff()), context)
     return Side(low, simplified(extent))
-
-
-def nearest_bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:
-    """Affine forms that are never above (sign 1) or never below (sign -1) a form, and near to it in places."""
-    found = []
-    for piece in sets.pieces(of):
-        gap = of.sub(piece.to_pw_aff()) if sign < 0 else piece.to_pw_aff().sub(of)
-        most = sets.largest_value(sets.on_line(sets.at_any_point(gap, sets.sized_frame(gap.get_space(), None, 0))), 0)
-        if most is not None:
-            found.append(sets.plus(piece, -sign * max(most, 0)))
-    return found
 
 
 def _is_above(a: isl.Aff, b: isl.Aff, line: isl.Set) -> bool:

@@ -88,7 +88,7 @@ class _Lowering:
             kernels=tuple(kernel.function for kernel in self.gpu.kernels.values()),
             devices=device_count(program),
             grid=self.grid,
-            gpu_ranks=None if self.grid is None else self.gpu.ranks(),
+            gpu_where=self.gpu.where(is_distributed=self.grid is not None),
         )
 
     def _bodies(self, statement: Statement) -> list[Body | Operation]:
@@ -122,15 +122,19 @@ class Gpu:
                 for condition, words in grid.preconditions(instances):
                     self.preconditions.setdefault(condition.key(), (condition, words))
 
-    def ranks(self) -> Expr | None:
-        """On which ranks there is anything to do for a GPU; None where that is so on all, or nowhere."""
-        host = self.host.program
-        acting = [host.statements[name] for name in dict.fromkeys(self.host.operation.values())]
-        parts = [s.instances.params() for s in acting if s.message is None and s.waits is None]
+    def where(self, *, is_distributed: bool) -> Expr | None:
+        """For which parameters, and on which ranks, there is anything to do for a GPU; None where that is so for all.
+
+        On one rank only those count for which there is anything to do at all.
+        """
+        host, operations = self.host.program, set(self.host.operation.values())
+        parts = [s.instances.params() for s in host.acting if s.name in operations and s.message is None]
+        others = [s.instances.params() for s in host.acting if s.name not in operations and s.message is None]
         if not parts:
             return None
         where = reduce(isl.Set.union, parts).gist(host.context).coalesce()
-        return None if host.context.is_subset(where) else condition_of_params(where, host.context)
+        needed = host.context if is_distributed else reduce(isl.Set.union, others, where).intersect(host.context)
+        return None if needed.is_subset(where) else condition_of_params(where, host.context)
 
     def bodies(self, statement: Statement) -> list[Body | Operation]:
         """What the executions of a statement of the host's part do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
@@ -30,6 +30,7 @@ from tiramisu_py.lower.ast import (
 )
 from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.bounds import tightened
+from tiramisu_py.lower.dimensions import Dimension
 from tiramisu_py.lower.ir import Block, For, If, Let, Node
 from tiramisu_py.lower.names import loop_value
 from tiramisu_py.lower.operations import Operation
@@ -42,26 +43,6 @@ from tiramisu_py.program.statement import Statement
 
 #: Where cutting innermost loops makes more leaves than so many for each piece, they stay whole.
 MOST_LEAVES = 16
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """One dimension of a nest's schedule: the loop at a depth, or the order of the siblings at a depth."""
-
-    position: int
-
-    @property
-    def is_loop(self) -> bool:
-        return self.position % 2 == 1
-
-    @property
-    def depth(self) -> int:
-        return self.position // 2
-
-    @property
-    def iterator(self) -> str:
-        """The name that isl uses; no name of a user looks like it."""
-        return f"@{self.depth}" if self.is_loop else f"@order{self.depth}"
 
 
 class Nest:

@@ -9,6 +9,7 @@ from tiramisu_py.lower.convergence import check_uniform
 from tiramisu_py.lower.full_blocks import full_blocks
 from tiramisu_py.lower.full_tiles import full_tiles, over_registers
 from tiramisu_py.lower.ir import Allocate, Block, Events, KernelFunction, LoopFunction, Node, Requests
+from tiramisu_py.lower.literals import with_literals
 from tiramisu_py.lower.merging import merged
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
@@ -33,9 +34,9 @@ def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
     passes = Passes(taken, read_buffers(function.body), facts_of(function), register)
-    kernels = tuple(_kernel(kernel, passes.facts) for kernel in function.kernels)
     body = passes.run(function.body)
-    return replace(function, body=merged(body) if function.grid else body, kernels=kernels)
+    known = with_literals(replace(function, body=merged(body) if function.grid or function.kernels else body))
+    return replace(known, kernels=tuple(_kernel(kernel, passes.facts) for kernel in known.kernels))
 
 
 def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:

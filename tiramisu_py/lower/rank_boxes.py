@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, Select
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower import arithmetic
+from tiramisu_py.lower.extremes import greatest
 from tiramisu_py.lower.ranked import Ranked
 from tiramisu_py.lower.simplify import simplified
 
@@ -59,8 +60,8 @@ def each_range(ranked: Ranked, line: isl.Set, is_first: bool) -> Range | None:
     if not names:
         return None
     conditions = [_conditions(names, at) for at in found]
-    first = chosen(conditions, [one.first for one in found.values()])
-    return Range(first, chosen(conditions, [one.count for one in found.values()]))
+    first = _chosen(conditions, [one.first for one in found.values()])
+    return Range(first, _chosen(conditions, [one.count for one in found.values()]))
 
 
 def _without(ranges: Mapping[tuple[int, ...], Range], axis: int) -> dict[tuple[int, ...], Range]:
@@ -112,15 +113,10 @@ def _count(low: isl.PwAff, high: isl.PwAff, context: isl.Set) -> Expr:
     wider = (form.to_pw_aff() for form in plain if not sets.has_floors(form))
     for form in wider:
         spare = form.intersect_domain(context).sub(exact)
-        most, least = map(_greatest, (spare, spare.neg()))
+        most, least = map(greatest, (spare, spare.neg()))
         if most is not None and most <= SPARE and least is not None and least <= 0:
             return simplified(of_params(form, context))
     return simplified(of_params(exact.gist(context).coalesce(), context))
-
-
-def _greatest(form: isl.PwAff) -> int | None:
-    """The largest value of a form of the parameters; None where it has no bound."""
-    return sets.largest_value(sets.on_line(sets.at_any_point(form, sets.sized_frame(form.get_space(), None, 0))), 0)
 
 
 def _conditions(names: Sequence[str], at: Sequence[int]) -> Expr:
@@ -130,7 +126,7 @@ def _conditions(names: Sequence[str], at: Sequence[int]) -> Expr:
     return found
 
 
-def chosen(conditions: Sequence[Expr], values: Sequence[Expr]) -> Expr:
+def _chosen(conditions: Sequence[Expr], values: Sequence[Expr]) -> Expr:
     """The value whose condition holds: one of them does."""
     found = values[-1]
     for condition, value in zip(reversed(conditions[:-1]), reversed(values[:-1]), strict=True):

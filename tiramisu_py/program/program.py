@@ -195,10 +195,14 @@ class Program:
         return tuple(s for s in named if s.acts) or self.statements_of(of)
 
     def told_apart(self, wait: Statement, operation: Statement) -> list[isl.Aff]:
-        """Of an instance of an operation, what a WAIT for it goes by: indices of its value, or iterators."""
+        """Of an instance of an operation, what a WAIT for it goes by: indices of its value, iterators, or loops."""
         assert wait.waits is not None
-        by_iterator = wait.waits.by_iterator
-        forms = sets.variables(operation.frame) if by_iterator else sets.outputs(self.value_of(operation))
+        if wait.waits.by_loop:
+            forms = sets.outputs(operation.coords)
+        elif wait.waits.by_iterator:
+            forms = sets.variables(operation.frame)
+        else:
+            forms = sets.outputs(self.value_of(operation))
         return [forms[position] for position in wait.waits.positions]
 
     # -- time

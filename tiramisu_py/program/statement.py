@@ -63,8 +63,8 @@ class Waiting:
     """What a WAIT waits for: the operations that `of` (a computation, a part of it, or a transfer) consists of.
 
     Instance ``W[w]`` waits for the instances of `of` whose values have the indices w at `positions` (all instances
-    where there are none); with `by_iterator` w are iterators of `of`, a half of an exchange, and not indices of its
-    values. `on` is the operation sequence of `device` that goes on afterwards; None is the host.
+    where there are none). With `by_iterator` w are iterators of `of`, a half of an exchange, and with `by_loop`
+    iterations of the loops around `of`, and not indices of its values. `on` is the operation sequence of `device` that goes on afterwards; None is the host.
     """
 
     of: str
@@ -72,6 +72,7 @@ class Waiting:
     on: int | None = None
     device: int = 0
     by_iterator: bool = False
+    by_loop: bool = False
 
 
 class SendMode(Enum):

@@ -30,6 +30,7 @@ from tiramisu_py.lower.ir import (
     Record,
     Requests,
     Store,
+    Traced,
     TreeReduce,
 )
 from tiramisu_py.lower.simplify import simplified
@@ -114,6 +115,8 @@ def _lines(node: Node, depth: int) -> list[str]:
             return _message(node, depth)
         case Block():
             return [line for child in node.body for line in _lines(child, depth)]
+        case Traced():
+            return _lines(node.body, depth)
         case Comment():
             return [f"{pad}# {node.text}"]
         case For():

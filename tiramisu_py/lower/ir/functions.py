@@ -116,8 +116,8 @@ class LoopFunction:
     `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
     are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`.
     One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With
-    `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A rank for which `gpu_ranks` does
-    not hold uses no GPU (None: each rank uses one, if the function does).
+    `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which
+    `gpu_where` does not hold uses no GPU (None: each uses one, if the function does).
     """
 
     name: str
@@ -134,7 +134,7 @@ class LoopFunction:
     traced: bool = False
     pin: Pin | None = None
     page_lock: bool = False
-    gpu_ranks: Expr | None = None
+    gpu_where: Expr | None = None
 
     @property
     def gpu_by_rank(self) -> bool:

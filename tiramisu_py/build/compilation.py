@@ -1,0 +1,104 @@
+"""From C sources to a kernel that can be called: compiled, or taken from the cache, and loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.backends.cuda.signature import KernelSignature
+from tiramisu_py.build.arguments import Arguments
+from tiramisu_py.build.cache import Cache, open_cache
+from tiramisu_py.build.flags import fast_flags
+from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
+from tiramisu_py.build.kernel import Kernel
+from tiramisu_py.build.library import load, prepare
+from tiramisu_py.build.mpi import find_mpi
+from tiramisu_py.build.processor import Processor, resolve_processor
+from tiramisu_py.build.ranks import Ranks
+from tiramisu_py.build.toolchain import find_toolchain
+from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.lower.ir import LoopFunction
+
+_MOST_THREADS = 256
+
+
+def processor_for(target: str | None = None, compiler: str | None = None) -> Processor:
+    """The processor that `compile_function` would compile for; raises `ToolchainError`."""
+    cache = open_cache()
+    return resolve_processor(cache, find_toolchain(cache, compiler), target)
+
+
+def compile_function(
+    function: LoopFunction,
+    sources: Mapping[str, str],
+    algorithm: Algorithm,
+    *,
+    target: str | None = None,
+    compiler: str | None = None,
+    fast: Collection[str] = (),
+    sanitize: Collection[str] | bool = (),
+    threads: int | None = None,
+    verify_values: bool = True,
+    kernels: Sequence[KernelSignature] = (),
+    device: str | None = None,
+    seed: int | None = None,
+    timing: str | None = None,
+    architectures: Sequence[object] | None = None,
+) -> Kernel:
+    """Compiles the C `sources` of `function` and loads the library, from the cache where it is there already.
+
+    `target` names a processor (this one by default); `compiler` a C compiler (the environment's CC, gcc, clang or cc);
+    `fast` what strict floating point gives up, of contract, reassociate and reciprocal; `threads` is the number of
+    OpenMP threads (OpenMP's own choice by default); `verify_values=False` trusts the declared facts of inputs.
+
+    Where the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
+    compiled for `architectures` (those of the GPUs here, or else the usual ones). `seed`, `timing` and
+    ``sanitize=True`` (find what kernels do wrong) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
+    """
+    _require_thread_count(threads)
+    options = GpuOptions(device, sanitize is True, seed, timing, architectures)
+    sanitizers = () if isinstance(sanitize, bool) else sanitize
+    fast_flags(fast)
+    cache = open_cache()
+    gpu = _gpu_part(cache, function, sources, kernels, options, fast)
+    recipe = prepare(
+        function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitizers,
+        embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
+    )  # fmt: skip
+    shared = None if recipe.processor.missing else load(recipe, cache)
+    arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
+    ranks = Ranks(arguments, function.grid) if function.grid else None
+    kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
+    _require_symbols(kernel)
+    return kernel
+
+
+def _gpu_part(
+    cache: Cache,
+    function: LoopFunction,
+    sources: Mapping[str, str],
+    kernels: Sequence[KernelSignature],
+    options: GpuOptions,
+    fast: Collection[str],
+) -> GpuPart | None:
+    if RUNTIME_HEADER not in sources:
+        options.require_unused(function.name)
+        return None
+    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast)
+
+
+def _require_thread_count(threads: object) -> None:
+    most = max(_MOST_THREADS, 4 * (os.cpu_count() or 1))  # OpenMP ends a process for which it cannot make threads
+    if threads is None or (type(threads) is int and 1 <= threads <= most):
+        return
+    raise ArgumentError(f"threads={threads!r} is not a number of threads: an integer from 1 to {most}, or None")
+
+
+def _require_symbols(kernel: Kernel) -> None:
+    if kernel.shared is None:
+        return
+    own = ["", "_last_error", *(["_use_device"] if kernel.gpu else [])]
+    for symbol in (kernel.name + ending for ending in own):
+        if not hasattr(kernel.shared.loaded, symbol):
+            raise ToolchainError(f"the sources of {kernel.name} do not define {symbol}")
