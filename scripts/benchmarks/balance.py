@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 
 import numpy as np
 from tables import report, table
@@ -61,11 +62,17 @@ def measured(f: tm.Function, of: dict[str, int], splits: list[int], device: str)
     times = dict.fromkeys(splits, float("inf"))
     for turn in range(ROUNDS + 1):
         for on_gpu in times:
-            begin = time.perf_counter()
-            kernel(image, G=on_gpu, by=out)
+            seconds = seconds_of(lambda given=on_gpu: kernel(image, G=given, by=out))
             if turn:
-                times[on_gpu] = min(times[on_gpu], time.perf_counter() - begin)
+                times[on_gpu] = min(times[on_gpu], seconds)
     return times
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    """The time of a call."""
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ import gpu_cooperative
 import numpy as np
 import tables
 from tables import report, table
-from thesis_programs import example
+from thesis_programs import ON_GPU, example
 
 import tiramisu_py as tm
 
@@ -126,7 +126,9 @@ def against_a_copy(name: str, f: tm.Function, device: str, shape: tuple[int, ...
 
 
 def timings(device: str, small: bool) -> list[Row]:
-    """The table of times: blur, transpose, heat, matrix product, asynchronous over synchronous."""
+    """The table of times: blur, transpose, heat, matrix product, copies that overlap over copies in turn."""
+    if device == "simulator":
+        return overlapped(device, 64)  # the others need the driver
     driver = cuda_peers.Driver()
     side = 1024 if small else 8192
     blur, transpose = story("blur"), story("transpose")
@@ -135,7 +137,7 @@ def timings(device: str, small: bool) -> list[Row]:
         against_a_copy("transpose, tiled", transpose.tiled(tm.GPU), device, (side, side), driver),
         heat(device, side, driver),
         product(device, 1024 if small else 4096, driver),
-        overlap(device, side),
+        *overlapped(device, side),
     ]
     return [row for row in rows if row]
 
@@ -184,24 +186,53 @@ def product(device: str, size: int, driver: cuda_peers.Driver) -> Row:
     ]
 
 
-def overlap(device: str, side: int) -> Row:
-    """The blur by rows from pinned memory: on its way while others are computed, and one after another."""
-    blur = story("blur")
+def overlapped(device: str, side: int) -> list[Row]:
+    """The blur from pinned memory, on its way while other rows are computed, beside one row after another."""
     image = tm.pinned_empty((side + 2, side + 2), np.float32, device=device)
     image[:] = np.random.default_rng(0).random(image.shape, dtype=np.float32)
     out = tm.pinned_empty((side, side), np.float32, device=device)
-    kernels = [build().compile(device=device) for build in (blur.asynchronous, blur.synchronous)]
-    runs = [lambda kernel=kernel: kernel(image, by=out) for kernel in kernels]
-    together, in_turn = paired(runs[0], runs[1], 5)
-    speed = f"{2 * side * side * 4 / together / 1e9:.1f} GB/s"
-    return [
-        "asynchronous blur",
-        f"{together * 1e3:.3f}",
-        speed,
-        "synchronous blur",
-        f"{in_turn / together:.2f}",
-        "1.70",
-    ]
+    runs = {}
+    for name, build in ON_GPU.items():
+        kernel = build().compile(device=device)
+        runs[name] = lambda kernel=kernel: kernel(image, by=out)
+    in_turn = runs.pop("synchronous")
+    rows = []
+    for name, run in runs.items():
+        mine, other = paired(run, in_turn, 5)
+        speed = f"{2 * side * side * 4 / mine / 1e9:.1f} GB/s"
+        rows.append([f"{name} blur", f"{mine * 1e3:.3f}", speed, "synchronous blur", f"{other / mine:.2f}", "1.70"])
+    return rows
+
+
+# -- the page, which is kept as it grows: checks, GPU and cores together, one GPU alone, the sanitizer
+
+COLUMNS = ("program", "ms", "speed", "peer", "times as fast as the peer", "goal")
+CHECKS = ("program", "schedule", "result")
+
+
+class Page:
+    """The page of results so far."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.text: list[str] = []
+        self.wrong = False
+        self.begin = time.perf_counter()
+
+    def add(self, text: str) -> None:
+        """One section more; says on stderr how far the page is."""
+        self.text.append(text)
+        print(f"{time.perf_counter() - self.begin:.0f} s: {text.splitlines()[0]}", file=sys.stderr, flush=True)
+        if self.given.save:
+            tables.keep("gpu", TITLE, "\n\n".join(self.text), COMMAND)
+
+    def check(self, title: str, rows: list[Row]) -> None:
+        """A section of what is right or wrong."""
+        self.wrong = self.wrong or any(row[2].startswith(("WRONG", "FAILED")) for row in rows)
+        self.add(f"## {title}\n\n{table(CHECKS, rows)}")
+
+
+TITLE, COMMAND = "GPU checks", "scripts/gpu_checks"
 
 
 def main() -> None:
@@ -213,21 +244,22 @@ def main() -> None:
     given = options.parse_args()
     if given.device != "simulator" and not tm.gpu_count():
         raise SystemExit("there is no GPU here: --device simulator runs the programs without one")
-    sizes = (1, 33) if given.small else (1, 33, 1000)
-    results = checked(given.device, sizes) + gpu_cooperative.checked(given.device)
-    if given.device != "simulator":
-        results += sanitized()
-    page = table(["program", "schedule", "result"], results)
-    if given.device != "simulator":
-        driver = cuda_peers.Driver()
-        header = ["program", "ms", "speed", "peer", "times as fast as the peer", "goal"]
-        page = f"{driver.description()}\n\n{page}\n\n{table(header, timings(given.device, given.small))}"
+    simulated = given.device == "simulator"
+    page = Page(given)
+    if not simulated:
+        page.add(cuda_peers.Driver().description())
+    page.check("Right", checked(given.device, (1, 33) if given.small else (1, 33, 1000)))
+    page.check("Cooperative programs: right", gpu_cooperative.checked(given.device))
     together, pictures = gpu_cooperative.page(given.device, given.small)
-    page = f"{page}\n\n## Cooperative\n\n{together}"
-    report("gpu", "GPU checks", f"{page}\n\nMinima of paired rounds.", given.save, "scripts/gpu_checks")
     if given.save:
         tables.save_pictures(pictures)
-    if any(row[2].startswith(("WRONG", "FAILED")) for row in results):
+    page.add(f"## Cooperative programs: times\n\n{together}")
+    rows = timings(given.device, given.small)
+    if not simulated:
+        page.add(f"## Times\n\n{table(COLUMNS, rows)}\n\nMinima of paired rounds.")
+        page.check("compute-sanitizer", sanitized())
+    report("gpu", TITLE, "\n\n".join(page.text), given.save, COMMAND)
+    if page.wrong:
         raise SystemExit("a check failed")
 
 

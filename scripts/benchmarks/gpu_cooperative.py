@@ -8,31 +8,35 @@ from types import ModuleType
 import balance
 import numpy as np
 from tables import table
-from thesis_programs import CHUNK, example
-from thesis_timelines import traced
+from thesis_programs import CHUNK, cooperative, example
+from thesis_timelines import HEADER, TIMELINES, overlaps, traced
 
 import tiramisu_py as tm
 
 STORIES = ("blur", "heat")
 #: How many times as long as the best split of a sweep that of `balance` may take.
 GOAL = 1.1
+#: The part of the rows and columns of the sweep that single calls are compared on.
+PART = 4
 
 
 def checked(device: str) -> list[list[str]]:
-    """Each cooperative story for each of its splits against `evaluate()`, bit for bit."""
+    """Each cooperative story for each of its splits against `evaluate()`, bit for bit; also locked, and with a trace."""
     rows = []
     for name in STORIES:
         module = example("cooperative", name)
         for variant, build in module.VARIANTS.items():
             rows.append([f"cooperative {name}", variant, _verdict(module, build(), device)])
+            locked = _verdict(module, build(), device, page_lock=True, trace=True)
+            rows.append([f"cooperative {name}", f"{variant}, page-locked, traced", locked])
     return rows
 
 
-def _verdict(module: ModuleType, f: tm.Function, device: str) -> str:
+def _verdict(module: ModuleType, f: tm.Function, device: str, **options: bool) -> str:
     used = f.lowered().devices
     if device != "simulator" and used > tm.gpu_count():
         return f"skipped: needs {used} GPUs"
-    kernel = f.compile(device=device)
+    kernel = f.compile(device=device, **options)
     for split in module.SPLITS:
         for size in (1, 33, 99):
             given = module.sample(split, size, 0)
@@ -51,20 +55,68 @@ def compared(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def page(device: str, small: bool) -> tuple[str, dict[str, str]]:
-    """The section on cooperation, and its pictures: on the simulator a timeline alone, and no times."""
-    of = balance.sizes(device, small)
-    trace = traced("cooperative", device, of["C"])
-    pictures = {"gpu-cooperative": trace.picture()}
-    shown = "![Timeline of a cooperative call](pictures/gpu-cooperative.svg)"
-    if device == "simulator":
-        return f"A simulated call; its order, not its times:\n\n{shown}", pictures
-    rows = balance.rows(device, small)
-    both = trace.overlap("nest", [event for event in trace.events if not event.on_host])
-    words = (
-        f"The blur of {of['R']} x {of['C']} points, its first rows on the GPU in chunks of {CHUNK}, the others on "
-        f"cores, from page-locked memory:\n\n{table(balance.HEADER, rows)}\n\n{compared(rows)}\n\nIn the call below "
-        f"cores computed for {trace.busy('nest') * 1e3:.2f} ms, while the GPU computed or copied for "
-        f"{both * 1e3:.2f} ms of them:\n\n{shown}"
+# -- what a call costs from memory of each kind, and with a trace
+
+
+def switches(device: str, of: dict[str, int], share: float) -> list[list[str]]:
+    """The least time of a call with page locking and traces on and off, the ways in turn."""
+    shape = (of["R"] // PART, of["C"] // PART)
+    pageable = _arrays(np.empty, shape)
+    pinned = _arrays(lambda size, dtype: tm.pinned_empty(size, dtype, device=device), shape)
+    plain, locking, tracing = (
+        cooperative().compile(device=device, **options) for options in ({}, {"page_lock": True}, {"trace": True})
     )
-    return words, pictures
+    ways = {
+        "pageable arrays": (plain, pageable),
+        "pageable arrays, page_lock=True": (locking, pageable),
+        "pinned_empty": (plain, pinned),
+        "pinned_empty, trace=True": (tracing, pinned),
+    }
+    times = dict.fromkeys(ways, float("inf"))
+    for turn in range(balance.ROUNDS + 1):
+        for name, (kernel, (image, out)) in ways.items():
+            seconds = balance.seconds_of(lambda k=kernel, x=image, y=out: k(x, G=round(share * shape[0]), by=y))
+            times[name] = min(times[name], seconds) if turn else float("inf")
+    least = min(times.values())
+    return [[name, f"{seconds * 1e3:.3f}", f"{seconds / least:.2f}"] for name, seconds in times.items()]
+
+
+def _arrays(empty, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[no-untyped-def]
+    image, out = empty((shape[0] + 2, shape[1] + 2), np.float32), empty(shape, np.float32)
+    image[:] = np.random.default_rng(0).random(image.shape, dtype=np.float32)
+    out[:] = 0
+    return image, out
+
+
+# -- the section of the page
+
+
+def page(device: str, small: bool) -> tuple[str, dict[str, str]]:
+    """The section on cooperation, and its pictures. On the simulator the same runs, and no times are shown."""
+    of = balance.sizes(device, small)
+    proposed = balance.proposals(cooperative(), of, device)
+    rows = balance.rows(device, small, proposed)
+    ways = switches(device, of, proposed["balance()"].points["G"] / of["R"])
+    traces = {name: traced(name, device, of["C"]) for name in TIMELINES}
+    pictures = {f"gpu-{name}": trace.picture() for name, trace in traces.items()}
+    shown = "\n\n".join(f"![Timeline: {name}](pictures/gpu-{name}.svg)" for name in TIMELINES)
+    if device == "simulator":
+        return f"Simulated calls; their order, not their times:\n\n{shown}", pictures
+    trace = traces["cooperative"]
+    both = trace.overlap("nest", [event for event in trace.events if not event.on_host])
+    size = f"{of['R'] // PART} x {of['C'] // PART}"
+    words = [
+        f"The blur of {of['R']} x {of['C']} points, its first rows on the GPU in chunks of {CHUNK}, the others on "
+        "cores, from page-locked memory:",
+        table(balance.HEADER, rows),
+        compared(rows),
+        *(f"`{name}`:\n\n```\n{split}\n```" for name, split in proposed.items()),
+        f"Calls for {size} points, of which the GPU has the part that `balance()` proposes:",
+        table(["arrays", "ms", "of the least"], ways),
+        "Timelines of single calls. Of what takes less time of each pair, so much passes while the other is under way:",
+        table(HEADER, [[name, *overlaps(each)] for name, each in traces.items()]),
+        f"In the cooperative call cores computed for {trace.busy('nest') * 1e3:.2f} ms, while the GPU computed or "
+        f"copied for {both * 1e3:.2f} ms of them.",
+        shown,
+    ]
+    return "\n\n".join(words), pictures

@@ -37,14 +37,26 @@ def machine() -> str:
 
 def report(name: str, title: str, text: str, save: bool, command: str = "") -> None:
     """Print a page of results, and write it to ``docs/results/name.md`` if it is to be kept."""
-    today = datetime.datetime.now(tz=datetime.UTC).date()
-    how = command or f"scripts/bench {name}"
-    page = f"# {title}\n\nMeasured with `{how} --save`, {today}, on {machine()}.\n\n{text}\n"
+    page = _page(title, text, command or f"scripts/bench {name}")
     print(page)
     if save:
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        (RESULTS / f"{name}.md").write_text(page)
+        _keep(name, page)
         print(f"saved: {RESULTS / name}.md")
+
+
+def keep(name: str, title: str, text: str, command: str) -> None:
+    """Write what there is of a page so far: if the program does not come to its end, that is not lost."""
+    _keep(name, _page(title, text, command))
+
+
+def _page(title: str, text: str, how: str) -> str:
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    return f"# {title}\n\nMeasured with `{how} --save`, {today}, on {machine()}.\n\n{text}\n"
+
+
+def _keep(name: str, page: str) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(page)
 
 
 def save_pictures(pictures: Mapping[str, str]) -> None:

@@ -24,8 +24,8 @@ from tiramisu_py.proof import check
 from tiramisu_py.schedule.waits import removed
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
-WAIT = re.compile(r"^ *TM_TRY\(tm_gpu_wait_\w+\(.*\)\);$", re.MULTILINE)
-BLOCKING = re.compile(r"(TM_TRY\(tm_gpu_copy\(.*), true\)\);")
+WAIT = re.compile(r"^ *TM_TRY\(tm_gpu_wait_\w+\([^;]*\)\);$", re.MULTILINE)
+BLOCKING = re.compile(r"(TM_TRY\(tm_gpu_copy\([^;]*),\s+true\)\);")
 
 MAKERS: dict[str, tuple[Callable[[], Program], dict[str, object]]] = {
     "cooperative": (cooperative, {}),
@@ -37,6 +37,7 @@ MAKERS: dict[str, tuple[Callable[[], Program], dict[str, object]]] = {
     "two stages in two loops, a pipeline": (in_two_loops, {"pipeline": chunk}),
     "two GPUs, a pipeline": (two_gpus, {"pipeline": chunk}),
     "steps": (steps, {}),
+    "steps, overlapped": (steps, {"overlap": True}),
 }
 
 
@@ -47,21 +48,20 @@ def derived(name: str) -> Program:
     return f, given
 
 
-def lines(f: tm.Function, *patterns: str) -> list[int]:
-    """The first lines of the host's code, after its checks, that match; each pattern is somewhere."""
-    text = f.source()[f"{f.name}.c"].partition("tm_gpu_begin(")[2].splitlines()
-    found = [next((n for n, line in enumerate(text) if re.search(pattern, line)), -1) for pattern in patterns]
-    assert -1 not in found, (patterns, found)
-    return found
+def places(f: tm.Function, *patterns: str) -> list[int]:
+    """Where the host's code, after its checks, first matches; each pattern is somewhere."""
+    text = f.source()[f"{f.name}.c"].partition("tm_gpu_begin(")[2]
+    found = [re.search(pattern, text) for pattern in patterns]
+    assert all(found), (patterns, found)
+    return [match.start() for match in found if match]
 
 
 @pytest.mark.parametrize("cores_first", [False, True])
 def test_copies_and_kernels_are_started_before_the_host_works_and_waited_for_after_it(cores_first: bool) -> None:
     f, _ = cooperative(cores_first=cores_first)
     f.derive_transfers()
-    order = lines(
-        f, r'"image_to_gpu".*false\)', r"tm_gpu_launch", r'"by_to_cpu".*false\)', r"omp parallel", r"tm_gpu_wait_host"
-    )
+    upload, download = (rf'"{name}"[^;]*false\)' for name in ("image_to_gpu", "by_to_cpu"))
+    order = places(f, upload, r"tm_gpu_launch", download, r"omp parallel", r"tm_gpu_wait_host")
     assert order == sorted(order)
     assert f.check().ok
 
@@ -72,7 +72,7 @@ def test_what_the_host_needs_at_once_is_copied_in_one_call() -> None:
     on_gpu(bx)
     by.parallelize(r)
     f.derive_transfers()
-    lines(f, r'"bx_to_cpu".*true\)')
+    places(f, r'"bx_to_cpu"[^;]*true\)')
     assert "tm_gpu_wait" not in f.source()["blur.c"]
 
 
@@ -82,7 +82,7 @@ def test_a_command_that_orders_a_kernel_after_the_host_is_kept() -> None:
     on_gpu(gpu)
     gpu.after(cores, tm.root)
     f.derive_transfers()
-    host, launch = lines(f, r"for \(int64_t r = 0", r"tm_gpu_launch")
+    host, launch = places(f, r"for \(int64_t r = 0", r"tm_gpu_launch")
     assert host < launch
     assert f.check().ok
 

@@ -73,19 +73,12 @@ int blur(int64_t R, int64_t C, const float *restrict image, float *restrict by) 
   TM_TRY(tm_gpu_allocate(gpu, 0, (void **)&image_gpu0, (size_t)TM_BYTES(float, R + 2, C + 2)));
   float *by_gpu0 = NULL;
   TM_TRY(tm_gpu_allocate(gpu, 0, (void **)&by_gpu0, (size_t)TM_BYTES(float, R, C)));
-  {
-    const tm_gpu_box tm_box = {.run = tm_count(R + 2)*tm_count(C + 2)*sizeof(float), .lines = 1, .planes = 1};
-    TM_TRY(tm_gpu_copy(gpu, "copy_image", image_gpu0, 0, image, -1, &tm_box, 0, true));
-  }
-  {
-    const int64_t tm_grid[3] = {(C + 15)/16, (R + 15)/16, 1}, tm_block[3] = {16, 16, 1};
-    void *tm_arguments[] = {&R, &C, &image_gpu0, &by_gpu0};
-    TM_TRY(tm_gpu_launch(gpu, 0, blur_by, tm_grid, tm_block, 0, 0, tm_arguments));
-  }
-  {
-    const tm_gpu_box tm_box = {.run = tm_count(R)*tm_count(C)*sizeof(float), .lines = 1, .planes = 1};
-    TM_TRY(tm_gpu_copy(gpu, "copy_by", by, -1, by_gpu0, 0, &tm_box, 0, true));
-  }
+  TM_TRY(tm_gpu_copy(gpu, "copy_image", image_gpu0, 0, image, -1,
+      &(tm_gpu_box){.run = tm_count(R + 2)*tm_count(C + 2)*sizeof(float), .lines = 1, .planes = 1}, 0, true));
+  TM_TRY(tm_gpu_launch(gpu, 0, blur_by, (const int64_t[3]){(C + 15)/16, (R + 15)/16, 1}, (const int64_t[3]){16, 16, 1},
+      0, 0, (void *[]){&R, &C, &image_gpu0, &by_gpu0}));
+  TM_TRY(tm_gpu_copy(gpu, "copy_by", by, -1, by_gpu0, 0,
+      &(tm_gpu_box){.run = tm_count(R)*tm_count(C)*sizeof(float), .lines = 1, .planes = 1}, 0, true));
   TM_TRY(tm_gpu_free(gpu, 0, by_gpu0));
   TM_TRY(tm_gpu_free(gpu, 0, image_gpu0));
   return blur_end(gpu, 0);

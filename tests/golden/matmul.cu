@@ -1,9 +1,8 @@
 // The kernels of matmul.
 #include "tm_kernel.h"
 
-TM_KERNEL void TM_LAUNCH_BOUNDS(256, 2) matmul_product(const int64_t N, const int64_t M, const int64_t K,
-    const float *TM_RESTRICT A, const float *TM_RESTRICT B, float *TM_RESTRICT C) {
-  (void)N;
+TM_KERNEL void TM_LAUNCH_BOUNDS(256, 2) matmul_product(const int64_t M, const int64_t K, const float *TM_RESTRICT A,
+    const float *TM_RESTRICT B, float *TM_RESTRICT C) {
   const int64_t i0 = blockIdx.y;
   const int64_t j0 = blockIdx.x;
   const int64_t i1 = threadIdx.y;

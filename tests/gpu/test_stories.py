@@ -30,8 +30,12 @@ from tiramisu_py.build.nvrtc import Nvrtc, find_nvrtc
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 FOLDERS = ("gpu", "cooperative")
 SEEDS = 50
-SYNCHRONISES = re.compile(r"^ *(TM_BARRIER\(\);|TM_TRY\(tm_gpu_wait_\w+\(.*\)\);)$", re.MULTILINE)
-WAITS_FOR_COPY = re.compile(r"^( *TM_TRY\(tm_gpu_copy\(.*), true\)\);$", re.MULTILINE)
+SYNCHRONISES = re.compile(r"^ *(TM_BARRIER\(\);|TM_TRY\(tm_gpu_wait_\w+\([^;]*\)\);)$", re.MULTILINE)
+WAITS_FOR_COPY = re.compile(r"^( *TM_TRY\(tm_gpu_copy\([^;]*),\s+true\)\);$", re.MULTILINE)
+
+#: Waits whose lack no value shows. The only row of the plate that is left to the cores may be its edge, which is copied
+#: to the GPU and computed again, the same in every step.
+UNSEEN = {"cooperative/heat": ("heat_to_gpu_done[",)}
 
 Arguments = Mapping[str, object]
 
@@ -135,6 +139,8 @@ def test_without_any_one_barrier_or_wait_the_simulator_fails(name: str, variant:
     tries = [(given, listed(f.evaluate(**given))) for given in samples(story, variant, 60, 7)]
     function = f.lowered()
     for described, sources in mutants(emit(function)):
+        if any(unseen in described for unseen in UNSEEN.get(name, ())):
+            continue
         kernel = compile_function(
             function, sources, f.algorithm, kernels=signatures(function), device="simulator", sanitize=True
         )

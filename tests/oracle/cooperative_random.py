@@ -1,9 +1,9 @@
-"""Random cooperative programs: a random algorithm, partitioned over GPUs and cores, its copies derived; then damaged."""
+"""Random cooperative programs: a random algorithm in parts on GPUs and cores, its copies derived; then damaged."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from itertools import pairwise
 
 import tiramisu_py as tm
 from tests.oracle.gpu_random import _BEFORE, GpuAlgorithms, GpuCommands
@@ -15,7 +15,16 @@ from tiramisu_py.program.statement import Statement
 POINTS = ("G", "H")
 STEPS = 3
 #: Names of the loops that `partition` makes.
-TILED = tuple(f"{loop}_{kind}" for loop in (*ITERATORS, "x0", "x1") for kind in ("block", "thread"))
+TILED = tuple(f"{loop}_{kind}" for loop in (*ITERATORS, "t", "k", "x0", "x1") for kind in ("block", "thread"))
+_RANGES = ("[(0, G), (G, N)]", "[(0, G), (G, N + 2)]", "[(G, N), (0, G)]", "[(0, H), (G, N)]")
+#: What is changed in one line of what was derived.
+_EDITS = (
+    ("tm.ASYNC", "tm.SYNC"), ("stream=1", "stream=0"), ("stream=1", "stream=2"), ("stream=2", "stream=0"),
+    ("on=0", "on=1"), ("on=2", "on=0"), ("on=0, ", ""), ("wait(", "wait(on=2, "), ("wait(name", "wait(on=0, name"),
+    (" 0 <= ", " 1 <= "), ("0 < ", "1 < "), ("<= N", "< N"), ("< H", "<= H"), ("<= j", "< j"), ("< M", "<= M"),
+    ("G <= i", "G < i"), ("H <= i", "H < i"), ("i < G", "i <= G"), ("< G", "<= G"), ("device=1", "device=0"),
+    ("< R", "<= R"), ("<= R", "< R"), ("r = ", "r = 1 + "), ("0 <= r", "1 <= r"), ("r < H", "r <= H"),
+)  # fmt: skip
 
 
 class CooperativeAlgorithms(GpuAlgorithms):
@@ -129,7 +138,7 @@ class CooperativeCommands(GpuCommands):
         parts = self.script.program.statements_of(name)
         loops = self.script.program.loop_names(parts[0])
         if len(parts) > 1 and "t" in loops:
-            for before, after in zip(parts, parts[1:], strict=False):
+            for before, after in pairwise(parts):
                 self._attempt(f"{self._handle(after)}.after({self._handle(before)}, t)")
 
     def _point(self) -> str:
@@ -144,7 +153,7 @@ class CooperativeCommands(GpuCommands):
         where = {
             "point": f"[{self._point()}]",
             "shares": f"tm.shares({self.choice.choice(('1, 1', '3, 1', '0, 1', '1, 2'))})",
-            "ranges": self.choice.choice(("[(0, G), (G, N)]", "[(0, G), (G, N + 2)]", "[(G, N), (0, G)]", "[(0, H), (G, N)]")),
+            "ranges": self.choice.choice(_RANGES),
             "one": "[]",
         }[kind]  # fmt: skip
         count = 1 if kind == "one" else 2
@@ -198,17 +207,9 @@ class CooperativeCommands(GpuCommands):
             del commands[at]
             return
         line = commands[at]
-        edits = [
-            line.replace(old, new, 1)
-            for old, new in (
-                ("ASYNC", "SYNC"), ("ASYNC", "SYNC"), ("SYNC", "ASYNC"), ("stream=1", "stream=0"), ("stream=1", "stream=2"),
-                ("stream=2", "stream=0"), ("on=0", "on=1"), ("on=2", "on=0"), ("on=0, ", ""), ("wait(", "wait(on=2, "),
-                ("wait(name", "wait(on=0, name"), (" 0 <= ", " 1 <= "), ("0 < ", "1 < "), ("<= N", "< N"), ("< H", "<= H"), ("<= j", "< j"),
-                ("< M", "<= M"), ("G <= i", "G < i"), ("H <= i", "H < i"), ("i < G", "i <= G"), ("< G", "<= G"),
-                ("device=1", "device=0"),
-            )
-            if old in line and (old, new) != ("SYNC", "ASYNC") or "tm.SYNC" in line
-        ]  # fmt: skip
+        edits = [line.replace(old, new, 1) for old, new in _EDITS if old in line]
+        if "tm.SYNC" in line:
+            edits.append(line.replace("tm.SYNC", "tm.ASYNC"))
         edits = [edit for edit in edits if edit != line and edit.count("on=") < 2]
         if edits:
             commands[at] = self.choice.choice(edits)
@@ -220,12 +221,3 @@ def random_cooperative_script(seed: int) -> Script:
     algorithms = CooperativeAlgorithms(choice)
     script = algorithms.written()
     return CooperativeCommands(choice, script, algorithms.sources).written()
-
-
-def splits(script: Script, seed: int, most: int) -> list[Mapping[str, int]]:
-    """A few sizes for which the function is defined, from nothing up, with parts that are empty, whole or neither."""
-    from tests.oracle.judge import sizes
-
-    choice = random.Random(seed)
-    found = sizes(script.program, 4 if len(script.program.algorithm.params) == 3 else 3)
-    return choice.sample(found, most) if len(found) > most else found

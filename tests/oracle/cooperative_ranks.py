@@ -50,9 +50,9 @@ class RankedCommands(CooperativeCommands):
         if self.choice.random() < 0.15:
             self._attempt(f"{self.choice.choice(names)}.store_in(tm.PINNED)")
         self._attempt(f"f.derive_transfers({self.choice.choice(('', '', 'overlap=True'))})")
-        if self.choice.random() < 0.3:
+        if self.choice.random() < 0.08:
             self._damaged()
-        elif self.choice.random() < 0.2:
+        elif self.choice.random() < 0.35:
             idle = [s.name for s in self.script.program.statements.values() if s.derived]
             if idle:
                 self._attempt(f"f.remove(f['{self.choice.choice(idle)}'])")
@@ -118,8 +118,9 @@ class RankedCommands(CooperativeCommands):
 
     def _pieces(self) -> str:
         return self.choice.choice((
-            "tm.pieces(r, [H])", "tm.pieces(r, [G])", "tm.pieces(r, [G, H], ranks=[0, 0, 1])", "tm.pieces(r, [G, H], ranks=[0, 1, 1])",
-            "tm.pieces(r, [H], ranks=[1, 0])", "tm.pieces(r, [2])", "tm.pieces(r, tm.shares(1, 1), of=R)", "0", "1", "tm.pieces(r, [G, H], ranks=[0, 1, 0])",
+            "tm.pieces(r, [H])", "tm.pieces(r, [G])", "tm.pieces(r, [H], ranks=[1, 0])", "tm.pieces(r, [2])", "0", "1",
+            "tm.pieces(r, [G, H], ranks=[0, 0, 1])", "tm.pieces(r, [G, H], ranks=[0, 1, 1])",
+            "tm.pieces(r, [G, H], ranks=[0, 1, 0])", "tm.pieces(r, tm.shares(1, 1), of=R)",
         ))  # fmt: skip
 
 

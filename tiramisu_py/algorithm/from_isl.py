@@ -66,4 +66,14 @@ def of_params(form: isl.PwAff, context: isl.Set, params: Mapping[str, Expr] | No
     """A piecewise affine form of the parameters alone, as an expression that is valid in `context`."""
     build = isl.AstBuild.from_context(context)
     names: dict[str, Expr] = {name: Param(name, int64) for name in sets.params(context)}
-    return from_ast(build.expr_from_pw_aff(form.coalesce()), dict(names, **(params or {})))
+    return from_ast(of_form(build, form), dict(names, **(params or {})))
+
+
+def of_form(build: isl.AstBuild, form: isl.PwAff) -> isl.AstExpr:
+    """A piecewise affine form where a build is: as a minimum or a maximum of its pieces, where it is one."""
+    options = build.get_ctx()
+    options.set_ast_build_detect_min_max(1)
+    try:
+        return build.expr_from_pw_aff(form.coalesce())
+    finally:
+        options.set_ast_build_detect_min_max(0)

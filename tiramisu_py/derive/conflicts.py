@@ -1,4 +1,4 @@
-"""What depends on an operation that it does not wait for: pairs of statements, and how far apart their iterations are."""
+"""What depends on an operation and does not wait for it: pairs of statements, and how far apart they are."""
 
 from __future__ import annotations
 

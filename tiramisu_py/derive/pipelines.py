@@ -73,10 +73,14 @@ def _why_none(program: Program, on_gpus: Sequence[Statement], name: str) -> str:
     if not on_gpus:
         return "nothing runs on a GPU; run loops inside of it on one first (tag_gpu, gpu_tile)"
     if any(loop.name == name for loop in program.loops.values()):
-        return f"no kernel is inside loop {name}"
+        return f"no kernel is inside loop {name}; one of the host goes around kernels with tm.gpu(chunk=...) or split"
     around = dict.fromkeys(loop for s in on_gpus for loop in s.loops[: program.host_depth(s)])
     names = ", ".join(program.loops[loop].name for loop in around if not program.loops[loop].is_rank)
-    known = f"those around kernels are {names}" if names else "split one, and leave the outer loop to the host"
+    known = (
+        f"those around kernels are {names}"
+        if names
+        else "split one and leave the outer loop to the host, or partition with tm.gpu(chunk=...)"
+    )
     return f"no loop is called {name}; {known}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from tiramisu_py.derive.conflicts import Conflict, Conflicts, Distance, Pair
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks import spread
 from tiramisu_py.program.statement import Statement, Waiting
 from tiramisu_py.schedule.recompute import distinct
 from tiramisu_py.schedule.selection import free_name
@@ -79,10 +80,18 @@ def _between(program: Program, found: Conflict, command: str, late: bool) -> Pro
     if low < high or need.later:
         orders.append(Order(name, second.name, level, command))
     if late:
-        here = [s for s in program.statements.values() if s.loops[:depth] == first.loops[:depth]]
-        at = {s.name: program.positions[s.name][depth] for s in here}
-        orders += [Order(s, name, level, command) for s, place in at.items() if place < high]
+        orders += [
+            Order(s.name, name, level, command) for s in _last(program, program.statements.values(), first, depth, high)
+        ]
     return _ordered(changed, orders)
+
+
+def _last(
+    program: Program, among: Iterable[Statement], beside: Statement, depth: int, end: int | None = None
+) -> list[Statement]:
+    """Of the statements in the same outermost loops the last one there, before position `end` where that is given."""
+    at = {s: program.positions[s.name][depth] for s in among if s.loops[:depth] == beside.loops[:depth]}
+    return sorted((s for s in at if end is None or at[s] < end), key=lambda s: at[s])[-1:]
 
 
 def _ordered(program: Program, orders: list[Order]) -> Program | None:
@@ -158,15 +167,18 @@ def _finished(program: Program, command: str, late: bool, lacking: dict[str, Cal
 
 
 def _is_open(statement: Statement, depth: int, program: Program) -> bool:
-    return not Happens(program).unfinished(program.statements[statement.name], depth).is_empty()
+    happens = Happens(spread(program))
+    return not happens.unfinished(happens.program.statements[statement.name], depth).is_empty()
 
 
 def _last_open(program: Program, done: set[tuple[str, int]]) -> tuple[Statement, int] | None:
     """The latest operation that may not be complete at an end, the innermost end first, with its number of loops."""
-    happens = Happens(program)
-    found = [(s, 0) for s in happens.operations] + (_scoped(program) if happens.operations else [])
+    happens = Happens(spread(program))
+    operations = [program.statements[operation.name] for operation in happens.operations]
+    found = [(s, 0) for s in operations] + (_scoped(program) if operations else [])
     left = [(s, depth) for s, depth in found if (s.name, depth) not in done]
-    open_ = [(s, depth) for s, depth in left if not happens.unfinished(s, depth).is_empty()]
+    ranked = happens.program.statements
+    open_ = [(s, depth) for s, depth in left if not happens.unfinished(ranked[s.name], depth).is_empty()]
     return max(open_, key=lambda pair: (pair[1], program.positions[pair[0].name]), default=None)
 
 
@@ -188,9 +200,8 @@ def _closed(program: Program, last: Statement, depth: int, command: str, late: b
     Where waits are `late` it is after everything there.
     """
     name = free_name(program, f"{last.name}_done")
-    loops = last.loops[:depth]
     changed = _waited(program, name, last, Distance(depth), None)
     others = program.statements.values() if late else Happens(program).operations
-    inside = [s for s in others if s.loops[:depth] == loops]
-    orders = [Order(s.name, name, loops[-1] if loops else None, command) for s in inside]
+    level = last.loops[depth - 1] if depth else None
+    orders = [Order(s.name, name, level, command) for s in _last(program, others, last, depth)]
     return None if changed is None else _ordered(changed, orders)

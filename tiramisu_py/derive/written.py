@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order, is_derived
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement, Transfer
+from tiramisu_py.program.statement import Role, Statement, Transfer, Waiting
 
 
 def derived_commands(program: Program) -> list[str]:
@@ -148,16 +149,42 @@ def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Ite
 def _wait(program: Program, statement: Statement) -> str:
     waits = statement.waits
     assert waits is not None
-    if statement.loops and not (waits.by_iterator and sets.is_identity(statement.coords)):
-        raise CommandError(
-            f"the wait {statement.name} is for what each iteration of {', '.join(program.loop_names(statement))} has "
-            "started, and none that commands could make: pseudocode() shows it"
-        )
+    shifts = _shifts(program, statement, waits)
     options = [f'"{_domain(program, statement)}"'] if statement.loops else []
     options += [] if waits.on is None else [f"on={waits.on}"]
     options += [f"device={waits.device}"] if waits.device else []
     options.append(f'name="{statement.name}"')
-    return f"{_handle(program, waits.of)}.wait({', '.join(options)})"
+    later = "".join(f".shift({dim}, {by})" for dim, by in zip(statement.dims, shifts, strict=True) if by)
+    return f"{_handle(program, waits.of)}.wait({', '.join(options)}){later}"
+
+
+def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]:
+    """By how many iterations a wait is later than what it is for, in each of its loops, which a command names."""
+    (awaited, *others) = program.awaited(statement)
+    names = tuple(program.loops[loop].name for loop in awaited.loops[: len(statement.loops)])
+    by = [
+        form.sub(own) for form, own in zip(sets.outputs(statement.coords), sets.variables(statement.frame), strict=True)
+    ]
+    known = waits.by_iterator or (waits.by_loop and not others and names == statement.dims)
+    if statement.loops and not (known and all(map(sets.is_constant, by)) and _names_loops(program, awaited, waits)):
+        raise CommandError(
+            f"the wait {statement.name} is for what each iteration of {', '.join(program.loop_names(statement))} has "
+            "started, and none that commands could make: pseudocode() shows it"
+        )
+    return [sets.constant_of(form) for form in by]
+
+
+def _names_loops(program: Program, awaited: Statement, waits: Waiting) -> bool:
+    """Whether the names of the loops that a wait goes by are no names of values that are others than the iterations."""
+    if not waits.by_loop or awaited.transfer is not None:
+        return True
+    values, forms = value_names(program.algorithm.source(awaited.source)), sets.outputs(program.value_of(awaited))
+    coords = sets.outputs(awaited.coords)
+    for position in waits.positions:
+        name = program.loops[awaited.loops[position]].name
+        if name in values and not forms[values.index(name)].plain_is_equal(coords[position]):
+            return False
+    return True
 
 
 # -- order

@@ -94,8 +94,8 @@ class Results(Scheduled):
 
         A program with GPU parts runs on `device`: "gpu" (the default), "gpu:1" (its first GPU is number 1), or
         "simulator". Each rank of a distributed program then takes the GPU of its number among the ranks of its machine,
-        going round those that there are, unless the device has a number; a rank that has nothing to do on a GPU needs
-        none. `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
+        going round those that there are, unless the device has a number. A call, or a rank, that leaves nothing to a
+        GPU needs none. `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
         the GPUs of this machine). In the simulator, ``sanitize=True`` finds accesses out of bounds, races and reads of
         what was not written; `seed` shuffles what may run in any order, and `timing` ("eager", "lazy", "shuffled",
         "threads") says when streams do their work.

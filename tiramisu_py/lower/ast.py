@@ -13,6 +13,7 @@ from typing import cast
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.from_isl import of_form
 from tiramisu_py.errors import UnsupportedError
 
 _LEAF = "leaf"
@@ -80,7 +81,7 @@ class Leaf:
 
     def values(self, forms: Sequence[isl.PwAff]) -> list[isl.AstExpr]:
         """The same for forms that may be piecewise."""
-        return [self.build.expr_from_pw_aff(form.pullback_pw_multi_aff(self.instance).coalesce()) for form in forms]
+        return [of_form(self.build, form.pullback_pw_multi_aff(self.instance)) for form in forms]
 
 
 def positions(tree: Tree) -> Iterator[int]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import Allocate, Block, Declare, For, If, Let, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Block, Declare, Deferred, For, If, Let, Node, Ramp, Store
 from tiramisu_py.lower.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -214,6 +214,7 @@ def _allocation(node: Allocate) -> Node:
 
 def without_stores(node: Node, buffer: str) -> Node:
     """The statement less the stores to one buffer."""
-    if isinstance(node, Store) and node.buffer == buffer:
+    stored = node.store if isinstance(node, Deferred) else node
+    if isinstance(stored, Store) and stored.buffer == buffer:
         return Block(())
     return block([with_children(node, lambda child: without_stores(child, buffer))])

@@ -66,12 +66,13 @@ def pieces_of(program: Program, taken: isl.Set, level: str, where: object, count
 
 def _by_points(program: Program, taken: isl.Set, level: str, given: Sequence[object], count: int) -> Pieces:
     if len(given) != count - 1:
+        fewer = f"{_number(count - 1, 'point')}, or " if count > 1 else ""
         raise CommandError(
             f"{_number(len(given), 'point')} cut{'s' if len(given) == 1 else ''} the level {level} into "
             f"{_number(len(given) + 1, 'part')}, and there {'is' if count == 1 else 'are'} {_number(count, 'target')}: "
-            f"give {_number(count - 1, 'point')}"
+            f"give {fewer}{_number(len(given) + 1, 'target')}"
         )
-    points = [_expression(point, "point") for point in given]
+    points = [_expression(taken, point, "point") for point in given]
     forms = [_value(taken, point, "point") for point in points]
     for (a, first), (b, second) in pairwise(zip(points, forms, strict=True)):
         ascending = sets.as_set(first.le_set(second)).intersect_params(program.context.params())
@@ -116,7 +117,7 @@ def _by_ranges(taken: isl.Set, given: Sequence[object], count: int) -> Pieces:
         bounds = listed(one, "a range")
         if len(bounds) != 2:
             raise CommandError(f"a range is a lower bound and an upper one, (0, G), not {one!r}")
-        low, high = (_expression(bound, "bound") for bound in bounds)
+        low, high = (_expression(taken, bound, "bound") for bound in bounds)
         above = sets.as_set(x.ge_set(_value(taken, low, "bound")))
         found.append(above.intersect(sets.as_set(x.lt_set(_value(taken, high, "bound")))))
         words.append(f"({low}, {high})")
@@ -142,18 +143,23 @@ def _number(count: int, word: str) -> str:
     return f"{count or 'no'} {word}{'' if count == 1 else 's'}"
 
 
-def _expression(given: object, what: str) -> Expr:
+def _expression(taken: isl.Set, given: object, what: str) -> Expr:
     try:
         return as_expr(given)
     except (DeclarationError, TypeError):
-        raise CommandError(f"the {what} {given!r} is neither an integer nor affine in the parameters") from None
+        raise _not_affine(taken, repr(given), what) from None
 
 
 def _value(taken: isl.Set, given: Expr, what: str) -> isl.PwAff:
     try:
         return Affine(taken.get_space(), {}).value(given)
     except NotAffine:
-        raise CommandError(f"the {what} {given} is neither an integer nor affine in the parameters") from None
+        raise _not_affine(taken, str(given), what) from None
+
+
+def _not_affine(taken: isl.Set, given: str, what: str) -> CommandError:
+    known = ", ".join(sets.params(taken)) or "none"
+    return CommandError(f"the {what} {given} is neither an integer nor affine in the parameters ({known})")
 
 
 # -- disjoint and covering

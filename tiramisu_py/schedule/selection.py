@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -43,7 +43,8 @@ def whole(given: object, what: str) -> int:
 def listed(given: object, what: str) -> list[object]:
     """The items of a list or tuple; raises `CommandError` for anything else."""
     if not isinstance(given, list | tuple):
-        raise CommandError(f"{what} is {given!r}: give a list")
+        one = f", [{given!r}]" if isinstance(given, Expr | int) else ""
+        raise CommandError(f"{what} is {given!r}: give a list{one}")
     return list(given)
 
 

@@ -160,7 +160,8 @@ def wait(
     """The program with a wait for operations of the statements `names`, which `of` is called after.
 
     `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
-    iterators of a transfer or of half of an exchange; None waits for everything.
+    iterators of a transfer or of half of an exchange, or loops of the host around the operations; None waits for
+    everything.
     """
     check_name(name, "a wait")
     check_new_name(program, name, "the wait (see name=)")
@@ -180,12 +181,12 @@ def wait(
         )
         return _declared_after(program, made, names)
     dims, points = domain
-    places = [_place(program, awaited[0], of, dim) for dim in dims]
+    by_loop, places = _places(program, awaited, of, dims)
     first = program.next_loop()
-    loops = [Loop(first + k, dim, *_rank_of(program, awaited[0], dim)) for k, dim in enumerate(dims)]
+    loops = [Loop(first + k, dim, *_rank_of(program, awaited[0], dim, by_loop)) for k, dim in enumerate(dims)]
     instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
     by_iterator = awaited[0].message is not None
-    waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator)
+    waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator, by_loop)
     made = _idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
     program = _declared_after(program.with_loop(*loops), made, names)
     for loop in loops:
@@ -193,11 +194,32 @@ def wait(
     return program
 
 
-def _rank_of(program: Program, awaited: Statement, dim: str) -> tuple[Tag | None, str]:
+def _rank_of(program: Program, awaited: Statement, dim: str, by_loop: bool) -> tuple[Tag | None, str]:
     """The tag of a wait's loop: that of the loop of its name, around what it waits for, that runs on ranks."""
-    found = find(program, awaited, dim) if awaited.message is not None else None
+    found = find(program, awaited, dim) if awaited.message is not None or by_loop else None
     loop = None if found is None else program.loops[found]
     return (loop.tag, loop.tagged_by) if loop is not None and loop.is_rank else (None, "")
+
+
+def _places(
+    program: Program, awaited: Sequence[Statement], of: str, dims: Sequence[str]
+) -> tuple[bool, list[tuple[int, isl.Aff]]]:
+    """Whether iterators stand for loops of the host, since they do not all for values; and the place of each."""
+    try:
+        return False, [_place(program, awaited[0], of, dim) for dim in dims]
+    except CommandError:
+        depths = [[_depth(program, statement, dim) for dim in dims] for statement in awaited]
+        if awaited[0].message is not None or any(None in each or each != depths[0] for each in depths):
+            raise
+        nothing = sets.constant(program.algorithm.frame(None, ()), 0)
+        return True, [(depth, nothing) for depth in depths[0] if depth is not None]
+
+
+def _depth(program: Program, statement: Statement, name: str) -> int | None:
+    """How many loops are around the loop of the host of this name around an operation; None where there is none."""
+    loop = find(program, statement, name)
+    depth = None if loop is None else statement.depth(loop)
+    return depth if depth is not None and depth < program.host_depth(statement) else None
 
 
 def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
@@ -212,8 +234,6 @@ def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int
         raise CommandError(f"{of} has the iterators {', '.join(values)}: {dim} is none of them")
     if dim not in awaited.dims:
         raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
-    if awaited.message is not None:
-        return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
     if awaited.message is not None:
         return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
     variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]

@@ -87,6 +87,8 @@ def balance(
     found = levels(program, known)
     _require_all(program, found, known)
     Room(program, known)
+    if machine is not None and not isinstance(machine, Machine):
+        raise ArgumentError(f'machine={machine!r}: give tm.Machine(...), or tm.Machine.here(gpu="H200")')
     if machine is not None:
         given = {"inputs": inputs, "small": small, "device": device, "threads": threads, **options}
         for name, value in given.items():

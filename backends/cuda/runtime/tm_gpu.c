@@ -820,34 +820,47 @@ int tm_gpu_lock_pages(tm_gpu_call *call, const void *address, size_t bytes) {
 
 static bool holds(const char *start, size_t bytes, const char *address) { return address >= start && address < start + bytes; }
 
-/* Locks a range, for one more call; with a context current. NULL where the driver does not. */
-static locked *lock_range(driver *of, char *start, size_t bytes) {
-  pthread_mutex_lock(&of->lock);
-  locked *found = of->locked;
-  while (found != NULL && !(holds(found->start, found->bytes, start) && holds(found->start, found->bytes, start + bytes - 1)))
-    found = found->next;
-  if (found == NULL && (found = calloc(1, sizeof *found)) != NULL) {
-    *found = (locked){start, bytes, 0, of->locked};
-    if (of->LockPages(start, bytes, TM_CU_HOST_PORTABLE) == 0) {
-      of->locked = found;
-    } else {
-      free(found);
-      found = NULL;
-    }
+/* Locks a range for one more call, with a context current and the lock held; not where the driver does not. False where
+   calls have locked a part of it: the driver would refuse to copy it. */
+static bool lock_range(driver *of, char *start, size_t bytes, locked **result) {
+  for (locked *other = of->locked; other != NULL; other = other->next) {
+    const bool whole = holds(other->start, other->bytes, start) && holds(other->start, other->bytes, start + bytes - 1);
+    if (!whole && (other->start >= start + bytes || start >= other->start + other->bytes)) continue;
+    if (!whole) return false;
+    other->calls++;
+    *result = other;
+    return true;
   }
-  if (found != NULL) found->calls++;
-  pthread_mutex_unlock(&of->lock);
-  return found;
+  locked *made = calloc(1, sizeof *made);
+  if (made == NULL) return true;
+  *made = (locked){start, bytes, 1, of->locked};
+  if (of->LockPages(start, bytes, TM_CU_HOST_PORTABLE) != 0) {
+    free(made);
+    return true;
+  }
+  of->locked = *result = made;
+  return true;
 }
 
-/* Before the first copy from or to memory that may be locked; with the context of a device current. */
-static void lock_host_end(tm_gpu_call *call, device *on, const char *address) {
+/* Before the first copy from or to memory that may be locked. */
+static int lock_host_end(tm_gpu_call *call, device *on, const char *address) {
+  const char *doing = "memory of the caller cannot be page-locked";
   for (lockable *one = call->lockable; one != NULL; one = one->next) {
     if (one->asked || !holds(one->start, one->bytes, address)) continue;
     one->asked = true;
     one->on = on;
-    one->locks = lock_range(call->driver, one->start, one->bytes);
+    int code = enter(on, doing);
+    if (code != 0) return code;
+    pthread_mutex_lock(&call->driver->lock);
+    const bool whole = lock_range(call->driver, one->start, one->bytes, &one->locks);
+    pthread_mutex_unlock(&call->driver->lock);
+    code = leave(on, 0, doing);
+    if (!whole)
+      return fail(TM_GPU_FAULT, "%s: another call has page-locked a part of an array of this one: let calls at the same time "
+                  "have the same arrays, or arrays apart", call->program->name);
+    if (code != 0) return code;
   }
+  return 0;
 }
 
 static int unlock_range(driver *of, device *on, locked *range) {
@@ -996,10 +1009,10 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   describe_end(from, sizeof from, source_device);
   describe_end(to, sizeof to, target_device);
   snprintf(doing, sizeof doing, "%s: the copy of %s from %s to %s", call->program->name, what, from, to);
-  TRACED(code = trace_begin_copy(call, on, target_device, source_device, stream, c.stream, &whole);)
+  if (source_device < 0) code = lock_host_end(call, on->device, source);
+  if (code == 0 && target_device < 0) code = lock_host_end(call, on->device, target);
+  TRACED(if (code == 0) code = trace_begin_copy(call, on, target_device, source_device, stream, c.stream, &whole);)
   if (code == 0) code = enter(on->device, doing);
-  if (code == 0 && source_device < 0) lock_host_end(call, on->device, source);
-  if (code == 0 && target_device < 0) lock_host_end(call, on->device, target);
   if (code == 0) code = leave(on->device, copy_box(call->driver, &c, &whole), doing);
   TRACED(if (code == 0) code = trace_end(call, c.stream);)
   if (code != 0 || (stream != TM_GPU_WAIT && !wait)) return code;
@@ -1199,9 +1212,12 @@ int tm_gpu_array_copy(const char *path, int number, void *target, int target_on_
   if (code == 0) code = enter(on, doing);
   if (code != 0) return code;
   const driver *of = on->driver;
-  if (!source_on_device) return leave(on, of->CopyToDevice(address_of(target), source, bytes), doing);
   if (!target_on_device) return leave(on, of->CopyToHost(target, address_of(source), bytes), doing);
-  return leave(on, of->CopyOnDevice(address_of(target), address_of(source), bytes), doing);
+  /* What arrives on a device may still be under way, and the streams of calls do not wait for the default stream. */
+  CUresult result = source_on_device ? of->CopyOnDevice(address_of(target), address_of(source), bytes)
+                                     : of->CopyToDevice(address_of(target), source, bytes);
+  if (result == 0) result = of->StreamSynchronize(NULL);
+  return leave(on, result, doing);
 }
 
 int tm_gpu_host_allocate(const char *path, void **address, size_t bytes) {

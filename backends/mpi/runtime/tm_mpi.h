@@ -99,6 +99,23 @@ TM_INLINE void *tm_mpi_memory(const tm_mpi *mpi, const char *statement, size_t b
 
 /* -- the communicator */
 
+/* What is kept with a communicator under a key, which the first that asks makes; NULL: nothing yet. An MPI error code. */
+static int tm_mpi_kept(MPI_Comm comm, _Atomic int *key, MPI_Comm_delete_attr_function *forget, void **kept) {
+  int known = atomic_load(key), expected = MPI_KEYVAL_INVALID, made, found = 0;
+  if (known == MPI_KEYVAL_INVALID) {
+    const int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &made, NULL);
+    if (code != MPI_SUCCESS) return code;
+    known = made;
+    if (!atomic_compare_exchange_strong(key, &expected, made)) {
+      known = expected;
+      MPI_Comm_free_keyval(&made);
+    }
+  }
+  const int code = MPI_Comm_get_attr(comm, known, kept, &found);
+  if (!found) *kept = NULL;
+  return code;
+}
+
 static _Atomic int tm_mpi_key = MPI_KEYVAL_INVALID;
 
 static int tm_mpi_forget(MPI_Comm comm, int key, void *own, void *unused) {
@@ -110,26 +127,15 @@ static int tm_mpi_forget(MPI_Comm comm, int key, void *own, void *unused) {
 
 /* The duplicate of `comm` in `own`; an MPI error code. */
 static int tm_mpi_duplicate(MPI_Comm comm, MPI_Comm *own) {
-  int key = atomic_load(&tm_mpi_key), code, found = 0;
   void *kept = NULL;
-  if (key == MPI_KEYVAL_INVALID) {
-    int made, expected = MPI_KEYVAL_INVALID;
-    code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tm_mpi_forget, &made, NULL);
-    if (code != MPI_SUCCESS) return code;
-    key = made;
-    if (!atomic_compare_exchange_strong(&tm_mpi_key, &expected, made)) {
-      key = expected;
-      MPI_Comm_free_keyval(&made);
-    }
-  }
-  code = MPI_Comm_get_attr(comm, key, &kept, &found);
+  int code = tm_mpi_kept(comm, &tm_mpi_key, tm_mpi_forget, &kept);
   if (code != MPI_SUCCESS) return code;
-  if (!found) {
+  if (kept == NULL) {
     kept = malloc(sizeof(MPI_Comm));
     if (kept == NULL) return MPI_ERR_NO_MEM;
     code = MPI_Comm_dup(comm, (MPI_Comm *)kept);
     if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*(MPI_Comm *)kept, MPI_ERRORS_RETURN);
-    if (code == MPI_SUCCESS) code = MPI_Comm_set_attr(comm, key, kept);
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_attr(comm, atomic_load(&tm_mpi_key), kept);
     if (code != MPI_SUCCESS) {
       free(kept);
       return code;
@@ -142,26 +148,17 @@ static int tm_mpi_duplicate(MPI_Comm comm, MPI_Comm *own) {
 /* The number of this rank among those of its machine; all ranks ask, which is one more split in the first call. */
 static __attribute__((unused)) int tm_mpi_local(const tm_mpi *mpi) {
   static _Atomic int key = MPI_KEYVAL_INVALID;
-  int known = atomic_load(&key), found = 0, local = 0;
-  void *kept = NULL;
-  if (known == MPI_KEYVAL_INVALID) {
-    int made, expected = MPI_KEYVAL_INVALID;
-    TM_MPI_OWN(mpi, "the ranks of this machine",
-               MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &made, NULL));
-    known = made;
-    if (!atomic_compare_exchange_strong(&key, &expected, made)) {
-      known = expected;
-      MPI_Comm_free_keyval(&made);
-    }
-  }
-  TM_MPI_OWN(mpi, "the ranks of this machine", MPI_Comm_get_attr(mpi->comm, known, &kept, &found));
-  if (found) return (int)(intptr_t)kept;
+  const char *const what = "the ranks of this machine";
+  void *kept = NULL; /* one more than the number */
+  TM_MPI_OWN(mpi, what, tm_mpi_kept(mpi->comm, &key, MPI_COMM_NULL_DELETE_FN, &kept));
+  if (kept != NULL) return (int)((intptr_t)kept - 1);
   MPI_Comm near;
-  TM_MPI_OWN(mpi, "the ranks of this machine",
-             MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, mpi->rank, MPI_INFO_NULL, &near));
+  int local = 0;
+  TM_MPI_OWN(mpi, what, MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, mpi->rank, MPI_INFO_NULL, &near));
   MPI_Comm_rank(near, &local);
   MPI_Comm_free(&near);
-  TM_MPI_OWN(mpi, "the ranks of this machine", MPI_Comm_set_attr(mpi->comm, known, (void *)(intptr_t)local));
+  kept = (void *)((intptr_t)local + 1);
+  TM_MPI_OWN(mpi, what, MPI_Comm_set_attr(mpi->comm, atomic_load(&key), kept));
   return local;
 }
 

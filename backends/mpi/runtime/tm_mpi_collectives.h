@@ -26,26 +26,16 @@ static int tm_mpi_forget_grid(MPI_Comm comm, int key, void *kept, void *unused) 
 /* The communicator of the first so many ranks; MPI_COMM_NULL on the others. All ranks call it. */
 static MPI_Comm tm_mpi_grid(const tm_mpi *mpi, int64_t ranks) {
   const char *const what = "the process grid";
-  int key = atomic_load(&tm_mpi_grid_key), found = 0;
   void *kept = NULL;
   if (ranks == mpi->size) return mpi->comm;
-  if (key == MPI_KEYVAL_INVALID) {
-    int made, expected = MPI_KEYVAL_INVALID;
-    TM_MPI_OWN(mpi, what, MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tm_mpi_forget_grid, &made, NULL));
-    key = made;
-    if (!atomic_compare_exchange_strong(&tm_mpi_grid_key, &expected, made)) {
-      key = expected;
-      MPI_Comm_free_keyval(&made);
-    }
-  }
-  TM_MPI_OWN(mpi, what, MPI_Comm_get_attr(mpi->comm, key, &kept, &found));
-  if (found && ((const tm_mpi_grid_of *)kept)->ranks == ranks) return ((const tm_mpi_grid_of *)kept)->comm;
+  TM_MPI_OWN(mpi, what, tm_mpi_kept(mpi->comm, &tm_mpi_grid_key, tm_mpi_forget_grid, &kept));
+  if (kept != NULL && ((const tm_mpi_grid_of *)kept)->ranks == ranks) return ((const tm_mpi_grid_of *)kept)->comm;
   tm_mpi_grid_of *const grid = tm_mpi_memory(mpi, what, sizeof *grid);
   *grid = (tm_mpi_grid_of){MPI_COMM_NULL, ranks};
   const int colour = mpi->rank < ranks ? 0 : MPI_UNDEFINED;
   TM_MPI_OWN(mpi, what, MPI_Comm_split(mpi->comm, colour, mpi->rank, &grid->comm));
   if (grid->comm != MPI_COMM_NULL) TM_MPI_OWN(mpi, what, MPI_Comm_set_errhandler(grid->comm, MPI_ERRORS_RETURN));
-  TM_MPI_OWN(mpi, what, MPI_Comm_set_attr(mpi->comm, key, grid));
+  TM_MPI_OWN(mpi, what, MPI_Comm_set_attr(mpi->comm, atomic_load(&tm_mpi_grid_key), grid));
   return grid->comm;
 }
 

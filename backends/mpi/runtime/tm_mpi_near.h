@@ -19,15 +19,6 @@ static int tm_mpi_forget_near(MPI_Comm comm, int key, void *own, void *unused) {
   return MPI_SUCCESS;
 }
 
-TM_INLINE int tm_mpi_find_near_key(const tm_mpi *mpi) {
-  int key = atomic_load(&tm_mpi_near_key), made, expected = MPI_KEYVAL_INVALID;
-  if (key != MPI_KEYVAL_INVALID) return key;
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tm_mpi_forget_near, &made, NULL));
-  if (atomic_compare_exchange_strong(&tm_mpi_near_key, &expected, made)) return made;
-  MPI_Comm_free_keyval(&made);
-  return expected;
-}
-
 /* What this thread may run on; nothing where the system does not say. */
 TM_INLINE tm_cpus tm_mpi_allowed(void) {
   tm_cpus cpus = {{0}};
@@ -39,24 +30,22 @@ TM_INLINE tm_cpus tm_mpi_allowed(void) {
 
 /* Found by all ranks together in the first call with a communicator, and kept with it. */
 TM_INLINE tm_mpi_near tm_mpi_find_near(const tm_mpi *mpi) {
-  const int key = tm_mpi_find_near_key(mpi);
-  tm_mpi_near *kept = NULL;
-  int found = 0;
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Comm_get_attr(mpi->comm, key, &kept, &found));
-  if (found) return *kept;
-  kept = tm_mpi_memory(mpi, "pinned threads", sizeof *kept);
+  const char *const what = "pinned threads";
+  void *known = NULL;
+  TM_MPI_OWN(mpi, what, tm_mpi_kept(mpi->comm, &tm_mpi_near_key, tm_mpi_forget_near, &known));
+  if (known != NULL) return *(const tm_mpi_near *)known;
+  tm_mpi_near *const kept = tm_mpi_memory(mpi, what, sizeof *kept);
   MPI_Comm machine;
   tm_cpus own = tm_mpi_allowed(), first = own;
-  TM_MPI_OWN(mpi, "pinned threads",
-             MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, mpi->rank, MPI_INFO_NULL, &machine));
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Comm_rank(machine, &kept->number));
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Comm_size(machine, &kept->ranks));
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, machine));
+  TM_MPI_OWN(mpi, what, MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, mpi->rank, MPI_INFO_NULL, &machine));
+  TM_MPI_OWN(mpi, what, MPI_Comm_rank(machine, &kept->number));
+  TM_MPI_OWN(mpi, what, MPI_Comm_size(machine, &kept->ranks));
+  TM_MPI_OWN(mpi, what, MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, machine));
   int alike = memcmp(&own, &first, sizeof own) == 0;
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Allreduce(MPI_IN_PLACE, &alike, 1, MPI_INT, MPI_MIN, machine));
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Comm_free(&machine));
+  TM_MPI_OWN(mpi, what, MPI_Allreduce(MPI_IN_PLACE, &alike, 1, MPI_INT, MPI_MIN, machine));
+  TM_MPI_OWN(mpi, what, MPI_Comm_free(&machine));
   if (!alike) kept->ranks = 1;
-  TM_MPI_OWN(mpi, "pinned threads", MPI_Comm_set_attr(mpi->comm, key, kept));
+  TM_MPI_OWN(mpi, what, MPI_Comm_set_attr(mpi->comm, atomic_load(&tm_mpi_near_key), kept));
   return *kept;
 }
 

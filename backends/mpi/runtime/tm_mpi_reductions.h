@@ -35,22 +35,12 @@ static int tm_mpi_forget_lines(MPI_Comm comm, int key, void *lines, void *unused
 
 /* The lines that this rank knows. */
 TM_INLINE tm_mpi_line **tm_mpi_lines(const tm_mpi *mpi, const char *statement) {
-  int key = atomic_load(&tm_mpi_lines_key), found = 0;
   void *kept = NULL;
-  if (key == MPI_KEYVAL_INVALID) {
-    int made, expected = MPI_KEYVAL_INVALID;
-    TM_MPI_OWN(mpi, statement, MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tm_mpi_forget_lines, &made, NULL));
-    key = made;
-    if (!atomic_compare_exchange_strong(&tm_mpi_lines_key, &expected, made)) {
-      key = expected;
-      TM_MPI_OWN(mpi, statement, MPI_Comm_free_keyval(&made));
-    }
-  }
-  TM_MPI_OWN(mpi, statement, MPI_Comm_get_attr(mpi->comm, key, &kept, &found));
-  if (!found) {
+  TM_MPI_OWN(mpi, statement, tm_mpi_kept(mpi->comm, &tm_mpi_lines_key, tm_mpi_forget_lines, &kept));
+  if (kept == NULL) {
     kept = tm_mpi_memory(mpi, statement, sizeof(tm_mpi_line *));
     *(tm_mpi_line **)kept = NULL;
-    TM_MPI_OWN(mpi, statement, MPI_Comm_set_attr(mpi->comm, key, kept));
+    TM_MPI_OWN(mpi, statement, MPI_Comm_set_attr(mpi->comm, atomic_load(&tm_mpi_lines_key), kept));
   }
   return (tm_mpi_line **)kept;
 }

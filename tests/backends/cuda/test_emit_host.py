@@ -199,7 +199,7 @@ def test_mapped_memory_is_known_to_kernels_by_the_address_of_the_device(tmp_path
     )))  # fmt: skip
     mapped = Allocate("m", (N,), float32, steps, memory=Memory.HOST_MAPPED, device=0)
     f = function("f", "N", [given("x", N), result("y", N)], mapped, kernels=(each,), devices=1)
-    assert "void *tm_arguments[] = {&N, &m_device};" in host_compiles(f, tmp_path)
+    assert "(void *[]){&N, &m_device}" in host_compiles(f, tmp_path)
     x = np.arange(100, dtype=np.float32)
     found = np.zeros_like(x)
     Simulated(f)({"N": 100}, x, found)
@@ -230,7 +230,7 @@ def test_an_argument_in_the_memory_of_a_gpu_is_used_where_it_is_and_must_be_alig
         assert "// x is an address in the memory of GPU 1." in emit(f)["f.h"]
         return host_compiles(f, tmp_path)
 
-    assert "void *tm_arguments[] = {&N, &x, &y};" in text(1)
+    assert "(void *[]){&x, &y}" in text(1)
     assert "(uintptr_t)x % 16 != 0" in text(4) and "% 16" not in text(1)
 
 

@@ -129,11 +129,12 @@ def test_names_that_cuda_has_for_itself_are_changed(tmp_path: Path) -> None:
     as_members(f, tmp_path)
 
 
-def test_parameters_that_are_not_used_are_no_warning(tmp_path: Path) -> None:
+def test_a_size_that_is_not_used_is_no_parameter_and_an_array_that_is_not_is_no_warning(tmp_path: Path) -> None:
     arrays = [parameter("x", N), parameter("y", N, constant=False)]
     f = on_vectors(kernel("each", "N", arrays, (1, 1, 1), store("y", 0, 1.0)), 1)
     as_members(f, tmp_path)
-    assert "(void)N;" in emit_kernels(f)
+    assert "f_each(const float *TM_RESTRICT x, float *TM_RESTRICT y)" in emit_kernels(f)
+    assert "(void)x;" in emit_kernels(f)
 
 
 def test_a_barrier_waits_for_what_was_deferred_before_it() -> None:

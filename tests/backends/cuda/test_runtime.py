@@ -253,6 +253,26 @@ def test_memory_that_is_kept_gives_way_when_there_is_no_other() -> None:
     configure()
 
 
+def test_arrays_that_calls_page_lock_at_the_same_time_are_the_same_or_apart() -> None:
+    memory = random(300)
+
+    def copied(gpu: Call, begin: int) -> np.ndarray[Any, Any]:
+        piece = memory[begin : begin + 100]
+        locked = runtime().tm_gpu_lock_pages
+        checked(locked(gpu.handle, ctypes.c_void_p(piece.ctypes.data), ctypes.c_size_t(piece.nbytes)))
+        return gpu.back(gpu.to(piece), np.empty(100, np.float32))
+
+    with Call() as first:
+        copied(first, 0)
+        for begin in (0, 200):
+            with Call() as second:
+                assert np.array_equal(copied(second, begin), memory[begin : begin + 100])
+        with pytest.raises(GpuError, match="another call has page-locked a part of an array of this"), Call() as second:
+            copied(second, 50)
+    with Call() as alone:
+        assert np.array_equal(copied(alone, 50), memory[50:150])
+
+
 def test_arrays_outside_of_calls() -> None:
     driver = str(simulator_library()).encode()
     x, y = random(100), np.zeros(100, np.float32)
