@@ -168,7 +168,7 @@ def together(
     split = tm.balance(blur, {"R": rows, "C": columns}, device=device)
     kernel = blur.compile(device=device)
     blurred, running = timed(lambda: kernel(image, **split.points), rounds=3)
-    share = f"{split.points['G']} of {rows} rows on the {device}"
+    share = f"{split.points['G']} of {rows} rows on the {device}, as balance() proposes"
     some = rows // 4
     traced = blur.compile(device=device, trace=True, **({"timing": "threads"} if device == "simulator" else {}))
     parted = traced(image, G=some)
@@ -177,7 +177,9 @@ def together(
         f"cores and the {device} together: equal to NumPy, bit for bit": np.array_equal(blurred, expected),
         f"the same with {some} rows on the {device}": np.array_equal(parted, expected),
     }
+    at_once = traced.trace.overlap("kernel", "nest")
     times = [("schedule for cores and GPU: check", checking), (f"run on both, {share}", running)]
+    times += [(f"both at work at once, {some} rows on the {device}", at_once)]
     return checks, times, traced.trace
 
 

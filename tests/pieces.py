@@ -18,15 +18,21 @@ SIZES = [(9, 4, 3, 6), (9, 4, 0, 5), (9, 4, 4, 4), (9, 4, 9, 9), (9, 4, 0, 0), (
 MORE_SIZES = [(9, 4, 6, 3), (9, 4, 20, 5), (9, 4, 4, 30), (9, 4, 10, 11), (9, 4, 30, 20), (0, 2, 1, 0)]
 
 
-def blur(
-    ranks: Sequence[int] = (0, 1, 2), assume: str = ORDERED, points: Sequence[Any] = (G, H), derived: bool = True
-) -> tm.Function:
-    """A stencil over two stages, in pieces of rows: each where its rows are held."""
-    f = tm.Function("uneven", params=[R, C, G, H], assume=assume)
+def _two_stages(name: str, assume: str) -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation]:
+    """Means of three in a row, and of three of these below each other."""
+    f = tm.Function(name, params=[R, C, G, H], assume=assume)
     image = f.input("image", tm.float32, [R + 2, C + 2])
     bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
     by = f.computation("by", {r: R, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) / 3)
     f.outputs(by)
+    return f, image, bx, by
+
+
+def blur(
+    ranks: Sequence[int] = (0, 1, 2), assume: str = ORDERED, points: Sequence[Any] = (G, H), derived: bool = True
+) -> tm.Function:
+    """A stencil over two stages, in pieces of rows: each where its rows are held."""
+    f, image, bx, by = _two_stages("uneven", assume)
     for stage in (bx, by):
         for rank, part in zip(ranks, stage.separate_at(r, list(points)), strict=True):
             part.set_schedule(f"{{ [r, c] -> [q, r, c] : q = {rank} }}")
@@ -78,11 +84,7 @@ def on_gpu_and_cores(gpus: Sequence[int] = (0,), cores: Sequence[int] = (1,), pi
 
 def all_on_the_first() -> tm.Function:
     """The stencil on a GPU and cores of rank 0, where the picture is, and on cores of rank 1."""
-    f = tm.Function("apart", params=[R, C, G, H], assume=ORDERED)
-    image = f.input("image", tm.float32, [R + 2, C + 2])
-    bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
-    by = f.computation("by", {r: R, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) / 3)
-    f.outputs(by)
+    f, image, bx, by = _two_stages("apart", ORDERED)
     for stage in (bx, by):
         for k, part in enumerate(stage.separate_at(r, [G, H])):
             part.set_schedule(f"{{ [r, c] -> [q, r, c] : q = {k // 2} }}")

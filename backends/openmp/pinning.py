@@ -22,7 +22,7 @@ def runtime(function: LoopFunction) -> dict[str, str]:
     if function.pin is None:
         return {}
     found = {RUNTIME: _text("tiramisu_py.backends.c", RUNTIME)}
-    if _takes_turns(function.pin):
+    if function.pin.takes_turns:
         folder = resources.files("tiramisu_py.backends.mpi").joinpath("runtime")
         found[RANKS_RUNTIME] = folder.joinpath(RANKS_RUNTIME).read_text(encoding="utf-8")
     return found
@@ -41,7 +41,7 @@ def pinned(function: LoopFunction, name: str) -> Lines:
     pin = f"tm_pin(&tm_pins_held, &{_pinning(function.pin)}, {_is_parallel(function)})"
     if function.grid is None:
         return [*lines, cgen.If(cgen.Line(pin), cgen.Statement(f"return {failed}"))]
-    if _takes_turns(function.pin):
+    if function.pin.takes_turns:
         lines.append(cgen.Statement("const tm_mpi_near tm_near = tm_mpi_find_near(&mpi)"))
     return [*lines, cgen.If(cgen.Line(f"!wrong && !idle && {pin}"), cgen.Statement(f"wrong = {failed}"))]
 
@@ -51,10 +51,6 @@ def _is_parallel(function: LoopFunction) -> str:
     return "true" if parallel else "false"
 
 
-def _takes_turns(pin: Pin) -> bool:
-    return pin.policy == "node" and pin.node is None
-
-
 def _pinning(pin: Pin) -> str:
     fields = [f".policy = TM_PIN_{pin.policy.upper()}"]
     if pin.policy == "list":
@@ -62,6 +58,6 @@ def _pinning(pin: Pin) -> str:
         fields += [f".cpus = (const int[]){{{listed}}}", f".count = {len(pin.cpus)}"]
     if pin.policy == "node" and pin.node is not None:
         fields.append(f".node = {pin.node}")
-    if _takes_turns(pin):
+    if pin.takes_turns:
         fields += [".node = -1", ".turn = tm_near.number", ".turns = tm_near.ranks"]
     return f"(const tm_pinning){{{', '.join(fields)}}}"

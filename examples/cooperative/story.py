@@ -29,4 +29,6 @@ def tell(
         for split in splits:
             given = sample(split, size, 0)
             np.testing.assert_array_equal(kernel(**given), f.evaluate(**given))
-    print(f"right: {len(variants)} schedules on cores and the {device}, {len(splits)} splits each, bit for bit")
+            print(f"  equal to evaluate() with G = {given['G']}")
+    schedules = "1 schedule" if len(variants) == 1 else f"{len(variants)} schedules"
+    print(f"right: {schedules} on cores and the {device}, {len(splits)} splits each, bit for bit")

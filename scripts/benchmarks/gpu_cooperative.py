@@ -21,7 +21,7 @@ PART = 4
 
 
 def checked(device: str) -> list[list[str]]:
-    """Each cooperative story for each of its splits against `evaluate()`, bit for bit; also locked, and with a trace."""
+    """Each cooperative story for each of its splits against `evaluate()`, bit for bit; also page-locked and traced."""
     rows = []
     for name in STORIES:
         module = example("cooperative", name)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.gpu.cooperative import C, G, H, R, blur, c, c0, c1, picture, r, simulator
+from tests.gpu.cooperative import G, H, R, blur, c0, c1, picture, r, simulator, stages
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 SIZES = {"G": 4, "H": 7}
@@ -114,16 +114,7 @@ def test_threads_that_share_an_array_unlock_it_when_the_last_is_done():
 
 
 def test_a_temporary_that_cores_compute_and_a_gpu_loads_is_page_locked():
-    f = tm.Function("stages", params=[R, C, G], assume="G <= R")
-    a = f.input("a", tm.float32, [R, C])
-    t = f.computation("t", {r: R, c: C}, 2 * a[r, c])
-    o = f.computation("o", {r: R, c: C}, t[r, c] + 1)
-    f.outputs(o)
-    t.store_in(tm.PINNED)
-    part, _ = o.separate_at(r, [G])
-    part.split(c, 32, c0, c1)
-    part.tag_gpu(blocks=[r, c0], threads=[c1])
-    f.derive_transfers()
+    f = stages()
     assert f.check().ok and "tm_gpu_allocate_host(gpu, 0, (void **)&t" in f.source()["stages.c"]
     kernel = f.compile(device="simulator", sanitize=True, seed=5)
     values = np.random.default_rng(2).random((6, 40), dtype=np.float32)

@@ -76,8 +76,11 @@ def two_gpus(rows: int = 4) -> Program:
     return f, {"image": picture(23, 14), "G": 9}
 
 
-def steps() -> Program:
-    """A line whose points up to G are on cores, the others on a GPU, with a halo in each step of time."""
+def steps(in_turn: bool = True) -> Program:
+    """A line whose points up to G are on cores, the others on a GPU, with a halo in each step of time.
+
+    In each step the cores come before the GPU where they are to be `in_turn`, or else at the same time.
+    """
     f = tm.Function("steps", params=[T, N, G], assume="T >= 1 and N >= 2 and 0 <= G <= N")
     start = f.input("start", tm.float32, [N])
     edge = (i == 0) | (i == N - 1)
@@ -90,7 +93,8 @@ def steps() -> Program:
     f.outputs(last)
     u.store_in([t % 2, i])
     left, right = u.separate_at(i, [G])
-    right.after(left, t)
+    if in_turn:
+        right.after(left, t)
     right.split(i, 8, i0, i1)
     right.tag_gpu(blocks=[i0], threads=[i1])
     return f, {"start": picture(1, 40)[0], "T": 4, "G": 17}

@@ -37,7 +37,8 @@ MAKERS: dict[str, tuple[Callable[[], Program], dict[str, object]]] = {
     "two stages in two loops, a pipeline": (in_two_loops, {"pipeline": chunk}),
     "two GPUs, a pipeline": (two_gpus, {"pipeline": chunk}),
     "steps": (steps, {}),
-    "steps, overlapped": (steps, {"overlap": True}),
+    "steps at once": (lambda: steps(in_turn=False), {}),
+    "steps at once, overlapped": (lambda: steps(in_turn=False), {"overlap": True}),
 }
 
 

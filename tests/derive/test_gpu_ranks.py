@@ -95,3 +95,20 @@ def test_they_can_be_printed_as_commands(made: Callable[[], tm.Function]) -> Non
     assert again.check().ok, again.check()
     params = dict.fromkeys(f.algorithm.params, 5)
     assert str(again.communication(**params)) == str(f.communication(**params))
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_rank_whose_results_nobody_needs_waits_for_them_all_the_same(overlap: bool) -> None:
+    (R,), (r,) = tm.params("R"), tm.iters("r")
+    f = tm.Function("unneeded", params=[R], assume="R >= 1")
+    a = f.input("a", tm.int32, [R + 4])
+    p = f.computation("p", {r: R + 2}, a[r + 1] + 2 * a[r])
+    q = f.computation("q", {r: R}, p[r + 2])
+    f.outputs(q)
+    for stage in (p, q):
+        stage.partition(r, [2], [tm.gpu(tile=2, ranks=range(2)), tm.cores(ranks=2)])
+    for array in (a, q):
+        array.distribute([r], rank=0)
+    f.derive_transfers(overlap=overlap)
+    for rows in (1, 5):
+        check_simulated(f, a=np.arange(rows + 4, dtype=np.int32) ** 2)

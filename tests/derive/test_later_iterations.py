@@ -28,7 +28,7 @@ def lags(f: tm.Function) -> dict[str, int]:
 
 
 def test_a_halo_is_waited_for_in_the_next_step_and_its_place_before_it_is_used_again() -> None:
-    f, _ = steps()
+    f, _ = steps(in_turn=False)
     f.derive_transfers()
     assert lags(f) == {"u_to_cpu_done": 1, "u_to_gpu_done": 2}
     assert not any(s.transfer.asynchronous is False for s in f.program.storing if s.transfer is not None)
@@ -41,7 +41,7 @@ def test_a_halo_is_waited_for_in_the_next_step_and_its_place_before_it_is_used_a
 
 
 def test_operation_sequences_wait_for_the_step_before() -> None:
-    f, _ = steps()
+    f, _ = steps(in_turn=False)
     f.derive_transfers(overlap=True)
     by_name = f.program.statements
     waited = {(w.waits.of, w.waits.on): lag for name, lag in lags(f).items() if (w := by_name[name]).waits is not None}
@@ -57,19 +57,18 @@ def test_operation_sequences_wait_for_the_step_before() -> None:
 @needs_compiler
 def test_the_host_works_while_the_kernel_of_the_same_step_runs() -> None:
     """A kernel that starts only when someone waits for it starts after the host's work of its step; of any step."""
-    f, given = steps()
+    f, given = steps(in_turn=False)
     given = {**given, "T": 6}
     f.derive_transfers()
-    kernel = f.compile(device="simulator", trace=True)
-    np.testing.assert_array_equal(kernel.seeded(0, "lazy")(**given), f.evaluate(**given))
-    trace = kernel.trace
-    kernels, nests = trace.of(kind="kernel", name="u_1"), trace.of(kind="nest", name="u_0")
-    assert len(kernels) == len(nests) == 6
-    assert all(nest.end <= started.begin for nest, started in zip(nests, kernels, strict=True))
-    np.testing.assert_array_equal(kernel.seeded(0, "eager")(**given), f.evaluate(**given))
-    trace = kernel.trace
-    kernels, nests = trace.of(kind="kernel", name="u_1"), trace.of(kind="nest", name="u_0")
-    assert all(started.end <= nest.begin for nest, started in zip(nests, kernels, strict=True))
+    whole = f.compile(device="simulator", trace=True)
+    for timing in ("lazy", "eager", "threads"):
+        kernel = whole.seeded(0, timing)
+        np.testing.assert_array_equal(kernel(**given), f.evaluate(**given))
+        kernels, nests = kernel.trace.of(kind="kernel", name="u_1"), kernel.trace.of(kind="nest", name="u_0")
+        assert len(kernels) == len(nests) == 6
+        for started, nest in zip(kernels, nests, strict=True):
+            assert timing != "lazy" or nest.end <= started.begin
+            assert timing != "eager" or started.end <= nest.begin
 
 
 def every_second() -> Program:

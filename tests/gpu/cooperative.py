@@ -33,6 +33,21 @@ def blur(points: tuple[tm.Param | int, ...], columns: bool = False, devices: tup
     return f
 
 
+def stages() -> tm.Function:
+    """A temporary in page-locked memory, which cores compute, and of which a GPU loads some."""
+    f = tm.Function("stages", params=[R, C, G], assume="0 <= G <= R")
+    a = f.input("a", tm.float32, [R, C])
+    t = f.computation("t", {r: R, c: C}, 2 * a[r, c])
+    o = f.computation("o", {r: R, c: C}, t[r, c] + 1)
+    f.outputs(o)
+    t.store_in(tm.PINNED)
+    part, _ = o.separate_at(r, [G])
+    part.split(c, 32, c0, c1)
+    part.tag_gpu(blocks=[r, c0], threads=[c1])
+    f.derive_transfers()
+    return f
+
+
 def picture(rows: int = 10, columns: int = 88) -> np.ndarray:
     """Values for so many rows and columns of results."""
     return np.random.default_rng(7).random((rows + 2, columns + 2), dtype=np.float32)

@@ -9,22 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.gpu.cooperative import C, G, H, R, blur, c, c0, c1, picture, r
-
-
-def stages() -> tm.Function:
-    """A temporary in page-locked memory, which cores compute, and of which a GPU loads some."""
-    f = tm.Function("stages", params=[R, C, G], assume="0 <= G <= R")
-    a = f.input("a", tm.float32, [R, C])
-    t = f.computation("t", {r: R, c: C}, 2 * a[r, c])
-    o = f.computation("o", {r: R, c: C}, t[r, c] + 1)
-    f.outputs(o)
-    t.store_in(tm.PINNED)
-    part, _ = o.separate_at(r, [G])
-    part.split(c, 32, c0, c1)
-    part.tag_gpu(blocks=[r, c0], threads=[c1])
-    f.derive_transfers()
-    return f
+from tests.gpu.cooperative import C, G, H, R, blur, c, c0, c1, picture, r, stages
 
 
 def on_a_gpu_alone() -> tm.Function:

@@ -356,3 +356,17 @@ def test_an_index_of_two_buffers_in_turn_needs_no_remainder_of_a_sum():
     case.schedule(s)
     shown = kernel_text(s.f.lowered().kernels[0])
     assert "A_shared[k0 % 2, i1, k1]" in shown, shown
+
+
+def test_a_deferred_copy_of_what_no_thread_needs_is_gone_with_its_buffer():
+    (N,), (x,) = tm.params("N"), tm.iters("x")
+    f = tm.Function("nothing", params=[N])
+    a = f.input("a", tm.int64, [N])
+    p = f.computation("p", {i: N}, a[i] - a[i])
+    f.outputs(p)
+    p.split(i, 4, i0, i1).tag_gpu(blocks=[i0], threads=[i1])
+    p.cache_shared(a, i0, [x], name="tile", deferred=True)
+    f.derive_transfers()
+    plain = lower(f.completed)
+    assert "tile" in kernel_text(plain.kernels[0])
+    assert "tile" not in kernel_text(optimise(plain).kernels[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from time import process_time
 
 from tests.programs import Draft
 from tests.proof.stories import M, N, blur, c, c0, c1, i, i0, i1, j, j0, j1, r, r0, r1
@@ -28,10 +29,13 @@ def pipeline(stages: int) -> Draft:
 
 
 def best(draft: Draft) -> float:
-    """The shortest of three checks, in seconds."""
-    reports = [draft.check() for _ in range(3)]
-    assert all(report.ok for report in reports)
-    return min(report.seconds for report in reports)
+    """The shortest of three checks, in seconds of the processor: other processes do not count."""
+    times = []
+    for _ in range(3):
+        begin = process_time()
+        assert draft.check().ok
+        times.append(process_time() - begin)
+    return min(times)
 
 
 def test_a_pipeline_of_forty_tiled_stages_is_checked_in_half_a_second() -> None:

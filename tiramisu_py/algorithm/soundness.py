@@ -13,10 +13,10 @@ from tiramisu_py import sets, smallest
 from tiramisu_py.algorithm.affine import Affine
 from tiramisu_py.algorithm.conditions import missing_condition
 from tiramisu_py.algorithm.declarations import Algorithm, Computation
-from tiramisu_py.algorithm.expressions import Expr, Iter, Select
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.algorithm.reads import Reading, readings
-from tiramisu_py.algorithm.traversal import accesses, substitute, walk
+from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
 
 
@@ -162,7 +162,7 @@ def _or_larger(values: Values, source: str, c: Computation) -> str:
             needed = extent if read.is_subset(fits) else extent_of(read, axis, values.algorithm.context)
         except DeclarationError:
             return ""
-        if any(isinstance(node, Select) for node in walk(needed)):
+        if branches(needed):
             return ""
         shape.append(str(needed))
     return f", or declare {source} with [{', '.join(shape)}]"

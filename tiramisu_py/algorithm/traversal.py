@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select
 
 #: Expressions nest no deeper than this: every pass over them is recursive, and Python's stack ends.
 MOST_DEEP = 120
@@ -25,6 +25,11 @@ def walk(expression: Expr) -> Iterator[Expr]:
     for child in expression.children():
         yield from walk(child)
     yield expression
+
+
+def branches(expression: Expr) -> bool:
+    """Whether there is a choice in an expression: by a condition, or of the least or the largest."""
+    return any(isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("min", "max")) for e in walk(expression))
 
 
 def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

@@ -18,7 +18,6 @@ from tiramisu_py.build.topology import MemoryNode, allowed_cpus, listed, memory_
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.lower.ir import Allocate, ArrayArgument, LoopFunction
 from tiramisu_py.program.pages import Policy
-from tiramisu_py.program.pins import Pin
 
 
 def new_array(
@@ -48,13 +47,9 @@ def new_array(
     if local is None:  # this rank has nothing to do
         none = argument.dealt or (0,)
         shape = tuple(0 if axis in none else extent for axis, extent in enumerate(shape))
-    turn = ranks.turn(comm) if ranks is not None and takes_turns(function.pin) else Turn()
+    in_turn = function.pin is not None and function.pin.takes_turns
+    turn = ranks.turn(comm) if ranks is not None and in_turn else Turn()
     return touch.empty(name, shape, np.dtype(argument.dtype.numpy), function.pin, turn)
-
-
-def takes_turns(pin: Pin | None) -> bool:
-    """Whether each rank of a machine has a node of its own."""
-    return pin is not None and pin.policy == "node" and pin.node is None
 
 
 def _shape(name: str, argument: ArrayArgument, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -84,7 +79,7 @@ def _threads(function: LoopFunction, threads: int, touch: FirstTouch) -> Iterato
     if function.pin is None:
         yield f"{counted}, not pinned: the system moves them on {allowed}"
         return
-    if takes_turns(function.pin):
+    if function.pin.takes_turns:
         yield f"{counted} of each rank, pinned to the node of its number on its machine; {allowed} here"
     else:
         found = touch.cpus(function.pin, threads, Turn())

@@ -147,7 +147,7 @@ class Edges:
         if any(map(self._is_fence, (*first.statements, *second.statements))):
             return True
         mine, others = (self._of(child) for child in (first, second))
-        return any(_meet(x, y, depth) for x in mine for y in others)
+        return any(meet(x, y, depth) for x in mine for y in others)
 
     def _is_fence(self, statement: Statement) -> bool:
         """Whether it is a wait for operations of GPUs, which others are before or after for reasons of their own."""
@@ -164,7 +164,7 @@ class Edges:
         return found
 
 
-def _meet(x: Touch, y: Touch, depth: int) -> bool:
+def meet(x: Touch, y: Touch, depth: int) -> bool:
     """Whether two touches, of which one is a write, are of one place in one iteration of the outermost loops."""
     if x.home != y.home or not (x.is_write or y.is_write):
         return False

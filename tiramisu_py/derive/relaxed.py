@@ -17,7 +17,7 @@ from tiramisu_py.proof import waits
 from tiramisu_py.schedule.waits import removed
 
 #: Of more waits than this it is not tried which of them are superfluous.
-TRIED = 12
+TRIED = 40
 
 
 def relaxed(program: Program, names: Sequence[str]) -> Program:

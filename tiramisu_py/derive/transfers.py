@@ -18,7 +18,7 @@ from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.derive.batches import Batch, batches
 from tiramisu_py.derive.boxes import loops_outside
 from tiramisu_py.derive.deep import deepened
-from tiramisu_py.derive.early import early, has_work_beside
+from tiramisu_py.derive.early import early, has_work_beside, meet
 from tiramisu_py.derive.exchanges import Exchanged, axis_name, with_exchanges
 from tiramisu_py.derive.needs import needs
 from tiramisu_py.derive.overlap import overlapped
@@ -203,9 +203,12 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
     for before in _arrivals(program, batch):
         yield Order(before.name, name, _level(batch), command)
+    touches = Touches(spread(program))
+    arriving = touches.write(touches.program.statements[name])
     for reader in batch.need.readers:
         beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
-        if beside and program.positions[reader.actor.name][depth] > last:
+        later = beside and program.positions[reader.actor.name][depth] > last
+        if later and (arriving is None or meet(arriving, reader, depth)):
             yield Order(name, reader.actor.name, _level(batch), command)
 
 

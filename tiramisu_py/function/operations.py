@@ -61,7 +61,8 @@ class Awaitable(Statements):
                                                             for r: p[r] = f(a[r])              (copy.wait({r: R}))
 
         `domain` gives the iterations of the wait, each for the operations with these values: its iterators are
-        iterators of the computation or the transfer. Without one everything is waited for at once. The host waits,
+        iterators of the computation or the transfer, or else loops of the host around them. Without one everything is
+        waited for at once. ``wait({t: T}).shift(t, 1)`` waits an iteration later. The host waits,
         or with ``on=2`` operation sequence 2 of the GPU `device`, and the host goes on. A wait comes after what it
         waits for; `Function.order` places it. Each wait is proven needed, or reported as superfluous.
         Source: TIRAMISU, ``wait``.

@@ -15,7 +15,7 @@ from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
 from tiramisu_py.derive.barriers import with_barriers
-from tiramisu_py.errors import DeclarationError, LegalityError
+from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.scheduled import Scheduled
 from tiramisu_py.lower import lower, optimise, traced
 from tiramisu_py.lower.ir import LoopFunction
@@ -110,6 +110,9 @@ class Results(Scheduled):
         of that is in the library.
         """
         function = self.lowered(processor_for(target, compiler).vector_bytes)
+        for option, given in (("trace", trace), ("page_lock", page_lock)):
+            if not isinstance(given, bool):
+                raise ArgumentError(f"{option}={given!r}: give True or False")
         function = traced(function) if trace else function
         function = replace(function, pin=as_pin(pin, function.grid is not None), page_lock=page_lock)
         return compile_function(

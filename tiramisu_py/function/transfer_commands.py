@@ -10,6 +10,7 @@ from tiramisu_py.derive.amounts import Communication
 from tiramisu_py.derive.communication import communication
 from tiramisu_py.derive.transfers import derived_transfers
 from tiramisu_py.derive.written import derived_commands
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function.exchanges import Exchange
 from tiramisu_py.function.operations import Transfer
 from tiramisu_py.function.scheduled import Scheduled
@@ -189,6 +190,10 @@ class TransferCommands(Scheduled):
 
         Between ranks, the values that a rank reads and has not come in messages from the nearest that has them: exactly
         these, one message from a rank to another in each iteration of the loops around, as far out as is legal.
+        ``depth={t: 4}`` lets ranks exchange every fourth iteration of t, a halo four times as deep, and compute twice
+        what overlaps. With `collectives` exchanges that loop over ranks (a broadcast, a gathering, a transposition) are
+        calls of all ranks, where every rank takes part (see ``collective=True`` of `create_xfer`): less to start, more
+        to wait for.
 
         Where the host has work of its own, kernels and transfers are started before work that they need not follow,
         unless a command orders them after it, and the host waits just before what needs them; its own work keeps its
@@ -205,16 +210,13 @@ class TransferCommands(Scheduled):
                                                               start to copy to the host what k has made
                                                        wait for the last copy
 
-        Raises `CommandError` for a k that is no loop, inside a kernel, or tagged, and where nothing is to be moved.
-
-        Between ranks ``depth={t: 4}``
-        lets ranks exchange every fourth iteration of t, a halo four times as deep, and compute twice what overlaps.
-        With `collectives` exchanges that loop over ranks (a broadcast, a gathering, a transposition) are calls of all
-        ranks, where every rank takes part (see ``collective=True`` of `create_xfer`): less to start, more to wait for.
-
         Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
-        other commands, it derives its transfers and waits anew.
+        other commands, it derives its transfers and waits anew. Raises `CommandError` for a pipeline along what is no
+        loop, inside a kernel, or tagged, and where nothing is to be moved in it.
         """
+        for option, given in (("overlap", overlap), ("collectives", collectives)):
+            if not isinstance(given, bool):
+                raise CommandError(f"{self.name}.derive_transfers: {option}={given!r}: give True or False")
         shown = {"overlap": overlap or None, "depth": depth, "collectives": collectives or None, "pipeline": pipeline}
         text = as_written(self.name, "derive_transfers", (), shown)
         self.apply(text, lambda p, command: derived_transfers(p, command, overlap, depth, collectives, pipeline))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select
-from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
+from tiramisu_py.algorithm.traversal import branches, rewrite, walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.arithmetic import conjuncts
 from tiramisu_py.lower.ir import If, Let, LoopFunction, Node
@@ -61,17 +61,13 @@ class _Known:
 
 
 def _at(e: Expr, values: Mapping[str, Expr]) -> Expr:
-    used = any(isinstance(part, Param) and part.name in values for part in walk(e))
-    return (
-        simplified(rewrite(e, lambda part: values.get(part.name) if isinstance(part, Param) else None)) if used else e
-    )
+    if not any(isinstance(part, Param) and part.name in values for part in walk(e)):
+        return e
+    return simplified(rewrite(e, lambda part: values.get(part.name) if isinstance(part, Param) else None))
 
 
 def _on(form: Expr, at: Mapping[str, int]) -> Expr | None:
     """The value of a definition at some coordinates, where it is short."""
     own = rewrite(form, lambda e: Const(at[e.name], int64) if isinstance(e, Param) and e.name in at else None)
     own = simplified(own)
-    branches = any(
-        isinstance(part, Select) or (isinstance(part, Binary) and part.op in ("min", "max")) for part in walk(own)
-    )
-    return None if branches else own
+    return None if branches(own) else own

@@ -113,6 +113,9 @@ class KernelNest:
             return best[1], best[0] + 1
         if loose is not None and isinstance(self.program.loops[loop].tag, GpuBlock):
             return loose, None
+        interval = sets.interval(sets.at_any_params(relation.range()), 0)
+        if interval is not None:
+            return sets.constant(relation.get_space().domain(), interval[0]), interval[1] - interval[0] + 1
         name = self.program.loops[loop].name
         if isinstance(self.program.loops[loop].tag, GpuThread):
             raise UnsupportedError(

@@ -22,6 +22,11 @@ class Pin:
     cpus: tuple[int, ...] = ()
     node: int | None = None
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the ranks of a machine have its nodes in turn."""
+        return self.policy == "node" and self.node is None
+
     def __str__(self) -> str:
         if self.policy == "list":
             return f"the cpus {', '.join(map(str, self.cpus))}"

@@ -64,7 +64,8 @@ class Waiting:
 
     Instance ``W[w]`` waits for the instances of `of` whose values have the indices w at `positions` (all instances
     where there are none). With `by_iterator` w are iterators of `of`, a half of an exchange, and with `by_loop`
-    iterations of the loops around `of`, and not indices of its values. `on` is the operation sequence of `device` that goes on afterwards; None is the host.
+    iterations of the loops around `of`, and not indices of its values. `on` is the operation sequence of `device` that
+    goes on afterwards; None is the host.
     """
 
     of: str

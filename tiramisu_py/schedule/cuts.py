@@ -1,4 +1,4 @@
-"""Pieces of a level: sets of its iterations, cut at points, by shares or as ranges, disjoint and covering."""
+"""Parts of a level: sets of its iterations, cut at points, by shares or as ranges, disjoint and covering."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Span:
     def at(self, number: int, count: int) -> isl.PwAff:
         """The iteration where block `number` of `count` equal blocks begins, on the frame of the set."""
         fraction = self.low + (self.high - self.low) * Fraction(number, count)
-        return at_fraction(self.of, fraction)
+        return _at_fraction(self.of, fraction)
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Parts:
     """Which iterations each part has, as sets of one dimension, in words, and the points where they were cut.
 
     Of shares, `spans` are what they are of the whole, so that blocks of them need no share of a share.
@@ -51,8 +51,8 @@ class Pieces:
         return self.spans[part] if self.spans else Span(self.sets[part].intersect(taken))
 
 
-def pieces_of(program: Program, taken: isl.Set, level: str, where: object, count: int) -> Pieces:
-    """The pieces of the iterations `taken` of a level that `where` says: points, shares or ranges."""
+def parts_of(program: Program, taken: isl.Set, level: str, where: object, count: int) -> Parts:
+    """The parts of the iterations `taken` of a level that `where` says: points, shares or ranges."""
     if isinstance(where, Shares):
         return _by_shares(taken, level, where, count)
     given = listed(where, "where to cut")
@@ -64,7 +64,7 @@ def pieces_of(program: Program, taken: isl.Set, level: str, where: object, count
     return _by_points(program, taken, level, given, count)
 
 
-def _by_points(program: Program, taken: isl.Set, level: str, given: Sequence[object], count: int) -> Pieces:
+def _by_points(program: Program, taken: isl.Set, level: str, given: Sequence[object], count: int) -> Parts:
     if len(given) != count - 1:
         fewer = f"{_number(count - 1, 'point')}, or " if count > 1 else ""
         raise CommandError(
@@ -82,30 +82,30 @@ def _by_points(program: Program, taken: isl.Set, level: str, given: Sequence[obj
     words = [f"{low}{level}{high}" for low, high in zip(
         ["", *(f"{name} <= " for name in names)], [*(f" < {name}" for name in names), ""], strict=True
     )]  # fmt: skip
-    return Pieces(_cut(sets.universe(taken.get_space()), forms), tuple(words), tuple(points))
+    return Parts(_cut(sets.universe(taken.get_space()), forms), tuple(words), tuple(points))
 
 
-def _by_shares(taken: isl.Set, level: str, given: Shares, count: int) -> Pieces:
+def _by_shares(taken: isl.Set, level: str, given: Shares, count: int) -> Parts:
     if len(given.of_whole) != count:
         raise CommandError(
             f"{given} has {_number(len(given.of_whole), 'share')}, and there "
             f"{'is' if count == 1 else 'are'} {_number(count, 'target')}: give one share for each"
         )
     ends = [sum(given.of_whole[:k], Fraction(0)) for k in range(count + 1)]
-    forms = [at_fraction(taken, end) for end in ends[1:-1]]
+    forms = [_at_fraction(taken, end) for end in ends[1:-1]]
     words = [f"share {share} of {level}" for share in given.of_whole]
     spans = [Span(taken, low, high) for low, high in pairwise(ends)]
-    return Pieces(_cut(taken, forms), tuple(words), spans=tuple(spans))
+    return Parts(_cut(taken, forms), tuple(words), spans=tuple(spans))
 
 
-def at_fraction(of: isl.Set, fraction: Fraction) -> isl.PwAff:
+def _at_fraction(of: isl.Set, fraction: Fraction) -> isl.PwAff:
     """On the frame of a set of one dimension: its lower bound and this fraction of its extent, rounded down."""
     low, high = sets.smallest_coordinate(of, 0), sets.largest(of, 0)
     times = sets.scaled(sets.extent_between(low, high), fraction.numerator)
     return sets.at_any_point(low.add(sets.floor_div(times, fraction.denominator)), of.get_space())
 
 
-def _by_ranges(taken: isl.Set, given: Sequence[object], count: int) -> Pieces:
+def _by_ranges(taken: isl.Set, given: Sequence[object], count: int) -> Parts:
     if len(given) != count:
         raise CommandError(
             f"there {'is' if len(given) == 1 else 'are'} {_number(len(given), 'range')} and "
@@ -122,7 +122,7 @@ def _by_ranges(taken: isl.Set, given: Sequence[object], count: int) -> Pieces:
         found.append(above.intersect(sets.as_set(x.lt_set(_value(taken, high, "bound")))))
         words.append(f"({low}, {high})")
         lower.append(low)
-    return Pieces(tuple(found), tuple(words), tuple(lower[1:]))
+    return Parts(tuple(found), tuple(words), tuple(lower[1:]))
 
 
 def _cut(whole: isl.Set, forms: Sequence[isl.PwAff]) -> tuple[isl.Set, ...]:
@@ -165,19 +165,19 @@ def _not_affine(taken: isl.Set, given: str, what: str) -> CommandError:
 # -- disjoint and covering
 
 
-def verify(program: Program, chosen: Sequence[tuple[Statement, LoopId]], taken: isl.Set, pieces: Pieces) -> None:
-    """Refuse pieces that overlap or leave something out, with the smallest counterexample."""
-    for (a, first), (b, second) in combinations(zip(pieces.words, pieces.sets, strict=True), 2):
+def verify(program: Program, chosen: Sequence[tuple[Statement, LoopId]], taken: isl.Set, parts: Parts) -> None:
+    """Refuse parts that overlap or leave something out, with the smallest counterexample."""
+    for (a, first), (b, second) in combinations(zip(parts.words, parts.sets, strict=True), 2):
         both = taken.intersect(first).intersect(second)
         if not both.is_empty():
             value, at = _example(chosen, both)
             raise CommandError(f"{value} is in two parts, {a} and {b}{at}: parts share nothing")
     rest = taken
-    for piece in pieces.sets:
-        rest = rest.subtract(piece)
+    for part in parts.sets:
+        rest = rest.subtract(part)
     if not rest.is_empty():
         value, at = _example(chosen, rest)
-        raise CommandError(f"{value} is in no part, of {', '.join(pieces.words)}{at}: parts leave nothing out")
+        raise CommandError(f"{value} is in no part, of {', '.join(parts.words)}{at}: parts leave nothing out")
 
 
 def _example(chosen: Sequence[tuple[Statement, LoopId]], wrong: isl.Set) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Target, ranks_of
-from tiramisu_py.schedule.cuts import pieces_of, verify
+from tiramisu_py.schedule.cuts import parts_of, verify
 from tiramisu_py.schedule.dealing import dealt_to_ranks, on_target
 from tiramisu_py.schedule.parts import in_place_of, on_instances
 from tiramisu_py.schedule.selection import check_new_name, find, listed, loop_name, loops_named, nest, statements
@@ -31,14 +31,14 @@ def partition(
     targets = _targets(program, given)
     chosen = _chosen(program, names, level)
     taken = _iterations(program, chosen)
-    pieces = pieces_of(program, taken, level, where, len(targets))
-    verify(program, chosen, taken, pieces)
-    program, parts = _cut(program, chosen, pieces.sets)
+    wanted = parts_of(program, taken, level, where, len(targets))
+    verify(program, chosen, taken, wanted)
+    program, parts = _cut(program, chosen, wanted.sets)
     chunks: list[str | None] = []
     for k, (part, target) in enumerate(zip(parts, targets, strict=True)):
         over = ranks_of(target)
         if over is not None:
-            program = dealt_to_ranks(program, part, level, pieces.span(k, taken), over, command)
+            program = dealt_to_ranks(program, part, level, wanted.span(k, taken), over, command)
         program, chunk = on_target(program, part, level, target, command)
         chunks.append(chunk)
     return program.with_(
@@ -47,10 +47,10 @@ def partition(
             Partition(
                 chosen[0][0].source,
                 level,
-                pieces.points,
+                wanted.points,
                 tuple(parts),
                 targets,
-                tuple(sets.plain(piece.intersect(taken)) for piece in pieces.sets),
+                tuple(sets.plain(own.intersect(taken)) for own in wanted.sets),
                 tuple(chunks),
             ),
         )
@@ -150,13 +150,13 @@ def _iterations(program: Program, chosen: Chosen) -> isl.Set:
     found: isl.Set | None = None
     for statement, loop in chosen:
         within = statement.instances.intersect_params(program.context.params())
-        taken = within.apply(sets.graph(coordinate(statement, loop)))
+        taken = within.apply(sets.graph(_coordinate(statement, loop)))
         found = taken if found is None else found.union(taken)
     assert found is not None
     return sets.plain(found)
 
 
-def coordinate(statement: Statement, loop: LoopId) -> isl.MultiAff:
+def _coordinate(statement: Statement, loop: LoopId) -> isl.MultiAff:
     """``instance -> [iteration of a loop]``."""
     return sets.function(statement.frame, None, [sets.outputs(statement.coords)[statement.depth(loop)]])
 
@@ -177,12 +177,17 @@ def _cut(program: Program, chosen: Chosen, pieces: Sequence[isl.Set]) -> tuple[P
             name = f"{statement.name}_{k}"
             check_new_name(program, name, f"part {k} of {statement.handle}")
             program, loops = _loops_of_part(program, current, loop, k, fresh)
-            instances = sets.preimage(piece, coordinate(current, loop)).intersect(current.instances).coalesce()
+            instances = sets.preimage(piece, _coordinate(current, loop)).intersect(current.instances).coalesce()
             made.append(on_instances(current, name, sets.named(instances, name), loops))
             parts[k].append(name)
         program = in_place_of(program, current, made)
     orders = [
-        replace(o, before=f"{o.before}_{k}", after=f"{o.after}_{k}", level=fresh.get((o.level, k), o.level))  # type: ignore[arg-type]
+        replace(
+            o,
+            before=f"{o.before}_{k}",
+            after=f"{o.after}_{k}",
+            level=None if o.level is None else fresh.get((o.level, k), o.level),
+        )
         for o in inside
         for k in range(len(pieces))
     ]

@@ -17,7 +17,7 @@ from tiramisu_py.tuning.estimated import Estimate
 from tiramisu_py.tuning.levels import Level, levels
 from tiramisu_py.tuning.machine import Machine, published
 from tiramisu_py.tuning.measured import Measurement
-from tiramisu_py.tuning.result import Balance, BalancedPart
+from tiramisu_py.tuning.result import Balance, BalancedPart, listed
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.sizes import checked_sizes, checked_small, equal_parts, short_sizes, shortened
 from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
@@ -170,7 +170,7 @@ def _done(program: Program, found: Sequence[Level], runs: Sequence[Mapping[str, 
             iterations = level.stage.sizes(runs[0])[k]
             if not (instances[0] and iterations):
                 raise ArgumentError(
-                    f"{slot.name} has no iterations at {_listed(runs[0])}, so that its rate is unknown: choose larger "
+                    f"{slot.name} has no iterations at {listed(runs[0])}, so that its rate is unknown: choose larger "
                     "sizes, or larger small= ones"
                 )
             every.append(_Done(instances, instances[0] / iterations))
@@ -226,7 +226,3 @@ def _require_all(program: Program, found: Sequence[Level], known: Mapping[str, i
             f"sizes lacks {', '.join(missing)}: give the values of all parameters of {program.algorithm.name} but "
             f"{', '.join(name for name in _unknown(program, known) if name in chosen)}"
         )
-
-
-def _listed(values: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())

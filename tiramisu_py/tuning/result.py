@@ -57,14 +57,15 @@ class Balance:
             words += [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
             lines.append("  ".join(words).rstrip())
         return "\n".join(
-            [*lines, f"{_listed(self.points)}: {self.seconds:.3g} s at {_listed(self.sizes)}, {self._origin()}"]
+            [*lines, f"{listed(self.points)}: {self.seconds:.3g} s at {listed(self.sizes)}, {self._origin()}"]
         )
 
     def _origin(self) -> str:
         if not self.measured:
             return "estimated from operations and bytes: nothing was run"
-        return f"from runs at {' and at '.join(_listed(run) for run in self.runs)}"
+        return f"from runs at {' and at '.join(listed(run) for run in self.runs)}"
 
 
-def _listed(values: Mapping[str, int]) -> str:
+def listed(values: Mapping[str, int]) -> str:
+    """Values by name, in words: ``R = 8000, C = 8000``."""
     return ", ".join(f"{name} = {value}" for name, value in values.items())

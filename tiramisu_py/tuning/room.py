@@ -9,9 +9,8 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
-
-#: Larger than any size.
-_HUGE = 2**48
+from tiramisu_py.tuning.result import listed
+from tiramisu_py.tuning.splitting import HUGE
 
 
 class Room:
@@ -21,8 +20,9 @@ class Room:
         self._names = program.algorithm.params
         self._set = self._where(sets.params_as_dims(program.context), known)
         if self._set.is_empty():
-            values = ", ".join(f"{name} = {value}" for name, value in known.items())
-            raise ArgumentError(f"{program.algorithm.name} is not defined for {values}: it assumes {program.context}")
+            raise ArgumentError(
+                f"{program.algorithm.name} is not defined for {listed(known)}: it assumes {program.context}"
+            )
 
     def largest(self, chosen: Mapping[str, int], name: str, most: int) -> int | None:
         """The largest value up to `most` that a parameter may have, where others are chosen."""
@@ -31,7 +31,7 @@ class Room:
 
     def least(self, chosen: Mapping[str, int], name: str, low: int = 0) -> int | None:
         """The least value from `low` on that a parameter may have, where others are chosen."""
-        side = self._between(self._where(self._set, chosen), name, low, _HUGE)
+        side = self._between(self._where(self._set, chosen), name, low, HUGE)
         return None if side is None else side[0]
 
     def some(self, chosen: Sequence[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 #endif
 
-enum { TM_CU_MEMORY_HOST = 1, TM_CU_MEMORY_DEVICE = 2 };
+enum { TM_CU_MEMORY_HOST = 1, TM_CU_MEMORY_DEVICE = 2, TM_CU_MEMORY_KIND = 2 };
 enum { TM_CU_CAPABILITY_MAJOR = 75, TM_CU_CAPABILITY_MINOR = 76 };
 enum { TM_CU_JIT_ERROR_LOG = 5, TM_CU_JIT_ERROR_LOG_BYTES = 6 };
 enum { TM_CU_DYNAMIC_SHARED = 8, TM_CU_STREAM_NON_BLOCKING = 1, TM_CU_EVENT_NO_TIMING = 2 };
@@ -80,6 +80,7 @@ typedef struct tm_cu_peer_copy {
   ENTRY(HostDeviceAddress, cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned))                     \
   ENTRY(LockPages, cuMemHostRegister_v2, (void *, size_t, unsigned))                                            \
   ENTRY(UnlockPages, cuMemHostUnregister, (void *))                                                             \
+  ENTRY(PointerGetAttribute, cuPointerGetAttribute, (void *, int, CUdeviceptr))                                 \
   ENTRY(CopyToDevice, cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                     \
   ENTRY(CopyToHost, cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                             \
   ENTRY(CopyOnDevice, cuMemcpyDtoD_v2, (CUdeviceptr, CUdeviceptr, size_t))                                      \
@@ -97,6 +98,7 @@ typedef struct tm_cu_peer_copy {
   ENTRY(EventCreate, cuEventCreate, (CUevent *, unsigned))                                                      \
   ENTRY(EventDestroy, cuEventDestroy_v2, (CUevent))                                                             \
   ENTRY(EventRecord, cuEventRecord, (CUevent, CUstream))                                                        \
+  ENTRY(EventQuery, cuEventQuery, (CUevent))                                                                    \
   ENTRY(EventSynchronize, cuEventSynchronize, (CUevent))                                                        \
   ENTRY(Launch, cuLaunchKernel,                                                                                 \
         (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))

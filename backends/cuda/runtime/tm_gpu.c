@@ -28,8 +28,8 @@
 enum { MAX_DEVICES = 64, RECENT = 4, NAME_BYTES = 100 };
 
 /* Codes of the driver that we know something about. */
-enum { CU_OUT_OF_MEMORY = 2, CU_NOT_INITIALIZED = 3, CU_NO_DEVICE = 100, CU_NO_BINARY = 209, CU_OLD_FOR_PTX = 222,
-       CU_ILLEGAL_ADDRESS = 700, CU_LAUNCH_FAILED = 719 };
+enum { CU_INVALID_VALUE = 1, CU_OUT_OF_MEMORY = 2, CU_NOT_INITIALIZED = 3, CU_NO_DEVICE = 100, CU_NO_BINARY = 209,
+       CU_OLD_FOR_PTX = 222, CU_NOT_READY = 600, CU_ILLEGAL_ADDRESS = 700, CU_LAUNCH_FAILED = 719 };
 
 /* Something given back and kept: an address with its size, or a stream or an event. */
 typedef struct kept {
@@ -80,7 +80,7 @@ typedef struct driver {
   char *path; /* "" for the CUDA driver */
   void *library;
   bool simulated;
-  int (*pools)(void); /* whether the simulator wants what is freed to be kept */
+  int (*pools)(void), (*stages)(void); /* whether the simulator wants what is freed to be kept, and downloads staged */
 #define MEMBER(name, symbol, parameters) CUresult(*name) parameters;
   TM_CUDA_ENTRIES(MEMBER)
   TRACED(TM_CUDA_TRACE_ENTRIES(MEMBER) int64_t (*event_time)(CUevent);)
@@ -120,6 +120,15 @@ typedef struct call_device {
   TRACED(CUevent zero; int64_t zero_time;) /* an event of the device, and when it was on the host's clock */
 } call_device;
 
+/* A download that goes through page-locked memory, and from there to its target when `event` has happened. */
+typedef struct staged {
+  char *target, *memory;
+  tm_gpu_box box; /* from the memory to the target */
+  device *on;
+  CUevent event;
+  bool arrived;
+} staged;
+
 typedef struct recent_launch {
   int kernel, device;
   int64_t grid[3], block[3];
@@ -133,6 +142,8 @@ struct tm_gpu_call {
   call_device devices[MAX_DEVICES];
   kept *host_memory;
   lockable *lockable;
+  staged *staged; /* what is not delivered yet, oldest first */
+  size_t staged_count, staged_room;
   TRACED(struct call_trace *trace;)
   recent_launch recent[RECENT]; /* the last ones: an error that is met later may be theirs */
 };
@@ -217,7 +228,8 @@ static int find_entries(driver *into) {
   TRACED(TM_CUDA_TRACE_ENTRIES(FIND))
 #undef FIND
   TRACED(find_function(into->library, "tm_simulator_time", &into->event_time);)
-  into->simulated = find_function(into->library, "tm_simulator_pools", &into->pools);
+  into->simulated = find_function(into->library, "tm_simulator_pools", &into->pools) &&
+                    find_function(into->library, "tm_simulator_stages", &into->stages);
   return 0;
 }
 
@@ -588,11 +600,14 @@ static void describe_wait(char *text, size_t size, const tm_gpu_call *call, cons
   if (used + 1 < size) snprintf(text + used, size - used, ")");
 }
 
+static int deliver_arrived(tm_gpu_call *call);
+
 static int wait_for(tm_gpu_call *call, call_device *on, CUstream stream, const char *what) {
   char doing[900];
   describe_wait(doing, sizeof doing, call, what);
-  const int code = enter(on->device, doing);
-  return code != 0 ? code : leave(on->device, on->device->driver->StreamSynchronize(stream), doing);
+  int code = enter(on->device, doing);
+  if (code == 0) code = leave(on->device, on->device->driver->StreamSynchronize(stream), doing);
+  return code == 0 && call->staged_count > 0 ? deliver_arrived(call) : code;
 }
 
 /* -- the end of a call */
@@ -673,6 +688,7 @@ static void release_device(call_device *of, bool healthy) {
 
 static int host_end(tm_gpu_call *call, void *address, size_t bytes);
 static int unlock_pages(tm_gpu_call *call);
+static void forget_staged(tm_gpu_call *call);
 
 int tm_gpu_end(tm_gpu_call *call, int code) {
   char words[sizeof error_text];
@@ -681,6 +697,7 @@ int tm_gpu_end(tm_gpu_call *call, int code) {
   const int ended = wait_for_all(call);
   if (code == 0 && ended != 0) memcpy(words, error_text, sizeof words);
   if (code == 0) code = ended;
+  forget_staged(call);
   TRACED(trace_finish(call, code == 0);)
   const int unlocked = unlock_pages(call);
   if (code == 0 && unlocked != 0) memcpy(words, error_text, sizeof words);
@@ -983,6 +1000,143 @@ static int copy_on_host(char *target, const char *source, const tm_gpu_box *box)
   return 0;
 }
 
+/* -- downloads into memory that is not page-locked
+
+   From a copy into such memory the driver returns when it is complete. One that nobody waits for yet goes into page-locked
+   memory instead, and from there to its target when the host has waited: all that the host may rely on then has arrived,
+   through whatever streams it was waited for. */
+
+static bool stages(const driver *of) { return !of->simulated || of->stages() != 0; }
+
+/* Of the caller, and unknown to the driver. */
+static bool is_pageable(const device *on, const void *address) {
+  unsigned kind = 0;
+  if (enter(on, "the target of a download") != 0) return false;
+  const CUresult result = on->driver->PointerGetAttribute(&kind, TM_CU_MEMORY_KIND, address_of(address));
+  return leave(on, 0, "the target of a download") == 0 && result == CU_INVALID_VALUE;
+}
+
+static int look(staged *one) {
+  const char *doing = "a download";
+  const int code = enter(one->on, doing);
+  if (code != 0) return code;
+  const CUresult result = one->on->driver->EventQuery(one->event);
+  one->arrived = result == 0;
+  return leave(one->on, result == CU_NOT_READY ? 0 : result, doing);
+}
+
+static int deliver(tm_gpu_call *call) {
+  size_t left = 0;
+  int code = 0;
+  for (size_t i = 0; i < call->staged_count; i++) {
+    const staged one = call->staged[i];
+    if (!one.arrived) {
+      call->staged[left++] = one;
+      continue;
+    }
+    copy_on_host(one.target, one.memory, &one.box);
+    release_item(one.on, &one.on->events, one.event, false, true);
+    const int freed = tm_gpu_free_host(call, one.memory);
+    if (code == 0) code = freed;
+  }
+  call->staged_count = left;
+  return code;
+}
+
+/* Of two into the same place, the stream of the later one has waited for the earlier one. The later is looked at first: where
+   it has arrived, so has the other, and both are delivered in their order. */
+static int deliver_arrived(tm_gpu_call *call) {
+  int code = 0;
+  for (size_t i = call->staged_count; i-- > 0 && code == 0;) code = look(&call->staged[i]);
+  return code != 0 ? code : deliver(call);
+}
+
+/* Up to the first that has not arrived: so that a pipeline holds what is on its way, and no more. */
+static int deliver_oldest(tm_gpu_call *call) {
+  int code = 0;
+  for (size_t i = 0; i < call->staged_count && code == 0; i++) {
+    code = look(&call->staged[i]);
+    if (!call->staged[i].arrived) break;
+  }
+  return code != 0 ? code : deliver(call);
+}
+
+static size_t extent(const tm_gpu_box *box, size_t pitch, size_t plane) {
+  return (box->planes - 1) * plane + (box->lines - 1) * pitch + box->run;
+}
+
+/* Whether a box at `start` may have elements of what will be delivered; not where both are columns of a matrix, and apart. */
+static bool overlaps(const staged *one, const char *start, const tm_gpu_box *box, size_t pitch, size_t plane) {
+  const tm_gpu_box *other = &one->box;
+  const char *first = one->target;
+  if (start >= first + extent(other, other->target_pitch, other->target_plane) || first >= start + extent(box, pitch, plane))
+    return false;
+  if (box->planes > 1 || other->planes > 1 || box->lines == 1 || other->lines == 1 || pitch != other->target_pitch || pitch == 0)
+    return true;
+  const size_t column = start >= first ? (size_t)(start - first) % pitch : (pitch - (size_t)(first - start) % pitch) % pitch;
+  return column < other->run || column + box->run > pitch;
+}
+
+/* Before a box of the host is read or written at once, or by a stream: delivers what belongs there. */
+static int settle(tm_gpu_call *call, const char *start, const tm_gpu_box *box, size_t pitch, size_t plane) {
+  char doing[900];
+  bool any = false;
+  describe_wait(doing, sizeof doing, call, "waiting for a download");
+  for (size_t i = 0; i < call->staged_count; i++) {
+    staged *one = &call->staged[i];
+    if (!overlaps(one, start, box, pitch, plane)) continue;
+    int code = enter(one->on, doing);
+    if (code == 0) code = leave(one->on, call->driver->EventSynchronize(one->event), doing);
+    if (code != 0) return code;
+    any = true;
+  }
+  return any ? deliver_arrived(call) : 0;
+}
+
+/* Directs a download into page-locked memory; leaves it as it is where that is not needed, or cannot be had. What it returns
+   in `result` counts when it is `expect`ed. */
+static int stage(tm_gpu_call *call, call_device *on, int device, copying *c, tm_gpu_box *box, staged **result) {
+  void *memory;
+  if (!stages(call->driver) || !is_pageable(on->device, c->target.address)) return 0;
+  const int code = call->staged_count > 0 ? deliver_oldest(call) : 0;
+  if (code != 0) return code;
+  if (call->staged_count == call->staged_room) {
+    const size_t room = 2 * call->staged_room + 16;
+    staged *more = realloc(call->staged, room * sizeof *more);
+    if (more == NULL) return 0;
+    call->staged = more;
+    call->staged_room = room;
+  }
+  if (tm_gpu_allocate_host(call, device, &memory, NULL, box->run * box->lines * box->planes) != 0) return 0;
+  *result = &call->staged[call->staged_count];
+  **result = (staged){.target = c->target.address, .memory = memory, .box = *box, .on = on->device};
+  (*result)->box.source_pitch = box->target_pitch = box->run;
+  (*result)->box.source_plane = box->target_plane = box->run * box->lines;
+  *box = joined(*box);
+  c->target.address = memory;
+  return 0;
+}
+
+static int event_make(device *on, CUevent *result);
+
+/* The download is on its stream. */
+static int expect(tm_gpu_call *call, staged *one, CUstream stream) {
+  const char *doing = "the end of a download cannot be recorded";
+  int code = event_make(one->on, &one->event);
+  if (code != 0) return code;
+  call->staged_count++;
+  code = enter(one->on, doing);
+  return code != 0 ? code : leave(one->on, call->driver->EventRecord(one->event, stream), doing);
+}
+
+/* After all work: what is left is of a call that failed. */
+static void forget_staged(tm_gpu_call *call) {
+  for (size_t i = 0; i < call->staged_count; i++)
+    release_item(call->staged[i].on, &call->staged[i].on->events, call->staged[i].event, false, false);
+  free(call->staged);
+  call->staged_count = 0;
+}
+
 static void describe_end(char *text, size_t size, int device) {
   if (device < 0)
     snprintf(text, size, "the host");
@@ -997,7 +1151,10 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   int code = 0;
   if (box->run == 0 || box->lines == 0 || box->planes == 0) return 0;
   const tm_gpu_box whole = joined(*box);
-  if (target_device < 0 && source_device < 0) return copy_on_host(target, source, &whole);
+  if (target_device < 0 && source_device < 0) {
+    if (call != NULL && call->staged_count > 0) code = settle_ends(call, target, source, &whole);
+    return code != 0 ? code : copy_on_host(target, source, &whole);
+  }
   if (target_device >= 0) code = in_call(call, target_device, &on_target);
   if (code == 0 && source_device >= 0) code = in_call(call, source_device, &on_source);
   if (code != 0) return code;
@@ -1153,8 +1310,9 @@ int tm_gpu_wait_host(tm_gpu_call *call, tm_gpu_event *event) {
   char doing[900];
   if (event->event == NULL) return 0;
   describe_wait(doing, sizeof doing, call, "waiting for an event");
-  const int code = enter(event->owner->device, doing);
-  return code != 0 ? code : leave(event->owner->device, call->driver->EventSynchronize(event->event), doing);
+  int code = enter(event->owner->device, doing);
+  if (code == 0) code = leave(event->owner->device, call->driver->EventSynchronize(event->event), doing);
+  return code == 0 && call->staged_count > 0 ? deliver_arrived(call) : code;
 }
 
 /* -- outside of calls */

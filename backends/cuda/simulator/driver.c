@@ -249,6 +249,17 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *host, u
   return SUCCESS;
 }
 
+/* The kind of the memory; ordinary memory of the host has none. */
+EXPORT CUresult cuPointerGetAttribute(void *result, int attribute, CUdeviceptr address) {
+  NEED_CONTEXT();
+  const bool on_host = tm_is_pinned(pointer(address), 1);
+  if (attribute != TM_CU_MEMORY_KIND) return tm_fail(INVALID_VALUE, "attribute %d of a pointer", attribute);
+  if (!on_host && !tm_is_device_address(pointer(address)))
+    return tm_fail(INVALID_VALUE, "%p is neither pinned memory nor on a device", pointer(address));
+  *(unsigned *)result = on_host ? TM_CU_MEMORY_HOST : TM_CU_MEMORY_DEVICE;
+  return SUCCESS;
+}
+
 /* -- copies: ends are checked when they are asked for */
 
 typedef struct box {
@@ -395,6 +406,10 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   NEED_CONTEXT();
   return tm_event_record((tm_event *)(void *)event, stream_of(stream));
+}
+EXPORT CUresult cuEventQuery(CUevent event) {
+  NEED_CONTEXT();
+  return tm_event_query((tm_event *)(void *)event);
 }
 EXPORT CUresult cuEventSynchronize(CUevent event) {
   NEED_CONTEXT();

@@ -70,6 +70,7 @@ static bool set(tm_options *options, int *timing, int *order, const char *name, 
   if (strcmp(name, "delay") == 0) return set_number(value, 0, 1000000, &options->delay);
   if (strcmp(name, "poison") == 0) return set_switch(value, &options->poison);
   if (strcmp(name, "pools") == 0) return set_switch(value, &options->pools);
+  if (strcmp(name, "stages") == 0) return set_switch(value, &options->stages);
   if (strcmp(name, "pageable") == 0) {
     if (!set_choice(value, pageable, &number)) return false;
     options->staged = number == 1;
@@ -124,7 +125,7 @@ tm_options *tm_own_options(void) {
    seed=N; timing=eager|lazy|shuffled|threads; order=forward|reverse|random; devices=0..8; workers=1..256 (threads of the
    host that run blocks); delay=microseconds (at most, before an operation, with timing=threads); poison=0|1;
    pageable=async|staged (host memory that is not pinned); guard=right|left (of allocations); pools=0|1 (let the runtime
-   keep freed memory). */
+   keep freed memory); stages=0|1 (let it stage downloads into memory that is not pinned, as it does on real devices). */
 __attribute__((visibility("default"))) int tm_simulator_configure(const char *text) {
   tm_options options;
   const int code = parse(text, &options);
@@ -135,3 +136,5 @@ __attribute__((visibility("default"))) int tm_simulator_configure(const char *te
 }
 
 __attribute__((visibility("default"))) int tm_simulator_pools(void) { return tm_own_options()->pools; }
+
+__attribute__((visibility("default"))) int tm_simulator_stages(void) { return tm_own_options()->stages; }

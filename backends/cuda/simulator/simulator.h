@@ -34,7 +34,7 @@ typedef struct tm_options {
   tm_timing timing;   /* when the work of a stream is done */
   tm_order order;     /* of blocks, and of the threads of a block */
   int devices, workers, delay;
-  bool poison, staged, guard_left, pools;
+  bool poison, staged, guard_left, pools, stages;
   uint64_t random, launches; /* what follows from the seed, as work goes on */
 } tm_options;
 
@@ -257,6 +257,7 @@ int tm_event_make(tm_event **event);
 int tm_event_end(tm_event *event);
 int tm_event_record(tm_event *event, tm_stream *stream);
 int tm_event_wait(tm_event *event);
+int tm_event_query(tm_event *event);
 int64_t tm_event_time(tm_event *event);
 int tm_stream_wait_event(tm_stream *stream, tm_event *event);
 /* Without a stream, at once. */

@@ -178,21 +178,25 @@ static tm_stream *pick_ready(tm_options *options) {
   return ready[tm_random(&options->random) % 4 != 0 ? options->seed % 5 % count : tm_random(&options->random) % count];
 }
 
-static void enqueue(tm_stream *stream, operation *made) {
+/* What is done without being asked for. */
+static void go_on(tm_timing timing) {
   tm_options *options = tm_own_options();
+  if (timing != EAGER && timing != SHUFFLED) return;
+  for (;;) {
+    if (timing == SHUFFLED && tm_random(&options->random) % 8 >= tm_mixed(options->seed) % 8) break;
+    tm_stream *next = pick_ready(options);
+    if (next == NULL) break;
+    step(next);
+  }
+}
+
+static void enqueue(tm_stream *stream, operation *made) {
   pthread_mutex_lock(&lock);
   made->stream = stream;
   *stream->tail = made;
   stream->tail = &made->next;
   pthread_cond_broadcast(&changed);
-  const tm_timing timing = stream->options.timing;
-  if (timing == EAGER || timing == SHUFFLED)
-    for (;;) {
-      if (timing == SHUFFLED && tm_random(&options->random) % 8 >= tm_mixed(options->seed) % 8) break;
-      tm_stream *next = pick_ready(options);
-      if (next == NULL) break;
-      step(next);
-    }
+  go_on(stream->options.timing);
   pthread_mutex_unlock(&lock);
 }
 
@@ -301,6 +305,23 @@ int tm_event_wait(tm_event *event) {
     force(last);
     error = last->error;
     if (error != SUCCESS) snprintf(words, sizeof words, "%s", last->words);
+    operation_drop(last);
+  }
+  pthread_mutex_unlock(&lock);
+  return error == SUCCESS ? SUCCESS : tm_fail(error, "%s", words);
+}
+
+/* Whether it has happened. With shuffled streams, some of what could be done is done first. */
+int tm_event_query(tm_event *event) {
+  int error = SUCCESS;
+  char words[900] = "it has not happened";
+  pthread_mutex_lock(&lock);
+  operation *last = event->last;
+  if (last != NULL) {
+    last->references++;
+    if (!last->done) go_on(last->stream->options.timing);
+    error = last->done ? last->error : NOT_READY;
+    if (last->error != SUCCESS) snprintf(words, sizeof words, "%s", last->words);
     operation_drop(last);
   }
   pthread_mutex_unlock(&lock);

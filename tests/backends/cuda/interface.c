@@ -33,6 +33,7 @@ SAME_PLACE(targetContext, tm_cu_peer_copy, dstContext, CUDA_MEMCPY3D_PEER);
 _Static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice) == sizeof(int), "");
 _Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long), "");
 _Static_assert(TM_CU_MEMORY_HOST == CU_MEMORYTYPE_HOST && TM_CU_MEMORY_DEVICE == CU_MEMORYTYPE_DEVICE, "");
+_Static_assert(TM_CU_MEMORY_KIND == CU_POINTER_ATTRIBUTE_MEMORY_TYPE, "");
 _Static_assert(TM_CU_CAPABILITY_MAJOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "");
 _Static_assert(TM_CU_CAPABILITY_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "");
 _Static_assert(TM_CU_JIT_ERROR_LOG == CU_JIT_ERROR_LOG_BUFFER, "");
@@ -42,6 +43,7 @@ _Static_assert(TM_CU_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING, "");
 _Static_assert(TM_CU_EVENT_NO_TIMING == CU_EVENT_DISABLE_TIMING, "");
 _Static_assert(TM_CU_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE && TM_CU_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP, "");
 _Static_assert(TM_CU_HOST_PORTABLE == CU_MEMHOSTREGISTER_PORTABLE, "");
+_Static_assert(CUDA_ERROR_INVALID_VALUE == 1 && CUDA_ERROR_NOT_READY == 600, "");
 _Static_assert(CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_NOT_INITIALIZED == 3 && CUDA_ERROR_NO_DEVICE == 100, "");
 _Static_assert(CUDA_ERROR_NO_BINARY_FOR_GPU == 209 && CUDA_ERROR_UNSUPPORTED_PTX_VERSION == 222, "");
 _Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 700 && CUDA_ERROR_LAUNCH_FAILED == 719, "");
@@ -53,6 +55,7 @@ _Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 700 && CUDA_ERROR_LAUNCH_FAILED == 
     CUresult(*)(int *, CUdevice_attribute, CUdevice): (CUresult(*)(int *, int, CUdevice))0, \
     CUresult(*)(CUmodule *, const void *, unsigned, CUjit_option *, void **): \
         (CUresult(*)(CUmodule *, const void *, unsigned, int *, void **))0, \
+    CUresult(*)(void *, CUpointer_attribute, CUdeviceptr): (CUresult(*)(void *, int, CUdeviceptr))0, \
     CUresult(*)(CUfunction, CUfunction_attribute, int): (CUresult(*)(CUfunction, int, int))0, \
     default: &symbol)
 #define SAME_FUNCTION(name, symbol, parameters) \
