@@ -561,7 +561,11 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU).parallelize(i), "a transfer, which the host gives out"),
     (pl.pair, lambda s: s.p.fuse(s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU).collapse_many(i), i), "is one operation"),
     (pl.pair, lambda s: s.p.wait({k: N}), "p has the iterators i: k is none of them"),
-    (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[N - i], tm.CPU2GPU).wait({i: N}), "not i plus something fixed"),
+    (
+        pl.pair,
+        lambda s: s.f.create_xfer({i: N}, s.a[N - i], tm.CPU2GPU).collapse_many(i).wait({i: N}),
+        "not i plus something fixed",
+    ),
     (pl.pair, lambda s: s.p.wait(on=-1), "on is -1"),
     (pl.pair, lambda s: s.p.wait(name="for p"), "'for p' cannot be the name of a wait"),
     (pl.pair, lambda s: s.f.create_xfer({i: N}, s.a[i], tm.CPU2GPU, name="a-up"), "'a-up' cannot be the name of a transfer"),

@@ -25,6 +25,7 @@ from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, Node, Scala
 from tiramisu_py.lower.kernel_functions import Kernel, Maker
 from tiramisu_py.lower.launches import Grid, launch
 from tiramisu_py.lower.locality import localised
+from tiramisu_py.lower.merging import merged
 from tiramisu_py.lower.messages import Messages
 from tiramisu_py.lower.names import loop_variables, reserved_names
 from tiramisu_py.lower.nests import Nest
@@ -76,6 +77,7 @@ class _Lowering:
         arrays = arrays_of(self.program)
         made = [Nest(self.host.program, g, self.variables, self.reserved, arrays).lowered() for g in bodies if g]
         body = settled(_whole(arrays, [nest for nest in made if nest is not None]))
+        body = merged(body) if self.gpu.kernels or self.grid is not None else body
         return LoopFunction(
             name=program.algorithm.name,
             params=program.algorithm.params,

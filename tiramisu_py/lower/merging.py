@@ -1,4 +1,4 @@
-"""Neighbouring statements of a kernel under the same condition, under one."""
+"""Neighbouring statements under the same condition, under one."""
 
 from __future__ import annotations
 

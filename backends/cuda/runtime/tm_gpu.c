@@ -1093,6 +1093,13 @@ static int settle(tm_gpu_call *call, const char *start, const tm_gpu_box *box, s
   return any ? deliver_arrived(call) : 0;
 }
 
+static int settle_ends(tm_gpu_call *call, const end *target, const end *source, const tm_gpu_box *box) {
+  int code = 0;
+  if (target->on == NULL) code = settle(call, target->address, box, box->target_pitch, box->target_plane);
+  if (code == 0 && source->on == NULL) code = settle(call, source->address, box, box->source_pitch, box->source_plane);
+  return code;
+}
+
 /* Directs a download into page-locked memory; leaves it as it is where that is not needed, or cannot be had. What it returns
    in `result` counts when it is `expect`ed. */
 static int stage(tm_gpu_call *call, call_device *on, int device, copying *c, tm_gpu_box *box, staged **result) {
@@ -1124,9 +1131,13 @@ static int expect(tm_gpu_call *call, staged *one, CUstream stream) {
   const char *doing = "the end of a download cannot be recorded";
   int code = event_make(one->on, &one->event);
   if (code != 0) return code;
-  call->staged_count++;
   code = enter(one->on, doing);
-  return code != 0 ? code : leave(one->on, call->driver->EventRecord(one->event, stream), doing);
+  if (code == 0) code = leave(one->on, call->driver->EventRecord(one->event, stream), doing);
+  if (code != 0)
+    release_item(one->on, &one->on->events, one->event, false, false);
+  else
+    call->staged_count++;
+  return code;
 }
 
 /* After all work: what is left is of a call that failed. */
@@ -1148,19 +1159,21 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
                 const tm_gpu_box *box, int stream, int wait) {
   char doing[400], from[30], to[30];
   call_device *on_target = NULL, *on_source = NULL;
+  staged *later = NULL;
   int code = 0;
   if (box->run == 0 || box->lines == 0 || box->planes == 0) return 0;
-  const tm_gpu_box whole = joined(*box);
+  tm_gpu_box whole = joined(*box);
+  copying c = {.target = {target, NULL}, .source = {(char *)(uintptr_t)source, NULL}};
   if (target_device < 0 && source_device < 0) {
-    if (call != NULL && call->staged_count > 0) code = settle_ends(call, target, source, &whole);
+    if (call != NULL && call->staged_count > 0) code = settle_ends(call, &c.target, &c.source, &whole);
     return code != 0 ? code : copy_on_host(target, source, &whole);
   }
   if (target_device >= 0) code = in_call(call, target_device, &on_target);
   if (code == 0 && source_device >= 0) code = in_call(call, source_device, &on_source);
   if (code != 0) return code;
   call_device *on = on_source != NULL ? on_source : on_target;
-  copying c = {.target = {target, on_target != NULL ? on_target->device : NULL},
-               .source = {(char *)(uintptr_t)source, on_source != NULL ? on_source->device : NULL}};
+  c.target.on = on_target != NULL ? on_target->device : NULL;
+  c.source.on = on_source != NULL ? on_source->device : NULL;
   code = stream_of(call, on, stream, &c.stream);
   if (code != 0) return code;
   describe_end(from, sizeof from, source_device);
@@ -1168,10 +1181,13 @@ int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_de
   snprintf(doing, sizeof doing, "%s: the copy of %s from %s to %s", call->program->name, what, from, to);
   if (source_device < 0) code = lock_host_end(call, on->device, source);
   if (code == 0 && target_device < 0) code = lock_host_end(call, on->device, target);
+  if (code == 0 && target_device < 0 && stream != TM_GPU_WAIT && !wait) code = stage(call, on, source_device, &c, &whole, &later);
+  if (code == 0 && later == NULL && call->staged_count > 0) code = settle_ends(call, &c.target, &c.source, &whole);
   TRACED(if (code == 0) code = trace_begin_copy(call, on, target_device, source_device, stream, c.stream, &whole);)
   if (code == 0) code = enter(on->device, doing);
   if (code == 0) code = leave(on->device, copy_box(call->driver, &c, &whole), doing);
   TRACED(if (code == 0) code = trace_end(call, c.stream);)
+  if (code == 0 && later != NULL) code = expect(call, later, c.stream);
   if (code != 0 || (stream != TM_GPU_WAIT && !wait)) return code;
   snprintf(doing, sizeof doing, "waiting for the copy of %s from %s to %s", what, from, to);
   return wait_for(call, on, c.stream, doing);
