@@ -142,6 +142,11 @@ def test_what_runs_somehow_already_is_partitioned_first() -> None:
     assert "loop c is tagged by by.vectorize(c, 8): split it before tagging it" in words
 
 
+def test_what_is_partitioned_already_is_said() -> None:
+    words = apply(r, [G], TWO, before=lambda f: f["by"].partition(r, [G], TWO))
+    assert "by is partitioned already, along r, and by_0 has no loop r any more: partition one of its parts" in words
+
+
 def test_a_shared_loop_is_partitioned_before_it_is_shared() -> None:
     words = apply(r, [G], TWO, of=lambda: blur(False), before=lambda f: f["by"].after(f["bx"], r))
     assert "loop r of by is shared with bx: partition before fusing them" in words

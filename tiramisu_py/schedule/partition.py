@@ -122,6 +122,12 @@ def _without_level(program: Program, statement: Statement, others: Sequence[Stat
             f"loop {level} is the one over which {update.source} adds up its terms, and {statement.handle} has no such "
             f"loop: partition a loop of both ({advice}), or the terms alone, {update.handle}.partition({level}, ...)"
         )
+    earlier = next((p for p in program.partitions if any(statement.name in part for part in p.parts)), None)
+    if earlier is not None:
+        return (
+            f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop {level} "
+            "any more: partition one of its parts, or undo() the first partition"
+        )
     return f"{nest(program, statement)}, and no loop {level}: partition the others apart"
 
 

@@ -1081,10 +1081,10 @@ static bool overlaps(const staged *one, const char *start, const tm_gpu_box *box
 static int settle(tm_gpu_call *call, const char *start, const tm_gpu_box *box, size_t pitch, size_t plane) {
   char doing[900];
   bool any = false;
-  describe_wait(doing, sizeof doing, call, "waiting for a download");
   for (size_t i = 0; i < call->staged_count; i++) {
     staged *one = &call->staged[i];
     if (!overlaps(one, start, box, pitch, plane)) continue;
+    describe_wait(doing, sizeof doing, call, "waiting for a download");
     int code = enter(one->on, doing);
     if (code == 0) code = leave(one->on, call->driver->EventSynchronize(one->event), doing);
     if (code != 0) return code;
@@ -1119,6 +1119,7 @@ static int stage(tm_gpu_call *call, call_device *on, int device, copying *c, tm_
   **result = (staged){.target = c->target.address, .memory = memory, .box = *box, .on = on->device};
   (*result)->box.source_pitch = box->target_pitch = box->run;
   (*result)->box.source_plane = box->target_plane = box->run * box->lines;
+  (*result)->box = joined((*result)->box);
   *box = joined(*box);
   c->target.address = memory;
   return 0;
