@@ -102,9 +102,11 @@ class Results(Scheduled):
 
         With `page_lock` the caller's arrays that GPUs copy are page-locked, from the first copy until the call ends:
         copies then run beside the host's own work, and faster; locking takes time, too, and pays for arrays that are
-        copied more than once, or beside work. Memory that the driver does not lock is copied as it is: what is locked
-        already (`pinned_empty`), or may only be read. Meanwhile no other function may be called with the array in
-        another thread. A temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
+        copied more than once, or beside work. Without it, what comes from GPUs goes through page-locked memory of the
+        runtime, beside that work, and the host copies it once more when it waits for it; what goes to GPUs may keep
+        the host until it is there. Memory that the driver does not lock is copied as if this had not been asked for:
+        what is locked already (`pinned_empty`), or may only be read. Meanwhile no other function may be called with
+        the array in another thread. A temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
 
         With `trace` each call keeps a log of what it does and when, ``kernel.trace`` (see `Trace`); without it nothing
         of that is in the library.

@@ -1025,6 +1025,21 @@ static int look(staged *one) {
   return leave(one->on, result == CU_NOT_READY ? 0 : result, doing);
 }
 
+/* Copies what has arrived to its target: on the host's threads, in a program that has any. */
+static void hand_over(const staged *one) {
+  const tm_gpu_box *box = &one->box;
+  const size_t piece = (size_t)1 << 18, pieces = (box->run + piece - 1) / piece, count = pieces * box->lines * box->planes;
+#ifdef _OPENMP
+  _Pragma("omp parallel for schedule(static) if (box->run * box->lines * box->planes >= 4 * piece)")
+#endif
+  for (size_t i = 0; i < count; i++) {
+    const size_t start = i % pieces * piece, line = i / pieces % box->lines, plane = i / pieces / box->lines;
+    const size_t left = box->run - start;
+    memcpy(one->target + plane * box->target_plane + line * box->target_pitch + start,
+           one->memory + plane * box->source_plane + line * box->source_pitch + start, left < piece ? left : piece);
+  }
+}
+
 static int deliver(tm_gpu_call *call) {
   size_t left = 0;
   int code = 0;
@@ -1034,7 +1049,7 @@ static int deliver(tm_gpu_call *call) {
       call->staged[left++] = one;
       continue;
     }
-    copy_on_host(one.target, one.memory, &one.box);
+    hand_over(&one);
     release_item(one.on, &one.on->events, one.event, false, true);
     const int freed = tm_gpu_free_host(call, one.memory);
     if (code == 0) code = freed;

@@ -81,7 +81,9 @@ typedef struct tm_gpu_box {
     size_t source_pitch, source_plane;
 } tm_gpu_box;
 
-/* Devices are -1 for the host. `stream` belongs to the device that is not the host (to the source's, between two). */
+/* Devices are -1 for the host. `stream` belongs to the device that is not the host (to the source's, between two).
+   What nobody waits for yet, and is to go into host memory that is not page-locked, is there only when the host has waited,
+   for it or for what came after it: a function of this header has returned that waits, or the call has ended. */
 int tm_gpu_copy(tm_gpu_call *call, const char *what, void *target, int target_device, const void *source,
                 int source_device, const tm_gpu_box *box, int stream, int wait);
 int tm_gpu_zero(tm_gpu_call *call, int device, void *address, size_t bytes, int stream);
