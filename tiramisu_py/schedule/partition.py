@@ -125,8 +125,8 @@ def _without_level(program: Program, statement: Statement, others: Sequence[Stat
     earlier = next((p for p in program.partitions if any(statement.name in part for part in p.parts)), None)
     if earlier is not None:
         return (
-            f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop {level} "
-            "any more: partition one of its parts, or undo() the first partition"
+            f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop "
+            f"{level} any more: partition one of its parts, or undo() the first partition"
         )
     return f"{nest(program, statement)}, and no loop {level}: partition the others apart"
 
