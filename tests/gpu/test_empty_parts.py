@@ -65,3 +65,15 @@ def test_a_machine_without_a_driver_computes_what_is_left_to_cores():
     np.testing.assert_array_equal(kernel(image, G=0, H=9), f.evaluate(image, G=0, H=9))
     with pytest.raises(tm.KernelError, match="blur: no CUDA driver on this machine"):
         kernel(image, G=1, H=9)
+
+
+def test_a_program_that_only_copies_needs_no_kernel() -> None:
+    (N,) = tm.params("N")
+    (i,) = tm.iters("i")
+    f = tm.Function("copied", params=[N])
+    a = f.input("a", tm.float32, [N])
+    b = f.computation("b", {i: N}, a[i] + 1)
+    f.outputs(b)
+    f.create_xfer({i: N}, a[i], tm.CPU2GPU).collapse_many(i)
+    given = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(f.compile(device="simulator")(given), f.evaluate(a=given))

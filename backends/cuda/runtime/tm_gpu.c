@@ -365,6 +365,7 @@ static int no_image(const tm_gpu_program *program, const device *on) {
 
 static int load(const tm_gpu_program *program, device *on, CUfunction *functions) {
   driver *of = on->driver;
+  if (program->kernel_count == 0) return 0; /* it only copies */
   const tm_gpu_image *image = choose(program, on->architecture);
   if (image == NULL) return no_image(program, on);
   char doing[1200], log[1000] = "";
