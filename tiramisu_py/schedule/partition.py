@@ -18,6 +18,7 @@ from tiramisu_py.schedule.cuts import parts_of, verify
 from tiramisu_py.schedule.dealing import dealt_to_ranks, on_target
 from tiramisu_py.schedule.parts import in_place_of, on_instances
 from tiramisu_py.schedule.selection import check_new_name, find, listed, loop_name, loops_named, nest, statements
+from tiramisu_py.schedule.targets import checked
 
 #: The statements to cut, each with its loop of the level's name.
 Chosen = list[tuple[Statement, LoopId]]
@@ -67,7 +68,7 @@ def _targets(program: Program, given: object) -> tuple[Target, ...]:
     for target in targets:
         if not isinstance(target, Cores | Gpu):
             raise CommandError(f"{_word(target)} is no target: give tm.cores(...) or tm.gpu(...)")
-    found = tuple(target for target in targets if isinstance(target, Cores | Gpu))
+    found = tuple(checked(target) for target in targets if isinstance(target, Cores | Gpu))
     without = [target for target in found if target.ranks is None]
     if without and len(without) < len(found):
         raise CommandError(

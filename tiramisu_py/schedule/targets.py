@@ -8,7 +8,7 @@ from numbers import Integral, Rational
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.kernels import MOST_THREADS
-from tiramisu_py.program.targets import Cores, Gpu, Ranks, Shares, Tile
+from tiramisu_py.program.targets import Cores, Gpu, Ranks, Shares, Target, Tile
 from tiramisu_py.schedule.selection import size
 from tiramisu_py.schedule.tags import WIDTHS
 
@@ -67,6 +67,13 @@ def gpu(
         _size(stream, "stream", 0),
         _ranks(ranks, "gpu"),
     )
+
+
+def checked(target: Target) -> Target:
+    """A target, however it was made, as `cores` and `gpu` allow it. Raises `CommandError`."""
+    if isinstance(target, Cores):
+        return cores(target.vector, target.ranks, target.parallel)
+    return gpu(target.device, target.tile, target.chunk, target.stream, target.ranks)
 
 
 def _size(given: object, what: str, least: int) -> int:
