@@ -137,6 +137,23 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:9.3f} ms"
 
 
+def on_cores(image: np.ndarray, radius: int) -> tuple[np.ndarray, dict[str, bool], list[tuple[str, float]]]:
+    """The blur on CPU cores: the result, what was checked, and the times."""
+    blur, scheduling = timed(lambda: box_blur(radius))
+    report, checking = timed(blur.check)
+    kernel, compiling = timed(blur.compile)
+    blurred = np.empty((3, image.shape[1] - 2 * radius, image.shape[2] - 2 * radius), dtype=np.float32)
+    _, running = timed(lambda: kernel(image, down=blurred), rounds=50)
+    single = blur.compile(threads=1)
+    _, running_alone = timed(lambda: single(image, down=blurred), rounds=50)
+    checks = {
+        "the schedule for CPU cores is legal": report.ok,
+        "equal to evaluate(), bit for bit": np.array_equal(blurred, blur.evaluate(image=image)),
+    }
+    times = [("schedule", scheduling), ("check", checking), ("compile", compiling)]
+    return blurred, checks, [*times, ("run on all threads", running), ("run on one thread", running_alone)]
+
+
 def with_gpu(
     device: str, image: np.ndarray, radius: int, expected: np.ndarray
 ) -> tuple[dict[str, bool], list[tuple[str, float]]]:
@@ -208,6 +225,24 @@ def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -
     return checks, times
 
 
+def written(folder: Path, before: Image.Image, after: Image.Image, trace: tm.Trace | None) -> dict[str, Path]:
+    """The files that were written: the pictures, and the timeline of cores and GPU."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {"before": before, "after": after, "before_and_after": side_by_side(before, after)}
+    files = {name: folder / f"{name}.png" for name in pictures}
+    for name, content in pictures.items():
+        content.save(files[name])
+    if trace is None:
+        return files
+    (folder / "timeline.svg").write_text(trace.picture())
+    trace.save(folder / "timeline.json")
+    timelines = {
+        "cores and GPU together": folder / "timeline.svg",
+        "the same for ui.perfetto.dev": folder / "timeline.json",
+    }
+    return files | timelines
+
+
 def main() -> None:
     """Blur, check, time, write."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -222,24 +257,12 @@ def main() -> None:
     image = planes(picture, given.radius)
     print(f"{given.picture.name}: {picture.width} x {picture.height}, radius {given.radius}")
 
-    blur, scheduling = timed(lambda: box_blur(given.radius))
-    report, checking = timed(blur.check)
-    kernel, compiling = timed(blur.compile)
-    blurred = np.empty((3, picture.height, picture.width), dtype=np.float32)
-    _, running = timed(lambda: kernel(image, down=blurred), rounds=50)
-    single = blur.compile(threads=1)
-    _, running_alone = timed(lambda: single(image, down=blurred), rounds=50)
+    blurred, checks, times = on_cores(image, given.radius)
     by_slices, with_numpy = timed(lambda: box_blur_numpy(image, given.radius), rounds=3)
     elsewhere = np.empty_like(blurred)
     _, copying = timed(lambda: np.copyto(elsewhere, blurred), rounds=30)
-
-    checks = {
-        "the schedule for CPU cores is legal": report.ok,
-        "equal to evaluate(), bit for bit": np.array_equal(blurred, blur.evaluate(image=image)),
-        "equal to NumPy, bit for bit": np.array_equal(blurred, by_slices),
-    }
-    times = [("schedule", scheduling), ("check", checking), ("compile", compiling)]
-    times += [("run on all threads", running), ("run on one thread", running_alone)]
+    checks["equal to NumPy, bit for bit"] = np.array_equal(blurred, by_slices)
+    faster = with_numpy / min(seconds for name, seconds in times if name.startswith("run"))
     device = given.device or ("gpu" if tm.gpu_count() else "simulator")
     if device != "none":
         gpu_checks, gpu_times = with_gpu(device, image, given.radius, by_slices)
@@ -255,20 +278,10 @@ def main() -> None:
     table("checks", ((name, "yes" if right else "NO") for name, right in checks.items()))
     table("times", ((name, milliseconds(seconds)) for name, seconds in times))
 
-    given.out.mkdir(parents=True, exist_ok=True)
-    after = picture_of(blurred)
-    pictures = {"before": picture, "after": after, "before_and_after": side_by_side(picture, after)}
-    for name, content in pictures.items():
-        content.save(given.out / f"{name}.png")
-    written = {name: f"{name}.png" for name in pictures}
-    if trace is not None:
-        (given.out / "timeline.svg").write_text(trace.picture())
-        trace.save(given.out / "timeline.json")
-        written |= {"cores and GPU together": "timeline.svg", "the same for ui.perfetto.dev": "timeline.json"}
-    table("pictures", ((name, str(given.out / file)) for name, file in written.items()))
+    files = written(given.out, picture, picture_of(blurred), trace)
+    table("pictures", ((name, str(file)) for name, file in files.items()))
     if not all(checks.values()):
         raise SystemExit("a check failed")
-    faster = with_numpy / min(running, running_alone)
     print(f"\nright: {sum(checks.values())} of {len(checks)} checks, {faster:.1f} times as fast as NumPy")
 
 

@@ -12,13 +12,13 @@ from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Launch, Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Cores, Gpu, Target
 from tiramisu_py.schedule.cuts import Span
 from tiramisu_py.schedule.gpu import Tagging, tag_gpu
 from tiramisu_py.schedule.loops import split, tile
 from tiramisu_py.schedule.ranks import check_axes
-from tiramisu_py.schedule.selection import find
+from tiramisu_py.schedule.selection import adds_up, find
 from tiramisu_py.schedule.tags import parallelize, tagged, vectorize
 
 #: Threads of a block along the level and the next loop, and along the level alone, where the user chooses none.
@@ -180,7 +180,7 @@ def _following(program: Program, names: Sequence[str], level: str) -> str | None
         statement = program.statements[name]
         depth = statement.depth(_level(program, statement, level)) + 1
         loop = statement.loops[depth] if depth < len(statement.loops) else None
-        if loop is None or _adds_up(program, statement, loop):
+        if loop is None or adds_up(program, statement, loop):
             return None
         found.add(program.loops[loop].name)
     return found.pop() if len(found) == 1 else None
@@ -189,17 +189,8 @@ def _following(program: Program, names: Sequence[str], level: str) -> str | None
 def _innermost(program: Program, statement: Statement, level: str) -> str:
     """The name of the innermost loop, from the level inwards, in whose iterations no value is added up."""
     inside = statement.loops[statement.depth(_level(program, statement, level)) :]
-    over_values = [loop for loop in inside if not _adds_up(program, statement, loop)]
+    over_values = [loop for loop in inside if not adds_up(program, statement, loop)]
     return program.loops[(over_values or inside)[-1]].name
-
-
-def _adds_up(program: Program, statement: Statement, loop: LoopId) -> bool:
-    """Whether different iterations of a loop add terms to the same value."""
-    if statement.role is not Role.UPDATE:
-        return False
-    iterations = sets.component(statement.coords_map, statement.depth(loop))
-    by_value = sets.graph(program.value_of(statement), statement.instances).reverse().apply_range(iterations)
-    return not by_value.is_single_valued()
 
 
 def _level(program: Program, statement: Statement, level: str) -> LoopId:

@@ -17,7 +17,7 @@ from tiramisu_py.program.ranks import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.pieces import Cut, cut_up
-from tiramisu_py.schedule.selection import listed, loop_name, loops_named, size
+from tiramisu_py.schedule.selection import adds_up, listed, loop_name, loops_named, size
 from tiramisu_py.schedule.tags import tagged
 
 
@@ -91,11 +91,8 @@ def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:
     """Whether terms of one value are combined in different iterations of a loop, or it has one iteration only."""
     if statement.role is not Role.UPDATE:
         return False
-    coordinate = sets.component(statement.coords_map, statement.depth(loop))
-    nothing = sets.function(statement.frame, None, [])
-    keys = [program.value_of(statement), nothing]
-    by_value, in_all = (sets.graph(key, statement.instances).reverse().apply_range(coordinate) for key in keys)
-    return bool(not by_value.is_single_valued() or in_all.is_single_valued())
+    iterations = sets.as_set(sets.component(statement.coords_map, statement.depth(loop)).range())
+    return adds_up(program, statement, loop) or bool(iterations.is_singleton())
 
 
 def grid(program: Program, extents: Sequence[object]) -> Program:
