@@ -31,8 +31,9 @@ RUNTIME = "tm_runtime.h"
 
 
 def emit(function: LoopFunction) -> dict[str, str]:
-    """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``; of a function that uses GPUs also its
-    kernels, ``<name>.cu``, and the runtime that these and the host need; of a distributed one ``tm_mpi.h``.
+    """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``; of a function with explicit vectors also
+    ``tm_vectors.h``; of one that uses GPUs its kernels, ``<name>.cu``, and the runtime that these and the host need; of
+    a distributed one ``tm_mpi.h``.
 
     Loops must no longer be tagged Vector or Unroll (see `lower.passes.optimise`). Raises `UnsupportedError` for a name
     that C does not allow, or a node that the emitter does not know.
@@ -40,9 +41,11 @@ def emit(function: LoopFunction) -> dict[str, str]:
     name = function.name
     if is_reserved(name) or not name.isidentifier() or not name.isascii():
         raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
-    runtime = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME).read_text(encoding="utf-8")
     source = Source(function)
-    own = {f"{name}.c": source.source(), f"{name}.h": source.header(), RUNTIME: runtime, **log_runtime(function)}
+    own = {f"{name}.c": source.source(), f"{name}.h": source.header(), **log_runtime(function)}
+    folder = resources.files("tiramisu_py.backends.c")
+    for file in (RUNTIME, *source.types.runtime()):
+        own[file] = folder.joinpath(file).read_text(encoding="utf-8")
     more = device_sources(function) if source.on_gpu else {}
     if source.distributed:
         more = {**more, **mpi.runtime(), **reductions.runtime(function), **collectives.runtime(function)}
@@ -147,7 +150,7 @@ class Source:
         """The definitions."""
         main = self._main()  # first: it says which vector types there are
         lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
-        included = [f"{self.name}.h", RUNTIME, *([LOG_HEADER] if self.function.traced else [])]
+        included = [f"{self.name}.h", RUNTIME, *self.types.headers(), *([LOG_HEADER] if self.function.traced else [])]
         included += ["tm_gpu.h"] if self.on_gpu else []
         included += [mpi.RUNTIME] if self.distributed else []
         included += [*reductions.runtime(self.function), *collectives.runtime(self.function)]

@@ -1,4 +1,4 @@
-/* What the generated sources share: arithmetic as NumPy defines it, explicit vectors, temporaries, argument checks.
+/* What the generated sources share: arithmetic as NumPy defines it, temporaries, argument checks.
  *
  * Written for GCC and Clang. Compile with -fwrapv and -ffp-contract=off: integers wrap, floats round after each step.
  */
@@ -216,111 +216,6 @@ TM_INLINE uint64_t tm_to_uint64(double value) {
   if (value >= 0x1p63) return (uint64_t)tm_to_int64(value - 0x1p63) ^ (UINT64_C(1) << 63);
   return (uint64_t)tm_to_int64(value);
 }
-
-/* -- vectors: TM_VECTOR(float, float32x16, int32x16, 16) makes a type of 16 lanes and what loads, stores and spreads it.
- * The mask of a comparison has lanes of 0 and -1. Vectors are arguments of macros only: no calling convention is needed. */
-
-#define TM_VECTOR(T, name, n)                                                                                     \
-  typedef T name __attribute__((vector_size(n * sizeof(T)), aligned(n * sizeof(T) < 64 ? n * sizeof(T) : 64)));                                                     \
-  typedef T name##_memory __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));             \
-  TM_INLINE __attribute__((always_inline)) name load_##name(const void *place) { return *(const name##_memory *)place; }
-
-#define TM_STORE(V, place, value) (*(V##_memory *)(place) = (value))
-
-/* One scalar in every lane (x - 0 is x for every float, -0.0 and NaN included). */
-#define TM_ALL(V, x) ((__typeof__((V){0}[0]))(x) - (V){0})
-
-/* A value for each lane of a vector of type V, from one loop over lanes: GCC makes one instruction of that, where its own
- * comparison of a vector wider than a register would go element by element. */
-#define TM_EACH_LANE(V, value)                                                                     \
-  V tm_result;                                                                                     \
-  for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_result[0])); tm_lane++) tm_result[tm_lane] = (value); \
-  tm_result;
-
-/* A function of each lane. */
-#define TM_MAP(V, function, a)                                                                     \
-  __extension__({                                                                                  \
-    const __auto_type tm_a = (a);                                                                  \
-    TM_EACH_LANE(V, function(tm_a[tm_lane]))                                                       \
-  })
-#define TM_MAP_2(V, function, a, b)                                                                \
-  __extension__({                                                                                  \
-    const __auto_type tm_a = (a);                                                                  \
-    const __auto_type tm_b = (b);                                                                  \
-    TM_EACH_LANE(V, function(tm_a[tm_lane], tm_b[tm_lane]))                                        \
-  })
-
-/* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0. */
-#ifdef __clang__
-#define TM_COMPARE(M, a, op, b) ((M)((a) op (b)))
-#define TM_SELECT(V, mask, yes, no)                                                                \
-  __extension__({                                                                                  \
-    const __auto_type tm_mask = (mask);                                                            \
-    (V)((tm_mask & (__typeof__(tm_mask))(yes)) | (~tm_mask & (__typeof__(tm_mask))(no)));          \
-  })
-#else
-#define TM_COMPARE(M, a, op, b)                                                                    \
-  __extension__({                                                                                  \
-    const __auto_type tm_a = (a);                                                                  \
-    const __auto_type tm_b = (b);                                                                  \
-    TM_EACH_LANE(M, -(tm_a[tm_lane] op tm_b[tm_lane]))                                             \
-  })
-#define TM_SELECT(V, mask, yes, no)                                                                \
-  __extension__({                                                                                  \
-    const __auto_type tm_mask = (mask);                                                            \
-    const V tm_yes = (yes), tm_no = (no);                                                          \
-    TM_EACH_LANE(V, tm_mask[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])                           \
-  })
-#endif
-
-/* Floats to int32 or int64: one instruction where that treats what is out of range as `function` does. */
-#if defined(__x86_64__) || defined(__i386__)
-#define TM_TRUNCATED(V, function, a) (__builtin_convertvector(a, V) ^ tm_unknown_zero())
-#else
-#define TM_TRUNCATED(V, function, a) TM_MAP(V, function, a)
-#endif
-
-/* For the functions that load vectors of elements a few apart. */
-#define TM_SHUFFLE TM_INLINE __attribute__((always_inline))
-
-/* Every `stride`-th element from `place`; the elements of `place` at the indices in vector `index`. */
-#define TM_STRIDED(V, place, stride)                                                               \
-  __extension__({                                                                                  \
-    const __auto_type tm_place = (place);                                                          \
-    const int64_t tm_stride = (stride);                                                            \
-    TM_EACH_LANE(V, tm_place[tm_lane * tm_stride])                                                 \
-  })
-#define TM_GATHER(V, place, index)                                                                 \
-  __extension__({                                                                                  \
-    const __auto_type tm_place = (place);                                                          \
-    const __auto_type tm_index = (index);                                                          \
-    TM_EACH_LANE(V, tm_place[tm_index[tm_lane]])                                                   \
-  })
-#define TM_STORE_STRIDED(V, place, stride, value)                                                  \
-  do {                                                                                             \
-    const __auto_type tm_place = (place);                                                          \
-    const int64_t tm_stride = (stride);                                                            \
-    const V tm_value = (value);                                                                    \
-    for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_value[0])); tm_lane++)             \
-      tm_place[tm_lane * tm_stride] = tm_value[tm_lane];                                           \
-  } while (0)
-#define TM_SCATTER(V, place, index, value)                                                         \
-  do {                                                                                             \
-    const __auto_type tm_place = (place);                                                          \
-    const __auto_type tm_index = (index);                                                          \
-    const V tm_value = (value);                                                                    \
-    for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_value[0])); tm_lane++)             \
-      tm_place[tm_index[tm_lane]] = tm_value[tm_lane];                                             \
-  } while (0)
-
-#define TM_RAMP_2 0, 1
-#define TM_RAMP_4 TM_RAMP_2, 2, 3
-#define TM_RAMP_8 TM_RAMP_4, 4, 5, 6, 7
-#define TM_RAMP_16 TM_RAMP_8, 8, 9, 10, 11, 12, 13, 14, 15
-#define TM_RAMP_32 TM_RAMP_16, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-#define TM_RAMP_64 \
-  TM_RAMP_32, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, \
-  58, 59, 60, 61, 62, 63
 
 /* -- sizes, temporaries and arguments */
 

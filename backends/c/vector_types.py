@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.types import DType, strong, uint8
 
+VECTORS = "tm_vectors.h"
 #: How far apart elements of so many bytes may be for shuffles to be faster than loads of single elements.
 _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
 
@@ -34,6 +35,14 @@ class VectorTypes:
             return None
         self._strides.add((name.split("x")[0], lanes, stride))
         return _function(name, stride)
+
+    def headers(self) -> tuple[str, ...]:
+        """The headers that the source includes for its vectors."""
+        return (VECTORS,) if self._used else ()
+
+    def runtime(self) -> tuple[str, ...]:
+        """The files that these headers are."""
+        return self.headers()
 
     def declarations(self) -> list[str]:
         """The lines that make the types and the functions."""

@@ -1,5 +1,6 @@
 #include "blur.h"
 #include "tm_runtime.h"
+#include "tm_vectors.h"
 
 TM_VECTOR(float, float32x8, 8)
 

@@ -1,6 +1,7 @@
 // z[i] = a * x[i] + y[i]
 #include "saxpy.h"
 #include "tm_runtime.h"
+#include "tm_vectors.h"
 
 TM_VECTOR(float, float32x16, 16)
 

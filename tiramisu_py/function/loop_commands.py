@@ -8,7 +8,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.schedule import loops, tags
+from tiramisu_py.schedule import jamming, loops, tags
 
 
 class LoopCommands(Statements):
@@ -175,4 +175,28 @@ class LoopCommands(Statements):
         names = self.statement_names()
         self._apply("unroll", (loop,) if factor is None else (loop, factor), {},
                     lambda p, text: tags.unroll(p, names, loop, factor, text))  # fmt: skip
+        return self
+
+    def unroll_and_jam(self, loop: Iter, factor: int, outer: Iter | None = None, inner: Iter | None = None) -> Self:
+        """Repeat the body of the loops inside `loop` for `factor` of its iterations, side by side.
+
+        ::
+
+            for r in 0..R:          -->   for r in 0..ceil(R / 2):
+                for c in 0..C:                for c in 0..C:
+                    S[r, c]                       S[2*r, c]
+                                                  S[2*r + 1, c]           (unroll_and_jam(r, 2))
+
+        So the copies share what they load: eight rows of a 3 x 3 stencil need ten rows of its input, not 24. It is
+        ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too) and unrolled there;
+        `outer` and `inner` are other names for the two loops. A last, shorter block keeps a loop.
+
+        What S reads is computed in its loops by `compute_at` afterwards, and has loops of its own there: after
+        ``p.compute_at(S, c)``, ``p.unroll(r)`` repeats the rows of p that the copies of S need. Of a reduction, the
+        start and the update are jammed each in its own loops. Raises `CommandError` for a loop that is tagged, and for
+        one that statements share which do not share all loops inside of it. Source: Allen and Kennedy.
+        """
+        names = self.statement_names()
+        self._apply("unroll_and_jam", (loop, factor), {"outer": outer, "inner": inner},
+                    lambda p, text: jamming.unroll_and_jam(p, names, loop, factor, outer, inner, text))  # fmt: skip
         return self

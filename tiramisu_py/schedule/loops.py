@@ -196,6 +196,11 @@ def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]
     return program
 
 
+def innermost(program: Program, statement: Statement, loop: LoopId) -> Program:
+    """Move a loop of a statement inside all others."""
+    return _permuted(program, statement, (*statement.loops[statement.depth(loop) + 1 :], loop))
+
+
 def interchange(program: Program, names: Sequence[str], a: object, b: object) -> Program:
     """Swap two loops."""
     first, second = loop_name(a), loop_name(b)

@@ -1,0 +1,7 @@
+"""Known-good sequences of commands for what examples have in common, with sizes derived from the processor."""
+
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.pointwise import pointwise
+from tiramisu_py.recipes.stencil import stencil
+
+__all__ = ["Cpu", "pointwise", "stencil"]

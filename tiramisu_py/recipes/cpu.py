@@ -1,0 +1,55 @@
+"""What recipes derive their sizes from: the vectors, registers and caches of a processor."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, fields
+
+from tiramisu_py.build.caches import caches
+from tiramisu_py.build.compilation import processor_for
+from tiramisu_py.errors import ArgumentError
+
+#: Processors of these families have 32 vector registers whatever the size of the vectors.
+_MANY_REGISTERS = ("aarch64", "arm64")
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A processor: bytes of a vector register and how many there are, bytes of the caches that a core uses.
+
+    ::
+
+        tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=512 << 10)
+        tm.recipes.Cpu.here()                           # this machine's
+        tm.recipes.Cpu.here(target="x86-64-v3")         # as `compile` is told
+
+    Raises `ArgumentError` for sizes that no processor has.
+    """
+
+    vector_bytes: int
+    registers: int
+    first: int
+    second: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ArgumentError(f"tm.recipes.Cpu: {field.name} is {value!r}: give a positive integer")
+        if self.vector_bytes not in (16, 32, 64):
+            raise ArgumentError(f"tm.recipes.Cpu: vectors of {self.vector_bytes} bytes: choose 16, 32 or 64")
+
+    @classmethod
+    def here(cls, target: str | None = None, compiler: str | None = None) -> Cpu:
+        """This machine's processor, or the one called `target` with the caches of this machine.
+
+        Raises `ToolchainError` for a name that the compiler does not know.
+        """
+        size = processor_for(target, compiler).vector_bytes
+        many = size == 64 or platform.machine().lower() in _MANY_REGISTERS
+        known = caches()
+        return cls(size, 32 if many else 16, known.first, known.second)
+
+    def lanes(self, element: int) -> int:
+        """How many elements of so many bytes a vector holds; at least 2."""
+        return max(self.vector_bytes // element, 2)

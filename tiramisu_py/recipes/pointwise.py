@@ -1,0 +1,58 @@
+"""The recipe for computations that read each element where they write one."""
+
+from __future__ import annotations
+
+from tiramisu_py.function import Computation
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.recorded import Recorded
+
+#: Elements of a block, where a computation has a single loop, which threads share.
+BLOCK = 1 << 16
+#: The most lanes of a vector loop.
+MOST_LANES = 64
+
+
+def pointwise(*stages: Computation, cpu: Cpu | None = None) -> str:
+    """One loop nest for computations over the same domain: whole vectors of the narrowest type, stored past the caches.
+
+    ::
+
+        print(tm.recipes.pointwise(negative, bright))
+            -->   bright.after(negative, c)
+                  negative.parallelize(r)
+                  negative.vectorize(c, 64, remainder="mask")
+                  negative.store_nontemporal()
+                  bright.store_nontemporal()
+
+    Stages that are no outputs are computed for each vector of the last one, in registers. Returns the commands that
+    were applied, to be pasted and edited. `cpu` is the processor whose vectors are meant (default: this machine's).
+    Raises `ArgumentError` for what are no computations of one function; what commands raise goes on, and then none of
+    them is applied.
+    """
+    recipe = Recorded("pointwise", stages)
+    cpu = cpu or Cpu.here()
+    outputs = set(recipe.function.algorithm.outputs)
+    stored = [stage for stage in recipe.stages if stage.name in outputs] or recipe.stages[-1:]
+    kept = [stage for stage in recipe.stages if stage not in stored]
+    first, last = stored[0], stored[-1]
+    with recipe.together():
+        loops = recipe.loops(first)
+        if len(loops) == 1:
+            outer, inner = recipe.fresh(f"{loops[0].name}0"), recipe.fresh(f"{loops[0].name}1")
+            for stage in stored:
+                stage.split(loops[0], BLOCK, outer, inner)
+            loops = [outer, inner]
+        for before, after in zip(stored, stored[1:], strict=False):
+            after.after(before, loops[-1])
+        first.parallelize(loops[0])
+        first.vectorize(loops[-1], min(cpu.lanes(_narrowest(recipe)), MOST_LANES), remainder="mask")
+        for stage in reversed(kept):
+            stage.compute_at(last, loops[-1])
+        for stage in stored:
+            stage.store_nontemporal()
+    return recipe.text()
+
+
+def _narrowest(recipe: Recorded) -> int:
+    """The bytes of the narrowest values that are stored."""
+    return min(stage.dtype.bytes for stage in recipe.stages)

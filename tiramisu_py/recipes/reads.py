@@ -1,0 +1,26 @@
+"""How far around its own place a computation reads: the offsets of its accesses."""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.lower.linear import difference
+from tiramisu_py.program.statement import Statement
+
+
+def sources(statement: Statement) -> tuple[str, ...]:
+    """What a statement reads, in order of first mention."""
+    return tuple(dict.fromkeys(access.source for access in accesses(statement.body)))
+
+
+def offsets(statement: Statement, source: str, dimension: int, iterator: Iter) -> list[int] | None:
+    """The distances ``index - iterator`` of a dimension, in order; None where an index is something else."""
+    found = set()
+    for access in accesses(statement.body):
+        if access.source == source:
+            indices = access.indices
+            distance = difference(indices[dimension], iterator) if dimension < len(indices) else None
+            if distance is None:
+                return None
+            found.add(distance)
+    return sorted(found)

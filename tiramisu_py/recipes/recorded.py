@@ -1,0 +1,77 @@
+"""What all recipes share: commands that are applied together or not at all, and their text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Computation, Function
+from tiramisu_py.program.statement import Statement
+
+
+class Recorded:
+    """Some computations of one function, and the commands that a recipe gives them."""
+
+    def __init__(self, recipe: str, stages: Sequence[object]) -> None:
+        if not stages:
+            raise ArgumentError(f"{recipe} needs at least one computation")
+        for stage in stages:
+            if not isinstance(stage, Computation):
+                raise ArgumentError(f"{recipe} takes computations, and {stage!r} is none")
+        self.recipe = recipe
+        self.stages = [stage for stage in stages if isinstance(stage, Computation)]
+        owner = self.stages[0]._function
+        for stage in self.stages:
+            if stage._function is not owner:
+                raise ArgumentError(f"{recipe}: {stage} is not a computation of {owner.name}")
+        assert isinstance(owner, Function)
+        self.function = owner
+        self._start = len(owner.commands)
+        self._fresh: list[str] = []
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Applies what is commanded inside, or, where a command is refused, nothing of it."""
+        try:
+            yield
+        except Exception:
+            while len(self.function.commands) > self._start:
+                self.function.undo()
+            raise
+
+    def statement(self, stage: Computation) -> Statement:
+        """The one statement of a computation that nothing has cut; raises `ArgumentError`."""
+        found = self.function.program.statements_of(stage.name)
+        if len(found) != 1:
+            raise ArgumentError(
+                f"{self.recipe}: {stage} has {len(found)} statements: it takes computations of one statement, "
+                "before they are cut, and no reductions"
+            )
+        return found[0]
+
+    def loops(self, stage: Computation) -> list[Iter]:
+        """The iterators of a computation's loops, outermost first."""
+        return [Iter(name) for name in self.function.program.loop_names(self.statement(stage))]
+
+    def fresh(self, name: str) -> Iter:
+        """An iterator with this name, or one like it where something has it already."""
+        program = self.function.program
+        algorithm = program.algorithm
+        taken = {*algorithm.params, *algorithm.inputs, *algorithm.computations, *program.statements, *program.buffers}
+        taken |= {loop.name for loop in program.loops.values()} | set(self._fresh)
+        while name in taken:
+            name += "_"
+        self._fresh.append(name)
+        return Iter(name)
+
+    def text(self) -> str:
+        """The commands as Python, one a line, after the iterators that they name."""
+        commands = list(self.function.commands[self._start :])
+        named = [name for name in self._fresh if any(re.search(rf"\b{name}\b", line) for line in commands)]
+        if not named:
+            return "\n".join(commands)
+        left = ", ".join(named) + ("," if len(named) == 1 else "")
+        return "\n".join([f'{left} = tm.iters("{" ".join(named)}")', *commands])

@@ -1,0 +1,123 @@
+"""The recipe for stages of stencils: several rows at once, in vectors that registers keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.function import Computation
+from tiramisu_py.recipes.cpu import Cpu
+from tiramisu_py.recipes.reads import offsets, sources
+from tiramisu_py.recipes.recorded import Recorded
+
+#: Elements of fewer bytes are computed in wider types: rows go through the first-level cache instead of registers.
+WIDE = 4
+#: Rows that are computed at once through the cache.
+ROWS = 8
+
+
+def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = None) -> str:
+    """Stages of stencils over two dimensions, from the first to the last, which is the output.
+
+    ::
+
+        print(tm.recipes.stencil(down, across))
+            -->   r0, c0, r1, c1 = tm.iters("r0 c0 r1 c1")
+                  across.tile(r, c, 8, 16, r0, c0, r1, c1)
+                  across.parallelize(r0)
+                  across.vectorize(c1, 16, remainder="mask")
+                  across.unroll(r1)
+                  down.compute_at(across, c0)
+                  down.slide(c0, c, 16)
+                  down.vectorize(c, 16, remainder="mask")
+                  down.unroll(r)
+                  down.store_in(tm.REGISTER)
+                  across.store_nontemporal()
+
+    The last stage is computed in blocks of `rows` rows by a vector; earlier stages for each block, in registers.
+    A stage that is read at neighbouring columns is computed a vector ahead and kept for the next block, so that what
+    lies across two vectors is a shift of lanes and not a load across cache lines. Stages of narrow types
+    (under 4 bytes) are computed for `rows` rows at a time into rows that stay in the first-level cache. Rows go as far
+    as they do in memory: they are not cut into tiles, which prefetchers like best. Returns the commands that were
+    applied, to be pasted and edited. `rows` defaults to what the registers of `cpu` (default: this machine's) hold.
+
+    Raises `ArgumentError` for what are no computations of one function with two loops; what commands raise goes on, and
+    then none of them is applied.
+    """
+    recipe = Recorded("stencil", stages)
+    plan = Plan(recipe, cpu or Cpu.here(), rows)
+    with recipe.together():
+        plan.apply()
+    return recipe.text()
+
+
+class Plan:
+    """How the stages of one recipe are scheduled."""
+
+    def __init__(self, recipe: Recorded, cpu: Cpu, rows: int | None) -> None:
+        self.recipe = recipe
+        self.cpu = cpu
+        *self.earlier, self.last = recipe.stages
+        self.loops = [_two_loops(recipe, stage) for stage in recipe.stages]
+        narrowest = min(stage.dtype.bytes for stage in recipe.stages)
+        self.lanes = min(cpu.lanes(narrowest), 64)
+        self.in_registers = narrowest >= WIDE
+        self.rows = rows or (max(cpu.registers // 4, 2) if self.in_registers else ROWS)
+
+    def apply(self) -> None:
+        """Give the commands."""
+        if self.in_registers:
+            self._registers()
+        else:
+            self._rows()
+        self.last.store_nontemporal()
+
+    def _registers(self) -> None:
+        r, c = self.loops[-1]
+        fresh = self.recipe.fresh
+        r0, c0, r1, c1 = fresh(f"{r.name}0"), fresh(f"{c.name}0"), fresh(f"{r.name}1"), fresh(f"{c.name}1")
+        self.last.tile(r, c, self.rows, self.lanes, r0, c0, r1, c1)
+        self.last.parallelize(r0)
+        self.last.vectorize(c1, self.lanes, remainder="mask")
+        self.last.unroll(r1)
+        for stage, (row, column) in self._backwards():
+            slides = self._across(stage)
+            stage.compute_at(self.last, c0)
+            if slides:
+                stage.slide(c0, column, self.lanes)
+            stage.vectorize(column, self.lanes, remainder="mask")
+            stage.unroll(row)
+            stage.store_in("register")
+
+    def _rows(self) -> None:
+        r, c = self.loops[-1]
+        r0, r1 = self.recipe.fresh(f"{r.name}0"), self.recipe.fresh(f"{r.name}1")
+        self.last.split(r, self.rows, r0, r1)
+        self.last.parallelize(r0)
+        self.last.vectorize(c, self.lanes, remainder="mask")
+        for stage, (row, column) in self._backwards():
+            stage.compute_at(self.last, r0)
+            stage.reorder(column, row)
+            stage.vectorize(column, self.lanes, remainder="mask")
+            stage.unroll(row)
+
+    def _backwards(self) -> Sequence[tuple[Computation, tuple[Iter, Iter]]]:
+        return list(zip(self.earlier, self.loops, strict=False))[::-1]
+
+    def _across(self, stage: Computation) -> bool:
+        """Whether a later stage reads this one at several columns."""
+        for reader, (_, column) in zip(self.recipe.stages, self.loops, strict=True):
+            statement = self.recipe.function.program.statements_of(reader.name)[0]
+            if stage.name in sources(statement):
+                distances = offsets(statement, stage.name, 1, column)
+                if distances is None or len(distances) > 1:
+                    return True
+        return False
+
+
+def _two_loops(recipe: Recorded, stage: Computation) -> tuple[Iter, Iter]:
+    loops = recipe.loops(stage)
+    if len(loops) != 2:
+        raise ArgumentError(f"{recipe.recipe}: {stage} has {len(loops)} loops, and needs two: rows and columns")
+    return loops[0], loops[1]
