@@ -7,7 +7,7 @@ from importlib import resources
 import cgen
 
 from tiramisu_py.algorithm.expressions import ExternFunction
-from tiramisu_py.backends.c import pages
+from tiramisu_py.backends.c import pages, streams, versions
 from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.devices import page_locks
 from tiramisu_py.backends.c.layout import text
@@ -43,6 +43,7 @@ def emit(function: LoopFunction) -> dict[str, str]:
         raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
     source = Source(function)
     own = {f"{name}.c": source.source(), f"{name}.h": source.header(), **log_runtime(function)}
+    own |= {**source.versions.files, **streams.runtime(function)}
     folder = resources.files("tiramisu_py.backends.c")
     for file in (RUNTIME, *source.types.runtime()):
         own[file] = folder.joinpath(file).read_text(encoding="utf-8")
@@ -66,9 +67,10 @@ class Source:
         self.kernels = kernel_names(function)
         self.log = log_of(function)
         own = [*(self._own_names([*arguments, *inside]) if self.on_gpu else ()), *(mpi.OWN if function.grid else ())]
-        own += self.log.names
+        own += [*self.log.names, *versions.own_names(function)]
         self.names = c_names([*function.params, *arguments, *inside], self.name, own)
         self.types = VectorTypes()
+        self.versions = versions.Versions(self, function)
 
     def _own_names(self, arrays: list[str]) -> list[str]:
         """What the source of a function that uses GPUs calls its own."""
@@ -87,7 +89,7 @@ class Source:
         lines += self._half_types()
         lines += [cgen.Line("#ifdef __cplusplus"), cgen.Line('extern "C" {'), cgen.Line("#endif"), cgen.Line()]
         lines += [cgen.LineComment(line) for line in self._documentation()]
-        lines += [cgen.Statement(f"int {self.name}({self._parameters(restrict=False)})"), cgen.Line()]
+        lines += [cgen.Statement(f"int {self.name}({self.parameters(restrict=False)})"), cgen.Line()]
         lines += [cgen.LineComment("What the last call in this thread that did not return 0 found wrong.")]
         lines += [cgen.Statement(f"const char *{self.name}_last_error(void)"), cgen.Line()]
         lines += [*self._device_choice(), *self.log.declared()]
@@ -130,7 +132,8 @@ class Source:
         on_ranks = [mpi.CODES, "Every rank of comm calls it."] if self.distributed else []
         return [*given, result, *([on_gpu] if self.on_gpu else []), *on_ranks, *places]
 
-    def _parameters(self, restrict: bool) -> str:
+    def parameters(self, restrict: bool) -> str:
+        """The parameters in C; `restrict`: those of a definition."""
         declared = ["MPI_Comm comm"] if self.distributed else []
         declared += [f"int64_t {self.names[param]}" for param in self.function.params]
         declared += [self._argument(argument, restrict) for argument in self.function.arguments]
@@ -154,14 +157,14 @@ class Source:
         included += ["tm_gpu.h"] if self.on_gpu else []
         included += [mpi.RUNTIME] if self.distributed else []
         included += [*reductions.runtime(self.function), *collectives.runtime(self.function)]
-        included += [*pages.runtime(self.function), *pinning.runtime(self.function)]
+        included += [*pages.runtime(self.function), *pinning.runtime(self.function), *streams.runtime(self.function)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
             lines += _extern(extern)
         types = self.types.declarations()
         lines += [cgen.Line(declaration) for declaration in types] + ([cgen.Line()] if types else [])
         lines += [*self._errors(), cgen.Line(), *self.log.defined()]
-        lines += [*self._devices(), *self._check(), cgen.Line(), *main]
+        lines += [*self._devices(), *self._check(), cgen.Line(), *self.versions.definitions, *main]
         return text(cgen.Module(lines))
 
     def _errors(self) -> Lines:
@@ -257,10 +260,19 @@ class Source:
         body += [cgen.Statement(f"(void){name}") for name in unused]
         if entry:
             entry.prepared = statements.messages.prepared(function, scope)
-        body += statements.emit(function.body, scope)
-        body += entry.end() if entry else []
-        body += [cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")]
-        return [_Function(f"int {self.name}({self._parameters(restrict=True)})", cgen.Block(body))]
+        if entry or self.on_gpu:
+            body += versions.with_variable(function, self, statements)
+        body += (not entry and not self.on_gpu and self.versions.called()) or self._body(statements, entry, scope)
+        return [_Function(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
+
+    def _body(self, statements: Statements, entry: mpi.Entry | None, scope: Scope) -> Lines:
+        ended = cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")
+        return [*statements.emit(self.function.body, scope), *(entry.end() if entry else []), ended]
+
+    def passed(self) -> str:
+        """The arguments in C, as one version of the function passes them on to another."""
+        given = [*self.function.params, *(argument.name for argument in self.function.arguments)]
+        return ", ".join(self.names[name] for name in given)
 
     def _begin(self, given: str, scope: Scope) -> Lines:
         body: Lines = [cgen.Statement(f"const int wrong = {self.name}_check({given})")]

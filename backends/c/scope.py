@@ -76,6 +76,7 @@ class Scope:
     facts: Facts = field(default_factory=Facts)
     stack: int = 0
     threaded: bool = False
+    streaming: bool = False
     atomic: frozenset[str] = frozenset()
     declared: set[str] = field(default_factory=set)
 

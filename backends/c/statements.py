@@ -8,6 +8,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c import streams
 from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.layout import chained
 from tiramisu_py.backends.c.precedence import call
@@ -79,6 +80,7 @@ class Statements:
         self.parallel = ParallelLoops(self)
         self.devices = Devices(self)
         self.temporaries = Temporaries(self)
+        self.alignment: streams.Alignment | None = None
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
@@ -151,6 +153,10 @@ class Statements:
             return self.parallel.emit(node, scope)
         if node.tag is not None and not isinstance(node.tag, Parallel):
             raise UnsupportedError(f"loop {node.variable} is still tagged {node.tag.name}: run the passes first")
+        if streams.is_outermost(node, scope):
+            inside = scope.inner()
+            inside.streaming = True
+            return [self.serial(node, inside), *streams.arrived()]
         return [self.serial(node, scope)]
 
     def serial(self, node: For, scope: Scope) -> cgen.For:
@@ -227,7 +233,9 @@ class Statements:
             if node.update is not None and (node.atomic or node.buffer in scope.atomic):
                 return self.atomic(place(node.buffer, node.indices), target, node.value, scope)
             return [self._updated(place(node.buffer, node.indices), target, node.value, scope, lanes)]
-        return [self._vector_store(node, array, Vectors(scope, self.types, spread))]
+        store = self._vector_store(node, array, Vectors(scope, self.types, spread))
+        waits = streams.is_stream(node) and not scope.threaded and not scope.streaming
+        return [store, *(streams.arrived() if waits else ())]
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
         """``target = value`` as one step; the value reads the target."""
@@ -241,6 +249,9 @@ class Statements:
             index = vectors(array.flat(node.indices))
             return cgen.Statement(call("TM_SCATTER", kind, array.name, index, value).text)
         place, step = spaced
+        if constant(step) == 1 and streams.is_stream(node) and self.alignment is not None:
+            name = "TM_STREAM" if self.alignment.is_known(node) else "TM_STREAM_ALIGNED"
+            return cgen.Statement(call(name, kind, streams.STREAMS, f"&{place}", value).text)
         if constant(step) == 1:
             return cgen.Statement(call("TM_STORE", kind, f"&{place}", value).text)
         distance = vectors.scalars(step)

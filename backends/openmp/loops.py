@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.algorithm.expressions import Iter, as_typed
+from tiramisu_py.backends.c import streams
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.lower.accumulators import neutral
@@ -45,12 +46,14 @@ class ParallelLoops:
         fails = "tm_failed" in str(cgen.Collection([nest]))
         lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
         pragma = _clauses(node.tag, loops)
-        if not copies:
+        waits = streams.arrived() if streams.uses_streams(node) else []
+        if not copies and not waits:
             lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
         else:
             first = [line for own in copies for line in own.start()]
             last = [line for own in copies for line in own.combination()]
-            region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last])
+            pragma += "" if copies else " nowait"
+            region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last, *waits])
             lines += [cgen.Pragma("omp parallel"), region]
         if fails:
             failure = self.statements.temporaries.out_of_memory("of a thread")

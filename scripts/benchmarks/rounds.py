@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 REST = 0.02  # seconds after a turn, so that waiting threads have gone to sleep
-THREADS = ("OMP_NUM_THREADS", "HL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "HL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 class Contender:
@@ -26,21 +26,21 @@ class Contender:
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
-        self.answer()
+        self.about = self.answer()
 
-    def answer(self) -> float:
-        """The next line of the process, a number."""
+    def answer(self) -> str:
+        """The next line of the process."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"{self.name} ended with status {self.process.wait()}")
-        return float(line)
+        return line.strip()
 
     def turn(self) -> float:
         """The least time of a few calls, in seconds."""
         assert self.process.stdin is not None
         self.process.stdin.write("turn\n")
-        found = self.answer()
+        found = float(self.answer())
         time.sleep(REST)
         return found
 
@@ -51,11 +51,11 @@ class Contender:
         self.process.wait()
 
 
-def serve(run: Callable[[], object], calls: int = 3) -> None:
-    """What a contender's process does: after two calls to warm up, one turn for each line of its input."""
+def serve(run: Callable[[], object], calls: int = 3, about: str = "") -> None:
+    """What a contender's process does: after two calls to warm up, a line about it, then one turn for each line."""
     run()
     run()
-    print(0, flush=True)
+    print(about, flush=True)
     for _ in sys.stdin:
         print(min(_timed(run) for _ in range(calls)), flush=True)
 
@@ -71,12 +71,15 @@ def paired(
 ) -> dict[str, float]:
     """The minimum time of each contender over as many rounds as fit into `seconds`, at least five."""
     contenders = [Contender(script, name, arguments, threads) for name in names]
-    best = dict.fromkeys(names, float("inf"))
-    start, rounds = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds or rounds < 5:
-        for contender in contenders:
-            best[contender.name] = min(best[contender.name], contender.turn())
-        rounds += 1
+    rounds = turns(contenders, seconds)
     for contender in contenders:
         contender.close()
-    return best
+    return {name: min(times[name] for times in rounds) for name in names}
+
+
+def turns(contenders: Sequence[Contender], seconds: float, least: int = 5) -> list[dict[str, float]]:
+    """As many rounds as fit into `seconds`, at least some: in each a turn for every contender."""
+    start, rounds = time.perf_counter(), list[dict[str, float]]()
+    while time.perf_counter() - start < seconds or len(rounds) < least:
+        rounds.append({contender.name: contender.turn() for contender in contenders})
+    return rounds

@@ -8,7 +8,7 @@ from tests.backends.building import function, given, load, loop, result, size, s
 from tests.backends.kernels import blur, least, matmul, tiles
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.expressions import Binary, Const
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.full_tiles import full_tiles
 from tiramisu_py.lower.ir import (
@@ -25,6 +25,7 @@ from tiramisu_py.lower.ir import (
     Store,
 )
 from tiramisu_py.lower.passes import optimise
+from tiramisu_py.lower.simplify import simplify
 from tiramisu_py.lower.transform import Names, all_expressions, walk
 from tiramisu_py.lower.unroll import unroll
 from tiramisu_py.lower.vectorize import vectorize
@@ -103,7 +104,7 @@ def test_unrolling_too_much_is_refused_by_the_name_of_the_loop() -> None:
 
 def test_full_tiles_are_apart_from_partial_ones_where_the_test_is_known() -> None:
     tile = loop("i1", least(8, N - 8 * i0), store("y", 8 * i0 + i1, 1.0), tag=Unroll())
-    found = full_tiles(loop("i0", tiles(N, 8), tile))
+    found = full_tiles(loop("i0", tiles(N, 8), tile, tag=Parallel()))
     (test,) = of(found, If)
     assert isinstance(test, If)
     assert str(test.condition) == "N - 8 * i0 >= 8"
@@ -116,10 +117,47 @@ def test_one_test_serves_all_loops_of_a_nest_and_stands_as_far_out_as_it_can() -
     tests = of(full_tiles(matmul().body), If)
     assert len(tests) == 1
     inner = loop("i1", least(8, N - 8 * i0), store("y", (8 * i0 + i1, j), 1.0), tag=Unroll())
-    found = full_tiles(loop("i0", tiles(N, 8), loop("j", M, inner)))
+    found = full_tiles(loop("i0", tiles(N, 8), loop("j", M, inner), tag=Parallel()))
     outer = loops(found)[0]
     assert outer.variable == "i0"
     assert isinstance(outer.body, If)
+
+
+def test_a_sequential_loop_is_cut_where_its_tiles_cease_to_be_full() -> None:
+    tile = loop("i1", least(8, N - 8 * i0), store("y", 8 * i0 + i1, 1.0), tag=Unroll())
+    found = full_tiles(loop("i0", tiles(N, 8), tile, lower=M))
+    assert not of(found, If)
+    assert isinstance(found, Let)
+    assert (found.variable, str(found.value)) == ("i0_full", "max(N // 8, M)")
+    full, inner, rest, general = loops(found)
+    assert [str(e) for e in (full.lower, full.upper, rest.lower, rest.upper)] == [
+        "M", "i0_full", "i0_full", "(N + 7) // 8"
+    ]  # fmt: skip
+    assert (str(inner.upper), str(general.upper)) == ("8", "min(8, N - 8 * i0)")
+
+
+def test_tiles_that_begin_to_be_full_cut_a_loop_in_three() -> None:
+    lower, upper = Binary("max", 3 - i0, 0 * i0, ty.int64), least(8, N - i0)
+    tile = loop("i1", upper, store("y", 8 * i0 + i1, 1.0), lower=lower, tag=Unroll())
+    found = full_tiles(simplify(loop("i0", M, tile)))
+    lets = [node for node in of(found, Let) if isinstance(node, Let)]
+    assert [(node.variable, str(node.value)) for node in lets] == [
+        ("i0_begin", "max(min(M, 3), 0)"), ("i0_full", "max(min(M, N - 7), i0_begin)")
+    ]  # fmt: skip
+    assert [(str(n.lower), str(n.upper)) for n in loops(found) if n.variable == "i0"] == [
+        ("0", "i0_begin"), ("i0_begin", "i0_full"), ("i0_full", "M")
+    ]  # fmt: skip
+
+
+def test_what_does_not_change_with_a_loop_is_asked_outside_of_the_pieces() -> None:
+    rows = loop("i1", least(8, N - 8 * i0), store("y", (i1, j), 1.0), tag=Unroll())
+    strip = loop("k", least(16, M - 16 * j), rows, tag=Vector(16))
+    found = full_tiles(loop("i0", tiles(N, 8), loop("j", tiles(M, 16), strip), tag=Parallel()))
+    (test,) = of(found, If)
+    assert isinstance(test, If)
+    assert str(test.condition) == "N - 8 * i0 >= 8"
+    assert isinstance(test.then, Let)
+    assert [str(n.upper) for n in loops(test.then) if n.variable == "k"] == ["16", "min(16, M - 16 * j)"]
 
 
 def test_the_test_stands_inside_loops_that_collapse() -> None:

@@ -12,7 +12,7 @@ from tiramisu_py.build.cache import Cache, open_cache
 from tiramisu_py.build.flags import fast_flags
 from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.library import load, prepare
+from tiramisu_py.build.library import Recipe, load, prepare
 from tiramisu_py.build.mpi import find_mpi
 from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.ranks import Ranks
@@ -66,7 +66,8 @@ def compile_function(
         function.name, sources, cache, target=target, compiler=compiler, fast=fast, sanitize=sanitizers,
         embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
     )  # fmt: skip
-    shared = None if recipe.processor.missing else load(recipe, cache)
+    _require_native_parts(recipe, gpu)
+    shared = None if recipe.processor.obstacle else load(recipe, cache)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
     ranks = Ranks(arguments, function.grid) if function.grid else None
     kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
@@ -86,6 +87,17 @@ def _gpu_part(
         options.require_unused(function.name)
         return None
     return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast)
+
+
+def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:
+    """What is taken from this machine goes with no code for machines of another kind. Raises `ToolchainError`."""
+    machine = recipe.processor.machine
+    if machine and gpu and gpu.simulator:
+        fault = f"{recipe.name} is compiled for {machine}, and the simulator is this machine's"
+        raise ToolchainError(f'{fault}: give device="gpu"')
+    if machine and recipe.mpi:
+        fault = f"{recipe.name} is compiled for {machine}, and the MPI here is not"
+        raise ToolchainError(f"{fault}: export it without compiler=, and build it there with: make clean all")
 
 
 def _require_thread_count(threads: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +83,7 @@ def _libraries(recipe: Recipe) -> dict[str, bytes]:
         folder = Path(work)
         objects = recipe.compile_objects(folder)
         recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder, recipe.linked)
-        run_checked([os.environ.get("AR", "") or "ar", "rcs", static, *objects], folder)
+        run_checked([recipe.toolchain.archiver, "rcs", static, *objects], folder)
         return {name: (folder / name).read_bytes() for name in (recipe.file_name, static)}
 
 
@@ -115,14 +115,28 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "PRIVATE": " ".join(private),
         "PRIVATE_LIST": ";".join(private),
         "PROCESSOR": processor.name,
+        "REBUILT": _rebuilt(recipe),
+        "EXAMPLE": "" if processor.machine else " ARCH=-march=x86-64-v3",
         "COMPILER": recipe.toolchain.version.splitlines()[0],
     }
+
+
+def _rebuilt(recipe: Recipe) -> str:
+    """How the libraries are built again on a machine of another kind than theirs."""
+    toolchain = recipe.toolchain
+    if not recipe.processor.machine:
+        return ""
+    command = shlex.join([Path(toolchain.command[0]).name, *toolchain.command[1:]])
+    variables = f"CC={shlex.quote(command)} AR={Path(toolchain.archiver).name}"
+    said = f"or, on a machine of another kind than {toolchain.machine}, by its compiler:"
+    return f"{said}\n\n    make clean all {variables}\n\n"
 
 
 def _mpi_replacements(recipe: Recipe) -> dict[str, str]:
     """What the build files of a distributed function say of MPI."""
     if recipe.mpi is None:
-        plain = {"CC": PLAIN_CC, "OTHER_CC": "clang", "CALLED_CC": "cc"}
+        other = Path(recipe.toolchain.command[0]).name if recipe.processor.machine else "clang"
+        plain = {"CC": PLAIN_CC, "OTHER_CC": other, "CALLED_CC": "cc"}
         return {**plain, "FIND_MPI": "", "LINK_MPI": "", "STATIC_MPI": "", "MPI": ""}
     text = _filled(MPI_README, {"MPI_VERSION": recipe.mpi.version.split(",")[0][:80].strip()})
     own = {"CC": MPI_CC, "OTHER_CC": "mpicc", "CALLED_CC": "mpicc"}

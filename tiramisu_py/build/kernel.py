@@ -151,7 +151,8 @@ class Kernel:
 
     @cached_property
     def _first_touch(self) -> FirstTouch:
-        return first_touch(open_cache(), self.recipe.toolchain)
+        foreign = self.recipe.processor.machine
+        return first_touch(self._loaded.cache if foreign else open_cache(), self.recipe.toolchain)
 
     def export(self, folder: str | Path) -> Path:
         """Writes header, sources, libraries and build files, for C programs on machines without Python.
@@ -170,10 +171,11 @@ class Kernel:
     @property
     def _loaded(self) -> Library:
         if self.shared is None:
-            lacking = ", ".join(self.recipe.processor.missing)
+            processor = self.recipe.processor
+            options = "compiler= and target=" if processor.machine else "target="
             raise KernelError(
-                f"{self.name} is compiled for {self.recipe.processor.name}; this machine lacks {lacking}. "
-                "Its library can be exported, not called: compile without target= to call it here"
+                f"{self.name} is compiled for {processor.name}; {processor.obstacle}. "
+                f"Its library can be exported, not called: compile without {options} to call it here"
             )
         return self.shared
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.cache import Cache, digest
-from tiramisu_py.build.toolchain import Toolchain, run
+from tiramisu_py.build.toolchain import Toolchain, run, this_architecture
 from tiramisu_py.errors import ToolchainError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
@@ -23,8 +23,8 @@ _FEATURE = re.compile(r"#define __([A-Z][A-Z0-9_]*?)_* 1$", re.MULTILINE)
 class Processor:
     """A processor: its name, the compiler flags that say it, and which of its instructions this machine lacks.
 
-    `is_local` when it is the processor of this machine, found out rather than named; `vector_bytes` is the size of its
-    vectors.
+    `is_local` when it is the processor of this machine, found out rather than named; `machine` is the kind of machine
+    that it belongs to where that is another one than this; `vector_bytes` is the size of its vectors.
     """
 
     name: str
@@ -32,13 +32,27 @@ class Processor:
     missing: tuple[str, ...] = ()
     is_local: bool = False
     vector_bytes: int = 16
+    machine: str = ""
+
+    @property
+    def obstacle(self) -> str:
+        """Why code for it cannot run here; nothing where it can."""
+        if self.machine:
+            return f"this machine is {this_architecture()}, not {self.machine}"
+        return f"this machine lacks {', '.join(self.missing)}" if self.missing else ""
 
 
 def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = None) -> Processor:
-    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...), or this machine's.
+    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...); by default this machine's, or the one that
+    a compiler for machines of another kind takes by itself.
 
     Raises `ToolchainError` for a name that the compiler does not know.
     """
+    if target == "native" and toolchain.is_foreign:
+        raise ToolchainError(
+            f"target='native' is this machine's processor, and {toolchain.command[0]} compiles for "
+            f"{toolchain.machine}: name a processor of that kind, or leave target= out"
+        )
     if target in (None, "native"):
         return _recalled(cache, toolchain, None)
     if not isinstance(target, str) or not _NAME.fullmatch(target):
@@ -47,23 +61,31 @@ def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = N
 
 
 def _recalled(cache: Cache, toolchain: Toolchain, target: str | None) -> Processor:
-    key = digest(["processor and vectors", toolchain.identity, this_machine(), target])
+    key = digest(["processor, vectors, machine", toolchain.identity, this_machine(), target])
     record = cache.recall(key, lambda: _found(toolchain, target))
     if record["fault"]:
-        raise ToolchainError(f"target={target!r}: {toolchain.command[0]} does not know it: {record['fault']}")
+        raise ToolchainError(
+            f"target={target!r}: {toolchain.command[0]} does not know it; it compiles for {toolchain.machine}, and "
+            "another kind of machine needs its own compiler, such as compiler='aarch64-linux-gnu-gcc': "
+            f"{record['fault']}"
+        )
+    foreign = toolchain.is_foreign
     return Processor(
-        record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None, record["vector_bytes"]
-    )
+        record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None and not foreign,
+        record["vector_bytes"], toolchain.machine if foreign else "",
+    )  # fmt: skip
 
 
 def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
-    own = _native_flags(toolchain)
+    foreign = toolchain.is_foreign
+    own = [] if foreign else _native_flags(toolchain)
     if target is None:
         vectors = _vector_bytes(_features(toolchain, own))
-        return {"name": _name_in(own), "flags": own, "missing": [], "fault": "", "vector_bytes": vectors}
+        name = toolchain.machine if foreign else _name_in(own)
+        return {"name": name, "flags": own, "missing": [], "fault": "", "vector_bytes": vectors}
     flags, fault = _named_flags(toolchain, target)
     has = set() if fault else _features(toolchain, flags)
-    lacking = sorted(has - _features(toolchain, own)) if not fault else []
+    lacking = sorted(has - _features(toolchain, own)) if not fault and not foreign else []
     return {"name": target, "flags": flags, "missing": lacking, "fault": fault, "vector_bytes": _vector_bytes(has)}
 
 

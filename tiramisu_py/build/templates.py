@@ -11,7 +11,7 @@ MAKEFILE = (
 #
 #   make                  builds lib@NAME@.so and lib@NAME@.a
 #   make install          into PREFIX (default /usr/local)
-#   make CC=@OTHER_CC@ CFLAGS=-O2 ARCH=-march=x86-64-v3 OPENMP=
+#   make CC=@OTHER_CC@ CFLAGS=-O2@EXAMPLE@ OPENMP=
 
 @CC@AR      ?= ar
 CFLAGS  ?= @CFLAGS@
@@ -130,7 +130,7 @@ To build them again for your machine, from these sources alone:
 
     make clean all
 
-To use them:
+@REBUILT@To use them:
 
     @CALLED_CC@ main.c -I. -L. -l@NAME@ -Wl,-rpath,. -o main               # shared
     @CALLED_CC@ main.c -I. lib@NAME@.a @PRIVATE@ -o main                   # static

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
+import re
 import shlex
 import shutil
+import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +39,11 @@ int probe(int *x, int n) {
 """
 
 
+#: Operating systems, as Python and compilers both name them.
+_SYSTEMS = ("linux", "darwin", "freebsd")
+_WORD_BITS = 8 * struct.calcsize("P")
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A C compiler: its command, what it calls itself, its family (gcc or clang), the machine it compiles for, and the
@@ -55,6 +64,24 @@ class Toolchain:
     @property
     def is_x86(self) -> bool:
         return self.machine.startswith(("x86", "i386", "i486", "i586", "i686", "amd64"))
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it compiles for machines of another kind than this one, where its libraries cannot be loaded."""
+        own = next((system for system in _SYSTEMS if sys.platform.startswith(system)), "")
+        return _architecture(self.machine.partition("-")[0]) != this_architecture() or own not in self.machine
+
+    @property
+    def archiver(self) -> str:
+        """The command that makes static libraries of its object files: the environment's AR, or the compiler's own."""
+        named = os.environ.get("AR", "")
+        if named or not self.is_foreign:
+            return named or "ar"
+        beside = re.sub(
+            r"gcc(-[0-9.]+)?$", "ar", Path(self.command[0]).name
+        )  # aarch64-linux-gnu-gcc has one of that name
+        found = self.family == "gcc" and shutil.which(beside)
+        return beside if found else run([*self.command, "-print-prog-name=ar"]).stdout.strip() or "ar"
 
     def __str__(self) -> str:
         return f"{shlex.join(self.command)} ({self.version.splitlines()[0]})"
@@ -80,6 +107,20 @@ class Toolchain:
     def soname(self, library: str) -> str:
         """The flag that writes the library's name into it."""
         return f"-Wl,-install_name,@rpath/{library}" if "darwin" in self.machine else f"-Wl,-soname,{library}"
+
+
+def this_architecture() -> str:
+    """The architecture of this process, as compilers call it."""
+    found = _architecture(platform.machine())
+    narrow = {"x86_64": "i386", "aarch64": "arm"}  # a process of 32 bits on a system of 64
+    return narrow.get(found, found) if _WORD_BITS == 32 else found
+
+
+def _architecture(name: str) -> str:
+    name = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "powerpc64le"}.get(name.lower(), name.lower())
+    if re.fullmatch("i[3-6]86", name):
+        return "i386"
+    return "arm" if re.match(r"arm(v|$)", name) else name
 
 
 def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:

@@ -145,7 +145,9 @@ class LoopCommands(Statements):
                     lambda p, text: tags.parallelize(p, names, over, schedule, chunk, combine, text))  # fmt: skip
         return self
 
-    def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None) -> Self:
+    def vectorize(
+        self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar"
+    ) -> Self:
         """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); what is left over runs one by one.
 
         ::
@@ -156,13 +158,20 @@ class LoopCommands(Statements):
         Strips are cut from the loop's lower bound; the iterator keeps its name. Over the loop of a reduction,
         ``combine=tm.PRIVATE`` keeps a partial result in each lane. Inside a kernel up to 16 bytes are one load or store
         (float2, float4) where they are known to be aligned, and are loaded and stored one by one elsewhere.
+
+        `remainder` says how the last iterations run on the host, which fill no vector: ``"scalar"``, one by one;
+        ``"mask"``, as one more vector of which the first lanes alone touch memory::
+
+            for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
+                S[j]                      if (j < N) S[j : j + 8]                 (the first N - j lanes)
         """
         names = self.statement_names()
-        self._apply("vectorize", (loop, width), {"combine": combine},
-                    lambda p, text: tags.vectorize(p, names, loop, width, combine, text))  # fmt: skip
+        shown = {"combine": combine, "remainder": remainder if remainder != "scalar" else None}
+        self._apply("vectorize", (loop, width), shown,
+                    lambda p, text: tags.vectorize(p, names, loop, width, combine, text, remainder))  # fmt: skip
         return self
 
-    def unroll(self, loop: Iter, factor: int | None = None) -> Self:
+    def unroll(self, loop: Iter, factor: int | None = None, *, remainder: str = "loop") -> Self:
         """Repeat a loop's body `factor` times, or (without a factor) for all of its iterations.
 
         ::
@@ -173,8 +182,9 @@ class LoopCommands(Statements):
         Without a factor the loop should have a constant number of iterations in full tiles; other tiles keep a loop.
         """
         names = self.statement_names()
-        self._apply("unroll", (loop,) if factor is None else (loop, factor), {},
-                    lambda p, text: tags.unroll(p, names, loop, factor, text))  # fmt: skip
+        self._apply("unroll", (loop,) if factor is None else (loop, factor),
+                    {"remainder": remainder if remainder != "loop" else None},
+                    lambda p, text: tags.unroll(p, names, loop, factor, text, remainder))  # fmt: skip
         return self
 
     def unroll_and_jam(self, loop: Iter, factor: int, outer: Iter | None = None, inner: Iter | None = None) -> Self:

@@ -19,6 +19,7 @@ from tiramisu_py.function.partition_commands import PartitionCommands
 from tiramisu_py.function.rank_commands import RankCommands
 from tiramisu_py.function.statements import Level
 from tiramisu_py.function.storage_commands import StorageCommands
+from tiramisu_py.function.store_commands import StoreCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.schedule import caches, copies, parts, raw, recompute
@@ -30,7 +31,16 @@ if TYPE_CHECKING:
     from tiramisu_py.function.scheduled import Scheduled
 
 
-class Selection(LoopCommands, GpuCommands, RankCommands, OrderCommands, StorageCommands, PartitionCommands, Awaitable):
+class Selection(
+    LoopCommands,
+    GpuCommands,
+    RankCommands,
+    OrderCommands,
+    StorageCommands,
+    StoreCommands,
+    PartitionCommands,
+    Awaitable,
+):
     """Some statements of one computation; the commands apply to those that have the loop that is named."""
 
     def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:

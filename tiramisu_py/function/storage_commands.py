@@ -1,17 +1,17 @@
-"""Commands on storage: store_in, store_at and place."""
+"""Commands on storage: store_in, store_at, slide, fold and place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.statements import Level, Statements
 from tiramisu_py.program.pages import Policy, as_policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory, as_memory
-from tiramisu_py.schedule import messages, placement, policies, ranks, recompute
+from tiramisu_py.schedule import messages, placement, policies, ranks, recompute, sliding
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import size
 from tiramisu_py.schedule.shared import settled
@@ -88,6 +88,59 @@ class StorageCommands(Statements):
             return settled(placement.store_at(p, self._source, names, scope))
 
         self._apply("store_at", (consumer, level), {}, change)
+        return self
+
+    def slide(self, level: Iter, along: Iter | None = None, by: int | None = None, *, origin: int = 0) -> Self:
+        """Compute, in each iteration of a loop, only what no earlier one has, and keep what later ones read.
+
+        ::
+
+            for r1:                         -->   for r1 in -2 .. n:
+                for r in r1 .. r1 + 3:                bx[(r1 + 2) % 3, c]       (row r1 + 2, for each c)
+                    bx[r - r1, c]                     if r1 >= 0: by[..] = bx[r1 % 3], bx[(r1 + 1) % 3], bx[(r1 + 2) % 3]
+                by[..] = bx[0], bx[1], bx[2]
+
+        First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `level` is a loop of the consumer, in each iteration of
+        which the values are recomputed; its iterations follow one another. Strips of `by` values along one index (that
+        of the own loop `along`; the one that moves with `level`, where there is just one) are computed one an
+        iteration: strip ``floor((x - origin) / by)`` runs `lead` iterations before the one of its own number, the least
+        constant lead with which every value is there when it is first read, so that the loop begins with iterations
+        that only compute in advance. `by` is what one iteration moves on by: 1 for a loop over rows, 16 for one over
+        strips of 16 columns. Along other indices values are recomputed as before.
+
+        The buffer has one copy for each iteration of the loops outside `level`, folded along that index: it keeps the
+        fewest strips (index ``x % (by * n)``) with which no value is overwritten before its last use, a ring; one that
+        was placed by `store_in` or `store_at` further out stays as it is, see `fold`. In registers
+        (``v.store_in(tm.REGISTER)``), with the loops over the other indices unrolled and `along` in vectors, the ring
+        is a window of named vectors: each iteration ends with moves from one to the next, and what is read at an
+        unaligned distance comes from two neighbours by one instruction. Copies made by `cache` slide as well, so that
+        each vector of an input is loaded once. Of several that slide, consumers come first.
+        """
+        names = self.statement_names()
+        positional: tuple[object, ...] = (level,)
+        shown: dict[str, object] = {"origin": origin or None}
+        if along is not None:
+            positional = (level, along) if by is None else (level, along, by)
+        else:
+            shown["by"] = by
+        self._apply(
+            "slide", positional, shown,
+            lambda p, _: sliding.slide(p, self._source, names, level, along, by, origin),
+        )  # fmt: skip
+        return self
+
+    def fold(self, dim: Iter, modulo: int) -> Self:
+        """Keep `modulo` elements along one index in the present buffer, and use them again in turn.
+
+        ::
+
+            bx[r, c]                        -->   bx[r % 3, c]                                     (fold(r, 3))
+
+        For a buffer that `store_at` has given to a loop, as for one of the whole call; `slide` folds by itself. That no
+        value is overwritten before its last use is proven.
+        """
+        names = self.statement_names()
+        self._apply("fold", (dim, modulo), {}, lambda p, _: sliding.fold(p, self._source, names, dim, modulo))
         return self
 
     def place(self, policy: Policy | str, *, node: int | None = None) -> Self:

@@ -39,16 +39,18 @@ class Body:
     update: Operator | None
     atomic: bool = False
     deferred: bool = False
+    nontemporal: bool = False
 
     def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
         """The same in a kernel, where an update may have to be atomic, and a copy may be deferred."""
-        return replace(self, atomic=atomic, deferred=deferred)
+        return replace(self, atomic=atomic, deferred=deferred, nontemporal=False)
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code where the forms have these values."""
         indices = tuple(filled(index, values) for index in self.indices)
         value = filled(self.value, values)
-        store = Store(self.buffer, indices, value, self.piece.statement.name, self.update, self.atomic)
+        name = self.piece.statement.name
+        store = Store(self.buffer, indices, value, name, self.update, self.atomic, self.nontemporal)
         lines = Block((Comment(self.comment), Deferred(store) if self.deferred else store))
         guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
         return lines if guard is None else If(guard, lines)
@@ -76,7 +78,9 @@ def body_of(program: Program, piece: Piece) -> Body:
     value, update = _value(program, piece, places, Load(buffer, indices, dtype))
     guards = tuple(places.template(typed(guard)) for guard in statement.guards)
     comment = algorithm_line(program, statement, piece.body)
-    return Body(piece, sets.from_frame(forms.function(), piece.frame), comment, guards, buffer, indices, value, update)
+    whole = sets.from_frame(forms.function(), piece.frame)
+    nontemporal = statement.nontemporal is not None and update is None
+    return Body(piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal)
 
 
 def _value(program: Program, piece: Piece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:

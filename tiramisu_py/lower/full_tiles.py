@@ -3,6 +3,9 @@
 Before: ``for r1 in 0 .. min(8, R - 8*r0): ...``, unrolled. After: ``if (R - 8*r0 >= 8) for r1 in 0 .. 8: ... else``
 the loop as it was. The test stands as far out as what it asks is known, and one test serves all the loops of a nest, so
 that there are two versions of it: all tiles full, or the general one.
+
+A sequential loop in which the tests hold up to some iteration is cut there. Before: ``for c0 in 0 .. (C + 15) // 16: if
+(C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16: full``, then the other iterations: general.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from dataclasses import dataclass, replace
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.lower.convergence import meets
+from tiramisu_py.lower.cuts import cut_at
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
 from tiramisu_py.lower.linear import Key, difference, number
 from tiramisu_py.lower.linear import operands as operands_of
 from tiramisu_py.lower.simplify import simplified, simplify
-from tiramisu_py.lower.transform import children, defined, loads, variables, walk, with_children
+from tiramisu_py.lower.transform import Names, children, defined, loads, names, variables, walk, with_children
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
 
 #: Vector loops of more strips than this are no register tiles: they need no version of their own.
@@ -35,28 +39,40 @@ class FullTile:
     conditions: Conditions
 
 
-def full_tiles(node: Node) -> Node:
+def full_tiles(node: Node, taken: Names | None = None) -> Node:
     """The statement with full tiles apart from partial ones, for loops to be unrolled and short vector loops."""
-    separated, pending = _separate(node)
+    separated, pending = _separate(node, taken or Names(names(node)))
     return _guarded(separated, pending) if pending else separated
 
 
-def _separate(node: Node) -> tuple[Node, Conditions]:
-    """The statement, and the conditions that no test inside it has asked yet."""
+def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
+    """The statement, and the conditions that nothing inside it has asked yet."""
     pending: dict[Key, Expr] = {}
 
     def inside(child: Node) -> Node:
-        separated, asked = _separate(child)
+        separated, asked = _separate(child, taken)
         pending.update(asked)
         return separated
 
     node = with_children(node, inside)
     name = defined(node)
-    if any(name in variables(condition) for condition in pending.values()):
+    here = {key: condition for key, condition in pending.items() if name in variables(condition)}
+    if here:
+        cut = _cut(node, here, taken)
+        if cut is not None:
+            return cut, {key: condition for key, condition in pending.items() if key not in here}
         node = _test_inside(node, pending)
         pending = {}
     tile = full_tile(node) if isinstance(node, For) else None
     return node, {**pending, **(tile.conditions if tile else {})}
+
+
+def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
+    """A sequential loop in pieces: where the conditions hold, and where they do not; None where it stays whole."""
+    if not isinstance(node, For) or node.tag is not None or node.step != 1:
+        return None
+    full = simplify(_specialised(node.body, conditions))
+    return cut_at(node, list(conditions.values()), full, taken)
 
 
 def _test_inside(node: Node, conditions: Conditions) -> Node:

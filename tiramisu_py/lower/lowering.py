@@ -91,6 +91,7 @@ class _Lowering:
             devices=device_count(program),
             grid=self.grid,
             gpu_where=self.gpu.where(is_distributed=self.grid is not None),
+            nontemporal_above=_nontemporal_above(self.program),
         )
 
     def _bodies(self, statement: Statement) -> list[Body | Operation]:
@@ -170,6 +171,12 @@ def _whole(arrays: Mapping[str, Array], nests: Sequence[Fragment]) -> Node:
         return Block(())
     waiting = sequence(nests).waiting
     return allocated_in(nests, [array for name, array in arrays.items() if name in waiting]).node
+
+
+def _nontemporal_above(program: Program) -> int | None:
+    """The least of the bounds that were given; None where none was."""
+    given = (s.nontemporal.above for s in program.statements.values() if s.nontemporal is not None)
+    return min((bound for bound in given if bound is not None), default=None)
 
 
 def _externs(bodies: Sequence[Body | Operation | Kernel]) -> tuple[ExternFunction, ...]:

@@ -79,7 +79,7 @@ class Passes:
     def _nest(self, node: Node) -> Node:
         if self.threads is not None:
             return self._of_kernel(node, self.threads)
-        body = full_tiles(simplify(counted(node)))
+        body = full_tiles(simplify(counted(node)), self.taken)
         body = simplify(unroll(body, self.taken))
         body = simplify(vectorize(body, self.taken, self.register))
         body = simplify(registers(body, self.taken))

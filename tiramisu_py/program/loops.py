@@ -42,19 +42,28 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Vector:
-    """Iterations run in strips of `width` lanes, cut from the loop's lower bound; what is left runs one by one."""
+    """Iterations run in strips of `width` lanes, cut from the loop's lower bound; `remainder` says how what is left runs.
+
+    "scalar": one by one. "mask": as one more vector with the first lanes active. "overlap": as a vector that ends at
+    the last iteration, and repeats some. "pad": as a whole vector, for which buffers are larger.
+    """
 
     width: int
     combine: Combine | None = None
+    remainder: str = "scalar"
 
     name = "vector"
 
 
 @dataclass(frozen=True)
 class Unroll:
-    """The body is repeated `factor` times (None: for all iterations, whose number is then constant)."""
+    """The body is repeated `factor` times (None: for all iterations, whose number is then constant).
+
+    `remainder` says how partial tiles run: "loop", or "specialize", in a version for each number of iterations.
+    """
 
     factor: int | None = None
+    remainder: str = "loop"
 
     name = "unroll"
 

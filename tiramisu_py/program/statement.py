@@ -111,6 +111,15 @@ class Message:
     collective: bool = False
 
 
+@dataclass(frozen=True)
+class NonTemporal:
+    """What a statement stores goes past the caches, in calls whose arrays have more than `above` bytes together (None:
+    more than most of the last-level cache holds).
+    """
+
+    above: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """A set of executions of one computation.
@@ -131,7 +140,7 @@ class Statement:
     `waits`. In a program that is spread, an update that ranks combine (`program.combined`) has `onto`: the coordinates
     of the rank whose partial result it adds to. What was `derived` (transfers, messages and waits) is derived anew when
     asked for again. WAIT and BARRIER statements have no source, no target and no body that means anything; their point
-    is nothing.
+    is nothing. `nontemporal` says whether, and when, what it stores goes past the caches.
     """
 
     name: str
@@ -153,6 +162,7 @@ class Statement:
     waits: Waiting | None = None
     derived: bool = False
     onto: isl.MultiAff | None = None
+    nontemporal: NonTemporal | None = None
 
     @property
     def stores(self) -> bool:

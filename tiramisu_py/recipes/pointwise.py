@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded
@@ -42,7 +44,7 @@ def pointwise(*stages: Computation, cpu: Cpu | None = None) -> str:
             for stage in stored:
                 stage.split(loops[0], BLOCK, outer, inner)
             loops = [outer, inner]
-        for before, after in zip(stored, stored[1:], strict=False):
+        for before, after in pairwise(stored):
             after.after(before, loops[-1])
         first.parallelize(loops[0])
         first.vectorize(loops[-1], min(cpu.lanes(_narrowest(recipe)), MOST_LANES), remainder="mask")

@@ -106,6 +106,11 @@ def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
 
 
 def needed_by(program: Program, source: str, readers: list[Statement], depth: int) -> isl.Map:
+    """The values of `source` that each iteration of the outermost `depth` loops reads, holes between them filled."""
+    return without_holes(program, source, read_by(program, source, readers, depth))
+
+
+def read_by(program: Program, source: str, readers: Sequence[Statement], depth: int) -> isl.Map:
     """The values of `source` that each iteration of the outermost `depth` loops reads."""
     needed: isl.Map | None = None
     for reader in readers:
@@ -113,7 +118,7 @@ def needed_by(program: Program, source: str, readers: list[Statement], depth: in
         values = outer.reverse().apply_range(needed_values(program, reader, source))
         needed = values if needed is None else needed.union(values)
     assert needed is not None
-    return without_holes(program, source, needed)
+    return needed
 
 
 def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:

@@ -14,6 +14,9 @@ from tiramisu_py.schedule.selection import find, loop_name, loops_named, nest, s
 
 SCHEDULES = ("static", "dynamic", "guided")
 WIDTHS = (2, 4, 8, 16, 32, 64)
+#: How the iterations run that do not fill a vector, or an unrolled tile; the first is what nobody asks for.
+VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
+UNROLL_REMAINDERS = ("loop", "specialize")
 
 
 def parallelize(
@@ -54,23 +57,43 @@ def _adjacent(program: Program, statement: Statement, outer: LoopId, loops: Sequ
 
 
 def vectorize(
-    program: Program, names: Sequence[str], loop: object, width: object, combine: object = None, command: str = ""
+    program: Program,
+    names: Sequence[str],
+    loop: object,
+    width: object,
+    combine: object = None,
+    command: str = "",
+    remainder: object = "scalar",
 ) -> Program:
     """Run a loop in strips of `width` lanes."""
     if width not in WIDTHS or isinstance(width, bool):
         raise CommandError(f"the vector width of {loop_name(loop)} is {width!r}: choose one of {WIDTHS}")
-    tag = Vector(int(str(width)), _combine(combine))
+    tag = Vector(int(str(width)), _combine(combine), _remainder(remainder, VECTOR_REMAINDERS))
     for _, found in loops_named(program, names, loop):
         program = tagged(program, found, tag, command)
     return program
 
 
-def unroll(program: Program, names: Sequence[str], loop: object, factor: object = None, command: str = "") -> Program:
+def unroll(
+    program: Program,
+    names: Sequence[str],
+    loop: object,
+    factor: object = None,
+    command: str = "",
+    remainder: object = "loop",
+) -> Program:
     """Repeat a loop's body `factor` times, or for all of its iterations."""
-    tag = Unroll(None if factor is None else size(factor, f"the unrolling factor of {loop_name(loop)}"))
+    times = None if factor is None else size(factor, f"the unrolling factor of {loop_name(loop)}")
+    tag = Unroll(times, _remainder(remainder, UNROLL_REMAINDERS))
     for _, found in loops_named(program, names, loop):
         program = tagged(program, found, tag, command)
     return program
+
+
+def _remainder(given: object, known: tuple[str, ...]) -> str:
+    if isinstance(given, str) and given in known:
+        return given
+    raise CommandError(f"remainder={given!r}: choose one of {', '.join(known)}")
 
 
 def _combine(given: object) -> Combine | None:

@@ -131,7 +131,7 @@ def _lines(node: Node, depth: int) -> list[str]:
         case Declare() | Assign():
             return [f"{pad}{node.variable} = {node.value}"]
         case Store():
-            how = "  (atomic)" if node.atomic else ""
+            how = "  (atomic)" if node.atomic else "  (non-temporal)" if node.nontemporal else ""
             return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}{how}"]
         case Allocate():
             extents = ", ".join(map(str, node.extents))
@@ -208,7 +208,14 @@ def _tag(node: For) -> str:
         case Parallel():
             return f"  parallel({node.tag.schedule})" if node.tag.collapse else "  parallel with the loop around"
         case Vector():
-            return f"  vector({node.tag.width})"
+            return f"  vector({node.tag.width}{_rest(node.tag.remainder, 'scalar')})"
         case Unroll():
-            return f"  unroll({node.tag.factor})" if node.tag.factor else "  unroll"
+            rest = _rest(node.tag.remainder, "loop")
+            said = f"{node.tag.factor or ''}{rest}".removeprefix(", ")
+            return f"  unroll({said})" if said else "  unroll"
     return ""
+
+
+def _rest(remainder: str, usual: str) -> str:
+    """How what does not fill a vector or a tile runs, where that is not as usual."""
+    return "" if remainder == usual else f", remainder {remainder}"

@@ -117,7 +117,8 @@ class LoopFunction:
     are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`.
     One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With
     `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which
-    `gpu_where` does not hold uses no GPU (None: each uses one, if the function does).
+    `gpu_where` does not hold uses no GPU (None: each uses one, if the function does). Its non-temporal stores are so
+    where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache).
     """
 
     name: str
@@ -135,6 +136,7 @@ class LoopFunction:
     pin: Pin | None = None
     page_lock: bool = False
     gpu_where: Expr | None = None
+    nontemporal_above: int | None = None
 
     @property
     def gpu_by_rank(self) -> bool:

@@ -100,7 +100,8 @@ class Store:
     """``buffer[indices] = value``; with lanes, to as many elements at once. `statement` names its origin.
 
     With `update`, the value is ``update(buffer[indices], term)`` already; the operator is kept so that parallel
-    loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element.
+    loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element. A
+    `nontemporal` one goes past the caches where that pays.
     """
 
     buffer: str
@@ -109,6 +110,7 @@ class Store:
     statement: str
     update: Operator | None = None
     atomic: bool = False
+    nontemporal: bool = False
 
 
 @dataclass(frozen=True, eq=False)

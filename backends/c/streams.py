@@ -1,0 +1,175 @@
+"""Non-temporal stores in C: the versions of a function, how a call chooses, and where threads wait for their stores.
+
+The body is printed once, as a function that is always inlined, with a constant that says whether it stores past the
+caches. A distributed function, or one that uses GPUs, has one body, in which that is a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.backends.c.precedence import PRODUCT
+from tiramisu_py.backends.c.scalars import Scalars
+from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction, Node, Ramp, Store
+from tiramisu_py.lower.linear import is_index, linear
+from tiramisu_py.lower.transform import children, constant, names, walk
+from tiramisu_py.program.loops import Parallel
+
+RUNTIME = "tm_stores.h"
+#: The constant, or variable, that says whether to store past the caches.
+STREAMS = "tm_streams"
+#: Vectors begin at multiples of their size, up to this; smaller ones than `LEAST` are stored as ever.
+MOST, LEAST = 64, 16
+
+
+def uses_streams(node: Node) -> bool:
+    """Whether anything inside stores whole vectors past the caches."""
+    return any(isinstance(inner, Store) and is_stream(inner) for inner in walk(node))
+
+
+def is_stream(node: Store) -> bool:
+    """Whether a store writes a whole vector past the caches."""
+    last = node.indices[-1] if node.indices else None
+    ramp = isinstance(last, Ramp) and not any(isinstance(index, Ramp) for index in node.indices[:-1])
+    return node.nontemporal and ramp and isinstance(last, Ramp) and last.lanes * node.value.dtype.bytes >= LEAST
+
+
+def runtime(function: LoopFunction) -> dict[str, str]:
+    """The header that a function with such stores includes: text by name."""
+    if not uses_streams(function.body):
+        return {}
+    file = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME)
+    return {RUNTIME: file.read_text(encoding="utf-8")}
+
+
+def arrived() -> list[cgen.Generable]:
+    """Where a thread waits until what it stored past the caches is in memory."""
+    return [cgen.Statement(f"TM_STREAMED({STREAMS})")]
+
+
+def is_outermost(node: For, scope: Scope) -> bool:
+    """Whether a serial loop is the outermost of one thread that stores past the caches, and so waits at its end."""
+    if scope.threaded or scope.streaming or not uses_streams(node):
+        return False
+    return not any(isinstance(inner, For) and isinstance(inner.tag, Parallel) for inner in walk(node))
+
+
+# -- which addresses are aligned
+
+
+@dataclass(frozen=True)
+class Residue:
+    """A number of which is known what remains after division by `modulus`."""
+
+    modulus: int
+    rest: int
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A condition on an array of the caller's, under which stores are aligned at `size` bytes: element `offset` is so,
+    and so are rows.
+    """
+
+    array: str
+    offset: int
+    size: int
+    rows: bool
+
+
+class Alignment:
+    """What is known of the addresses of a function's non-temporal stores."""
+
+    def __init__(self, function: LoopFunction) -> None:
+        own = (a for a in function.arguments if isinstance(a, ArrayArgument) and a.device is None)
+        self.arrays = {argument.name: argument for argument in own}
+        self.conditions: dict[Aligned, None] = {}
+        self.checked: set[Store] = set()
+        self._visit(function.body, {})
+
+    def is_known(self, node: Store) -> bool:
+        """Whether a store is aligned where all conditions hold."""
+        return node in self.checked
+
+    def _visit(self, node: Node, known: Mapping[str, Residue]) -> None:
+        if isinstance(node, Store) and is_stream(node):
+            self._store(node, known)
+        if isinstance(node, For | Let):
+            kept = {name: residue for name, residue in known.items() if name != node.variable}
+            found = _of_loop(node, known) if isinstance(node, For) else _of_value(node.value, known)
+            known = kept if found is None else {**kept, node.variable: found}
+        for child in children(node):
+            self._visit(child, known)
+
+    def _store(self, node: Store, known: Mapping[str, Residue]) -> None:
+        argument, last = self.arrays.get(node.buffer), node.indices[-1]
+        if argument is None or not isinstance(last, Ramp):
+            return
+        size = min(last.lanes * argument.dtype.bytes, MOST)
+        offset = _residue(last.base, size // argument.dtype.bytes, known)
+        if offset is not None:
+            self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1)] = None
+            self.checked.add(node)
+
+
+def _of_loop(node: For, known: Mapping[str, Residue]) -> Residue | None:
+    low = _residue(node.lower, node.step, known)
+    return None if low is None else Residue(node.step, low)
+
+
+def _of_value(e: Expr, known: Mapping[str, Residue]) -> Residue | None:
+    for modulus in (64, 32, 16, 8, 4, 2) if is_index(e.dtype) else ():
+        rest = _residue(e, modulus, known)
+        if rest is not None:
+            return Residue(modulus, rest)
+    return None
+
+
+def _residue(e: Expr, modulus: int, known: Mapping[str, Residue]) -> int | None:
+    """What remains of an index expression after division by a number; None where that is not known."""
+    form = linear(e)
+    total = form.constant
+    for atom, factor in form.terms.values():
+        residue = known.get(atom.name) if isinstance(atom, Iter) else None
+        if residue is not None and factor * residue.modulus % modulus == 0:
+            total += factor * residue.rest
+        elif factor % modulus != 0:
+            return None
+    return total % modulus
+
+
+# -- the choice
+
+
+def chooses(function: LoopFunction, scope: Scope, alignment: Alignment) -> str:
+    """The condition under which a call stores past the caches, in C."""
+    scalars = Scalars(scope)
+    bound = "TM_CACHED" if function.nontemporal_above is None else f"INT64_C({function.nontemporal_above})"
+    used = names(function.body)
+    arrays = [scope.arrays[name] for name in alignment.arrays if name in used]
+    held = " + ".join(_bytes(array, scalars) for array in arrays) or "INT64_C(0)"
+    fitting = [part for condition in alignment.conditions for part in _fits(condition, scope, scalars)]
+    return " && ".join(dict.fromkeys([f"{held} > {bound}", *fitting]))
+
+
+def _bytes(array: Array, scalars: Scalars) -> str:
+    sizes = ", ".join(scalars.text(extent) for extent in array.extents)
+    return f"TM_BYTES({array.dtype.c_name}, {sizes})" if sizes else f"(int64_t)sizeof({array.dtype.c_name})"
+
+
+def _fits(condition: Aligned, scope: Scope, scalars: Scalars) -> Iterator[str]:
+    array = scope.arrays[condition.array]
+    offset, size = condition.offset * array.dtype.bytes, condition.size
+    address = f"(uintptr_t){array.name}"
+    yield f"({address} + {offset}) % {size} == 0" if offset else f"{address} % {size} == 0"
+    row = array.extents[-1]
+    known = constant(row)
+    elements = size // array.dtype.bytes
+    if condition.rows and (known is None or known % elements != 0):
+        yield f"{scalars(row).at(PRODUCT)} % {elements} == 0"

@@ -1,0 +1,71 @@
+/* Operations on vectors that processors have an instruction for.
+ *
+ * TM_OPERATION_2(min, uint8x64) defines uint8x64 min_uint8x64(a, b): as the table of the processor has it, or else
+ * generically. An entry of a table (tm_x86.h) is an expression in a and b after a tilde:
+ * #define TM_OWN_min_float32x16 ~, _mm512_min_ps(...)
+ */
+#ifndef TM_IDIOMS_H
+#define TM_IDIOMS_H
+
+#include "tm_vectors.h"
+#ifdef __x86_64__
+#include "tm_x86.h"
+#endif
+
+#define TM_SECOND(first, second, ...) second
+#define TM_CHOSEN(...) TM_SECOND(__VA_ARGS__, )
+#define TM_IDIOM(V, name, operands, own, generic) \
+  TM_SHUFFLE V name operands { return (V)(TM_CHOSEN(own, generic)); }
+
+#define TM_OPERATION_2(name, V) TM_IDIOM(V, name##_##V, (V a, V b), TM_OWN_##name##_##V, TM_GENERIC_##name(V))
+
+/* One of two values by a condition on the lanes of a and b, each of which is written IN(a). */
+#ifdef __clang__
+#define IN(v) (v)
+#define TM_WHERE(V, condition, yes, no) TM_SELECT(V, condition, yes, no)
+#else
+#define IN(v) v[tm_lane]
+#define TM_WHERE(V, condition, yes, no) __extension__({ TM_EACH_LANE(V, (condition) ? (yes) : (no)) })
+#endif
+
+/* Of floats, a NaN wins; of equal operands, the second. */
+#define TM_GENERIC_min(V) TM_WHERE(V, (IN(a) < IN(b)) | (IN(a) != IN(a)), IN(a), IN(b))
+#define TM_GENERIC_max(V) TM_WHERE(V, (IN(a) > IN(b)) | (IN(a) != IN(a)), IN(a), IN(b))
+
+/* Of integers, the larger less the smaller, which wraps as integers do. */
+#define TM_GENERIC_distance(V) \
+  (TM_WHERE(V, IN(a) > IN(b), IN(a), IN(b)) - TM_WHERE(V, IN(a) < IN(b), IN(a), IN(b)))
+
+/* Sums and differences of integers that stay within the type: where they leave it, its end on that side. */
+#define TM_IS_UNSIGNED(V) ((__typeof__((V){0}[0]))-1 > 0)
+#define TM_LOWEST(V) (((V){0} + 1) << (8 * sizeof((V){0}[0]) - 1))
+#define TM_GENERIC_add_saturated(V)                                                                    \
+  __extension__({                                                                                      \
+    const V sum = a + b, top = ~(V){0}, wrapped = (a ^ sum) & (b ^ sum), zero = {0};                   \
+    const V end = (a >> (8 * sizeof(a[0]) - 1)) ^ ~TM_LOWEST(V);                                       \
+    TM_IS_UNSIGNED(V) ? TM_WHERE(V, IN(sum) < IN(a), IN(top), IN(sum))                                 \
+                      : TM_WHERE(V, IN(wrapped) < IN(zero), IN(end), IN(sum));                         \
+  })
+#define TM_GENERIC_subtract_saturated(V)                                                               \
+  __extension__({                                                                                      \
+    const V difference = a - b, wrapped = (a ^ b) & (a ^ difference), zero = {0};                      \
+    const V end = (a >> (8 * sizeof(a[0]) - 1)) ^ ~TM_LOWEST(V);                                       \
+    TM_IS_UNSIGNED(V) ? TM_WHERE(V, IN(a) > IN(b), IN(difference), IN(zero))                           \
+                      : TM_WHERE(V, IN(wrapped) < IN(zero), IN(end), IN(difference));                  \
+  })
+
+/* (a + b + 1) >> 1 of unsigned integers, the sum not limited to the type. */
+#define TM_GENERIC_average(V) ((a | b) - ((a ^ b) >> 1))
+
+/* Conversions to and from wider types. TM_CONVERSION(int32x16, uint8x16, int16x16, uint8_to_32x16) defines
+ * int32x16_from_uint8x16(a), through int16x16 where no instruction does it at once.
+ */
+#define TM_CONVERSION(R, V, between, entry)    \
+  TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, \
+           __builtin_convertvector(__builtin_convertvector(a, between), R))
+
+/* Two vectors as one of half as wide elements, their upper halves dropped. */
+#define TM_JOIN(R, V, entry, ...) \
+  TM_IDIOM(R, R##_from_2_##V, (V a, V b), TM_OWN_##entry, __builtin_shufflevector((R)a, (R)b, __VA_ARGS__))
+
+#endif

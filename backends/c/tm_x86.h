@@ -1,0 +1,161 @@
+/* Operations for which x86 processors have an instruction that compilers do not find by themselves: a table of
+ * TM_OWN_<operation>_<type> and TM_OWN_<type>_to_<bits>x<lanes>, whose operands are a and b. See tm_idioms.h.
+ */
+#ifndef TM_X86_H
+#define TM_X86_H
+
+#include <immintrin.h>
+
+/* Vectors of 8 or 4 bytes in a register of 16. */
+#define TM_FROM_8(a) _mm_cvtsi64_si128((long long)(a))
+#define TM_FROM_4(a) _mm_cvtsi32_si128((int)(a))
+#define TM_TO_8(a) _mm_cvtsi128_si64(a)
+#define TM_TO_4(a) _mm_cvtsi128_si32(a)
+
+/* Which bytes of a register of 16 the low halves, or the lowest quarters, of its elements are. */
+#define TM_EVERY_2ND _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, -1, -1, -1, -1, -1, -1, -1, -1)
+#define TM_EVERY_2ND_16 _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1)
+#define TM_EVERY_4TH _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+#define TM_TWICE(a) _mm256_broadcastsi128_si256(a)
+#define TM_LOW(a) _mm256_castsi256_si128(a)
+
+/* Minimum and maximum of floats: the instruction takes the second operand where one is NaN, so a NaN in the first must be
+ * put back. */
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+
+/* 512 bits */
+#define TM_OWN_add_saturated_uint8x64 ~, _mm512_adds_epu8((__m512i)a, (__m512i)b)
+#define TM_OWN_subtract_saturated_uint8x64 ~, _mm512_subs_epu8((__m512i)a, (__m512i)b)
+#define TM_OWN_add_saturated_int8x64 ~, _mm512_adds_epi8((__m512i)a, (__m512i)b)
+#define TM_OWN_subtract_saturated_int8x64 ~, _mm512_subs_epi8((__m512i)a, (__m512i)b)
+#define TM_OWN_add_saturated_uint16x32 ~, _mm512_adds_epu16((__m512i)a, (__m512i)b)
+#define TM_OWN_subtract_saturated_uint16x32 ~, _mm512_subs_epu16((__m512i)a, (__m512i)b)
+#define TM_OWN_add_saturated_int16x32 ~, _mm512_adds_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_subtract_saturated_int16x32 ~, _mm512_subs_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_average_uint8x64 ~, _mm512_avg_epu8((__m512i)a, (__m512i)b)
+#define TM_OWN_average_uint16x32 ~, _mm512_avg_epu16((__m512i)a, (__m512i)b)
+#define TM_OWN_min_float32x16 ~, _mm512_mask_min_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b)
+#define TM_OWN_max_float32x16 ~, _mm512_mask_max_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b)
+#define TM_OWN_min_float64x8 ~, _mm512_mask_min_pd((__m512d)a, _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_ORD_Q), (__m512d)a, (__m512d)b)
+#define TM_OWN_max_float64x8 ~, _mm512_mask_max_pd((__m512d)a, _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_ORD_Q), (__m512d)a, (__m512d)b)
+#define TM_OWN_uint8_to_16x32 ~, _mm512_cvtepu8_epi16((__m256i)a)
+#define TM_OWN_uint8_to_32x16 ~, _mm512_cvtepu8_epi32((__m128i)a)
+#define TM_OWN_uint8_to_64x8 ~, _mm512_cvtepu8_epi64(TM_FROM_8(a))
+#define TM_OWN_int8_to_16x32 ~, _mm512_cvtepi8_epi16((__m256i)a)
+#define TM_OWN_int8_to_32x16 ~, _mm512_cvtepi8_epi32((__m128i)a)
+#define TM_OWN_int8_to_64x8 ~, _mm512_cvtepi8_epi64(TM_FROM_8(a))
+#define TM_OWN_uint16_to_32x16 ~, _mm512_cvtepu16_epi32((__m256i)a)
+#define TM_OWN_uint16_to_64x8 ~, _mm512_cvtepu16_epi64((__m128i)a)
+#define TM_OWN_int16_to_32x16 ~, _mm512_cvtepi16_epi32((__m256i)a)
+#define TM_OWN_int16_to_64x8 ~, _mm512_cvtepi16_epi64((__m128i)a)
+#define TM_OWN_uint32_to_64x8 ~, _mm512_cvtepu32_epi64((__m256i)a)
+#define TM_OWN_int32_to_64x8 ~, _mm512_cvtepi32_epi64((__m256i)a)
+#define TM_OWN_int32_to_float64x8 ~, _mm512_cvtepi32_pd((__m256i)a)
+#define TM_OWN_float32_to_float64x8 ~, _mm512_cvtps_pd((__m256)a)
+#define TM_OWN_16_to_8x32 ~, _mm512_cvtepi16_epi8((__m512i)a)
+#define TM_OWN_32_to_8x16 ~, _mm512_cvtepi32_epi8((__m512i)a)
+#define TM_OWN_32_to_16x16 ~, _mm512_cvtepi32_epi16((__m512i)a)
+#define TM_OWN_64_to_8x8 ~, TM_TO_8(_mm512_cvtepi64_epi8((__m512i)a))
+#define TM_OWN_64_to_16x8 ~, _mm512_cvtepi64_epi16((__m512i)a)
+#define TM_OWN_64_to_32x8 ~, _mm512_cvtepi64_epi32((__m512i)a)
+#define TM_OWN_uint32_to_float64x8 ~, _mm512_cvtepu32_pd((__m256i)a)
+
+/* shorter vectors, with masks and narrowing */
+#define TM_OWN_min_float32x8 ~, _mm256_mask_min_ps((__m256)a, _mm256_cmp_ps_mask((__m256)a, (__m256)a, _CMP_ORD_Q), (__m256)a, (__m256)b)
+#define TM_OWN_max_float32x8 ~, _mm256_mask_max_ps((__m256)a, _mm256_cmp_ps_mask((__m256)a, (__m256)a, _CMP_ORD_Q), (__m256)a, (__m256)b)
+#define TM_OWN_min_float64x4 ~, _mm256_mask_min_pd((__m256d)a, _mm256_cmp_pd_mask((__m256d)a, (__m256d)a, _CMP_ORD_Q), (__m256d)a, (__m256d)b)
+#define TM_OWN_max_float64x4 ~, _mm256_mask_max_pd((__m256d)a, _mm256_cmp_pd_mask((__m256d)a, (__m256d)a, _CMP_ORD_Q), (__m256d)a, (__m256d)b)
+#define TM_OWN_min_float32x4 ~, _mm_mask_min_ps((__m128)a, _mm_cmp_ps_mask((__m128)a, (__m128)a, _CMP_ORD_Q), (__m128)a, (__m128)b)
+#define TM_OWN_max_float32x4 ~, _mm_mask_max_ps((__m128)a, _mm_cmp_ps_mask((__m128)a, (__m128)a, _CMP_ORD_Q), (__m128)a, (__m128)b)
+#define TM_OWN_min_float64x2 ~, _mm_mask_min_pd((__m128d)a, _mm_cmp_pd_mask((__m128d)a, (__m128d)a, _CMP_ORD_Q), (__m128d)a, (__m128d)b)
+#define TM_OWN_max_float64x2 ~, _mm_mask_max_pd((__m128d)a, _mm_cmp_pd_mask((__m128d)a, (__m128d)a, _CMP_ORD_Q), (__m128d)a, (__m128d)b)
+#define TM_OWN_16_to_8x16 ~, _mm256_cvtepi16_epi8((__m256i)a)
+#define TM_OWN_32_to_8x8 ~, TM_TO_8(_mm256_cvtepi32_epi8((__m256i)a))
+#define TM_OWN_32_to_16x8 ~, _mm256_cvtepi32_epi16((__m256i)a)
+#define TM_OWN_64_to_8x4 ~, TM_TO_4(_mm256_cvtepi64_epi8((__m256i)a))
+#define TM_OWN_64_to_16x4 ~, TM_TO_8(_mm256_cvtepi64_epi16((__m256i)a))
+#define TM_OWN_64_to_32x4 ~, _mm256_cvtepi64_epi32((__m256i)a)
+#define TM_OWN_16_to_8x8 ~, TM_TO_8(_mm_cvtepi16_epi8((__m128i)a))
+#define TM_OWN_32_to_8x4 ~, TM_TO_4(_mm_cvtepi32_epi8((__m128i)a))
+#define TM_OWN_32_to_16x4 ~, TM_TO_8(_mm_cvtepi32_epi16((__m128i)a))
+#define TM_OWN_64_to_16x2 ~, TM_TO_4(_mm_cvtepi64_epi16((__m128i)a))
+#define TM_OWN_64_to_32x2 ~, TM_TO_8(_mm_cvtepi64_epi32((__m128i)a))
+
+#elif defined(__SSE4_1__)
+
+#ifdef __AVX2__
+#define TM_OWN_min_float32x8 ~, _mm256_blendv_ps(_mm256_min_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q))
+#define TM_OWN_max_float32x8 ~, _mm256_blendv_ps(_mm256_max_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q))
+#define TM_OWN_min_float64x4 ~, _mm256_blendv_pd(_mm256_min_pd((__m256d)a, (__m256d)b), (__m256d)a, _mm256_cmp_pd((__m256d)a, (__m256d)a, _CMP_UNORD_Q))
+#define TM_OWN_max_float64x4 ~, _mm256_blendv_pd(_mm256_max_pd((__m256d)a, (__m256d)b), (__m256d)a, _mm256_cmp_pd((__m256d)a, (__m256d)a, _CMP_UNORD_Q))
+#define TM_OWN_16_to_8x16 ~, TM_LOW(_mm256_permute4x64_epi64(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_2ND)), 8))
+#define TM_OWN_32_to_16x8 ~, TM_LOW(_mm256_permute4x64_epi64(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_2ND_16)), 8))
+#define TM_OWN_32_to_8x8 ~, TM_TO_8(TM_LOW(_mm256_permutevar8x32_epi32(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_4TH)), _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))))
+#define TM_OWN_64_to_32x4 ~, TM_LOW(_mm256_permutevar8x32_epi32((__m256i)a, _mm256_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0)))
+#endif
+#define TM_OWN_min_float32x4 ~, _mm_blendv_ps(_mm_min_ps((__m128)a, (__m128)b), (__m128)a, _mm_cmpunord_ps((__m128)a, (__m128)a))
+#define TM_OWN_max_float32x4 ~, _mm_blendv_ps(_mm_max_ps((__m128)a, (__m128)b), (__m128)a, _mm_cmpunord_ps((__m128)a, (__m128)a))
+#define TM_OWN_min_float64x2 ~, _mm_blendv_pd(_mm_min_pd((__m128d)a, (__m128d)b), (__m128d)a, _mm_cmpunord_pd((__m128d)a, (__m128d)a))
+#define TM_OWN_max_float64x2 ~, _mm_blendv_pd(_mm_max_pd((__m128d)a, (__m128d)b), (__m128d)a, _mm_cmpunord_pd((__m128d)a, (__m128d)a))
+#define TM_OWN_16_to_8x8 ~, TM_TO_8(_mm_shuffle_epi8((__m128i)a, TM_EVERY_2ND))
+#define TM_OWN_32_to_16x4 ~, TM_TO_8(_mm_shuffle_epi8((__m128i)a, TM_EVERY_2ND_16))
+#define TM_OWN_32_to_8x4 ~, TM_TO_4(_mm_shuffle_epi8((__m128i)a, TM_EVERY_4TH))
+
+#endif
+
+#ifdef __AVX2__
+#define TM_OWN_add_saturated_uint8x32 ~, _mm256_adds_epu8((__m256i)a, (__m256i)b)
+#define TM_OWN_subtract_saturated_uint8x32 ~, _mm256_subs_epu8((__m256i)a, (__m256i)b)
+#define TM_OWN_add_saturated_int8x32 ~, _mm256_adds_epi8((__m256i)a, (__m256i)b)
+#define TM_OWN_subtract_saturated_int8x32 ~, _mm256_subs_epi8((__m256i)a, (__m256i)b)
+#define TM_OWN_add_saturated_uint16x16 ~, _mm256_adds_epu16((__m256i)a, (__m256i)b)
+#define TM_OWN_subtract_saturated_uint16x16 ~, _mm256_subs_epu16((__m256i)a, (__m256i)b)
+#define TM_OWN_add_saturated_int16x16 ~, _mm256_adds_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_subtract_saturated_int16x16 ~, _mm256_subs_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_average_uint8x32 ~, _mm256_avg_epu8((__m256i)a, (__m256i)b)
+#define TM_OWN_average_uint16x16 ~, _mm256_avg_epu16((__m256i)a, (__m256i)b)
+#define TM_OWN_uint8_to_16x16 ~, _mm256_cvtepu8_epi16((__m128i)a)
+#define TM_OWN_uint8_to_32x8 ~, _mm256_cvtepu8_epi32(TM_FROM_8(a))
+#define TM_OWN_uint8_to_64x4 ~, _mm256_cvtepu8_epi64(TM_FROM_4(a))
+#define TM_OWN_int8_to_16x16 ~, _mm256_cvtepi8_epi16((__m128i)a)
+#define TM_OWN_int8_to_32x8 ~, _mm256_cvtepi8_epi32(TM_FROM_8(a))
+#define TM_OWN_int8_to_64x4 ~, _mm256_cvtepi8_epi64(TM_FROM_4(a))
+#define TM_OWN_uint16_to_32x8 ~, _mm256_cvtepu16_epi32((__m128i)a)
+#define TM_OWN_uint16_to_64x4 ~, _mm256_cvtepu16_epi64(TM_FROM_8(a))
+#define TM_OWN_int16_to_32x8 ~, _mm256_cvtepi16_epi32((__m128i)a)
+#define TM_OWN_int16_to_64x4 ~, _mm256_cvtepi16_epi64(TM_FROM_8(a))
+#define TM_OWN_uint32_to_64x4 ~, _mm256_cvtepu32_epi64((__m128i)a)
+#define TM_OWN_int32_to_64x4 ~, _mm256_cvtepi32_epi64((__m128i)a)
+#define TM_OWN_int32_to_float64x4 ~, _mm256_cvtepi32_pd((__m128i)a)
+#define TM_OWN_float32_to_float64x4 ~, _mm256_cvtps_pd((__m128)a)
+#endif
+
+#ifdef __SSE4_1__
+#define TM_OWN_uint8_to_16x8 ~, _mm_cvtepu8_epi16(TM_FROM_8(a))
+#define TM_OWN_uint8_to_32x4 ~, _mm_cvtepu8_epi32(TM_FROM_4(a))
+#define TM_OWN_int8_to_16x8 ~, _mm_cvtepi8_epi16(TM_FROM_8(a))
+#define TM_OWN_int8_to_32x4 ~, _mm_cvtepi8_epi32(TM_FROM_4(a))
+#define TM_OWN_uint16_to_32x4 ~, _mm_cvtepu16_epi32(TM_FROM_8(a))
+#define TM_OWN_uint16_to_64x2 ~, _mm_cvtepu16_epi64(TM_FROM_4(a))
+#define TM_OWN_int16_to_32x4 ~, _mm_cvtepi16_epi32(TM_FROM_8(a))
+#define TM_OWN_int16_to_64x2 ~, _mm_cvtepi16_epi64(TM_FROM_4(a))
+#define TM_OWN_uint32_to_64x2 ~, _mm_cvtepu32_epi64(TM_FROM_8(a))
+#define TM_OWN_int32_to_64x2 ~, _mm_cvtepi32_epi64(TM_FROM_8(a))
+#define TM_OWN_int32_to_float64x2 ~, _mm_cvtepi32_pd(TM_FROM_8(a))
+#define TM_OWN_float32_to_float64x2 ~, _mm_cvtps_pd((__m128)TM_FROM_8(a))
+#endif
+
+#ifdef __SSE2__
+#define TM_OWN_add_saturated_uint8x16 ~, _mm_adds_epu8((__m128i)a, (__m128i)b)
+#define TM_OWN_subtract_saturated_uint8x16 ~, _mm_subs_epu8((__m128i)a, (__m128i)b)
+#define TM_OWN_add_saturated_int8x16 ~, _mm_adds_epi8((__m128i)a, (__m128i)b)
+#define TM_OWN_subtract_saturated_int8x16 ~, _mm_subs_epi8((__m128i)a, (__m128i)b)
+#define TM_OWN_add_saturated_uint16x8 ~, _mm_adds_epu16((__m128i)a, (__m128i)b)
+#define TM_OWN_subtract_saturated_uint16x8 ~, _mm_subs_epu16((__m128i)a, (__m128i)b)
+#define TM_OWN_add_saturated_int16x8 ~, _mm_adds_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_subtract_saturated_int16x8 ~, _mm_subs_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_average_uint8x16 ~, _mm_avg_epu8((__m128i)a, (__m128i)b)
+#define TM_OWN_average_uint16x8 ~, _mm_avg_epu16((__m128i)a, (__m128i)b)
+#endif
+
+#endif

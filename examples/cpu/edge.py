@@ -1,0 +1,54 @@
+"""Edges in bytes: the mean of the ring around each pixel, then Roberts' cross, with sums that stop at 255."""
+
+from __future__ import annotations
+
+import numpy as np
+from story import Arguments, tell
+
+import tiramisu_py as tm
+
+R, C = tm.params("R C")
+r, c, r0, r1 = tm.iters("r c r0 r1")
+
+
+def difference(a: tm.Expr, b: tm.Expr) -> tm.Expr:
+    """How far two bytes are apart."""
+    return tm.maximum(a, b) - tm.minimum(a, b)
+
+
+def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Eight neighbours without the pixel itself; then the two diagonals of four means."""
+    f = tm.Function("edge", params=[R, C], assume="R >= 1 and C >= 1")
+    image = f.input("image", tm.uint8, [R + 3, C + 3])
+
+    def at(dr: int, dc: int) -> tm.Expr:
+        return tm.cast(tm.uint16, image[r + dr, c + dc])
+
+    around = (at(0, 0) + at(0, 1) + at(0, 2)) + (at(1, 0) + at(1, 2)) + (at(2, 0) + at(2, 1) + at(2, 2))
+    ring = f.computation("ring", {r: R + 1, c: C + 1}, tm.cast(tm.uint8, around >> 3))
+    first = difference(ring[r, c + 1], ring[r + 1, c])
+    second = difference(ring[r + 1, c + 1], ring[r, c])
+    both = tm.cast(tm.uint16, first) + tm.cast(tm.uint16, second)
+    edges = f.computation("edges", {r: R, c: C}, tm.cast(tm.uint8, tm.minimum(both, 255)))
+    f.outputs(edges)
+    return f, ring, edges
+
+
+def scheduled() -> tm.Function:
+    """Eight rows at a time; the nine rows of means that they need stay in the cache."""
+    f, ring, edges = algorithm()
+    edges.split(r, 8, r0, r1)
+    edges.parallelize(r0)
+    edges.vectorize(c, 64)
+    ring.compute_at(edges, r0)
+    ring.vectorize(c, 32)
+    return f
+
+
+def sample(rows: int, columns: int) -> Arguments:
+    """A random picture with a border."""
+    return {"image": np.random.default_rng(0).integers(0, 256, (rows + 3, columns + 3), dtype=np.uint8)}
+
+
+if __name__ == "__main__":
+    tell(scheduled, sample, (1000, 2000))

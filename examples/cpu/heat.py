@@ -1,0 +1,52 @@
+"""Heat in a plate: fifty steps between two grids, eight rows at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from story import Arguments, tell
+
+import tiramisu_py as tm
+
+T, N, M = tm.params("T N M")
+t, i, j, i0, i1 = tm.iters("t i j i0 i1")
+STAY, MOVE = np.float32(0.6), np.float32(0.1)
+
+
+def algorithm() -> tuple[tm.Function, tm.Computation]:
+    """Each inner point moves towards its four neighbours; the edge of the plate keeps its temperature."""
+    f = tm.Function("heat", params=[T, N, M], assume="T >= 1 and N >= 3 and M >= 3")
+    start = f.input("start", tm.float32, [N, M])
+    edge = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
+    heat = f.computation(
+        "heat",
+        {t: T + 1, i: N, j: M},
+        lambda h: tm.select(
+            edge,
+            start[i, j],
+            h[t - 1, i, j] * STAY
+            + ((h[t - 1, i, j - 1] + h[t - 1, i, j + 1]) + (h[t - 1, i - 1, j] + h[t - 1, i + 1, j])) * MOVE,
+        ),
+    )
+    f.outputs(heat[T, i, j])
+    return f, heat
+
+
+def scheduled() -> tm.Function:
+    """Two grids take turns; rows are dealt out to threads in each step."""
+    f, heat = algorithm()
+    heat.store_in(tm.Buffer("two", [2, N, M], tm.float32), [t % 2, i, j])
+    for stage in (heat, f["heat_out"]):
+        stage.split(i, 8, i0, i1)
+        stage.parallelize(i0)
+        stage.vectorize(j, 16)
+    return f
+
+
+def sample(rows: int, columns: int, steps: int = 50) -> Arguments:
+    """A random start."""
+    start = np.random.default_rng(0).random((max(rows, 3), max(columns, 3)), dtype=np.float32)
+    return {"start": start, "T": steps}
+
+
+if __name__ == "__main__":
+    tell(scheduled, sample, (1000, 2000))

@@ -1,0 +1,42 @@
+"""Negative and brighter: two results from one reading of bytes, the second half as bright again but at most 255."""
+
+from __future__ import annotations
+
+import numpy as np
+from story import Arguments, tell
+
+import tiramisu_py as tm
+
+(N,) = tm.params("N")
+i, i0, i1 = tm.iters("i i0 i1")
+
+
+def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """All bytes of a picture, one after the other."""
+    f = tm.Function("negative", params=[N])
+    image = f.input("image", tm.uint8, [N])
+    inverse = f.computation("inverse", {i: N}, 255 - image[i])
+    wide = tm.cast(tm.uint16, image[i])
+    brighter = f.computation("brighter", {i: N}, tm.cast(tm.uint8, tm.minimum(wide + (wide >> 1), 255)))
+    f.outputs(inverse, brighter)
+    return f, inverse, brighter
+
+
+def scheduled() -> tm.Function:
+    """64 bytes at a time, both results in the same loop, blocks of 64,000 dealt out to threads."""
+    f, inverse, brighter = algorithm()
+    for stage in (inverse, brighter):
+        stage.split(i, 64000, i0, i1)
+        stage.parallelize(i0)
+        stage.vectorize(i1, 64)
+    brighter.after(inverse, i1)
+    return f
+
+
+def sample(rows: int, columns: int) -> Arguments:
+    """Random colours."""
+    return {"image": np.random.default_rng(0).integers(0, 256, rows * columns * 3, dtype=np.uint8)}
+
+
+if __name__ == "__main__":
+    tell(scheduled, sample, (1000, 2000))

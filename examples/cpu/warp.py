@@ -1,0 +1,72 @@
+"""Affine warp: each pixel from where a map says, between four neighbours; outside the picture there is nothing.
+
+In float32, and in bytes with the arithmetic in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from story import Arguments, tell
+
+import tiramisu_py as tm
+
+R, C = tm.params("R C")
+r, c, r0, r1 = tm.iters("r c r0 r1")
+ANGLE = math.radians(5)
+#: Of the map: (column, row) -> two columns of a matrix and a shift, for each of the two coordinates it reads at.
+ACROSS = tuple(np.float32(v) for v in (math.cos(ANGLE), math.sin(ANGLE), -50))
+DOWN = tuple(np.float32(v) for v in (-math.sin(ANGLE), math.cos(ANGLE), 80))
+
+
+def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation]:
+    """Rotated by five degrees and shifted; bilinear."""
+    f = tm.Function("warp", params=[R, C], assume="R >= 2 and C >= 2 and R <= 32768 and C <= 32768")
+    image = f.input("image", dtype, [R, C])
+
+    def place(map_: tuple[np.float32, ...]) -> tuple[tm.Expr, tm.Expr]:
+        """A coordinate: the whole part, and the rest."""
+        x, y = tm.cast(tm.float32, tm.cast(tm.int32, c)), tm.cast(tm.float32, tm.cast(tm.int32, r))
+        at = x * map_[0] + (y * map_[1] + map_[2])
+        whole = tm.cast(tm.int32, tm.floor(at))
+        return whole, at - tm.cast(tm.float32, whole)
+
+    (column, right), (row, down) = place(ACROSS), place(DOWN)
+    inside = (row >= 0) & (row < R - 1) & (column >= 0) & (column < C - 1)
+    left, top = tm.clip(column, 0, C - 2), tm.clip(row, 0, R - 2)
+
+    def tap(dr: int, dc: int) -> tm.Expr:
+        return tm.cast(tm.float32, image[top + dr, left + dc])
+
+    upper = tap(0, 0) + right * (tap(0, 1) - tap(0, 0))
+    lower = tap(1, 0) + right * (tap(1, 1) - tap(1, 0))
+    mixed = upper + down * (lower - upper)
+    if dtype is tm.uint8:
+        mixed = tm.cast(tm.int32, mixed + np.float32(0.5))
+    value = tm.select(inside, mixed, tm.cast(mixed.dtype, 0))
+    warped = f.computation("warped", {r: R, c: C}, tm.cast(dtype, value))
+    f.outputs(warped)
+    return f, warped
+
+
+def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
+    """Sixteen pixels at a time; rows are dealt out to threads in blocks of eight."""
+    f, warped = algorithm(dtype)
+    warped.split(r, 8, r0, r1)
+    warped.parallelize(r0)
+    warped.vectorize(c, 16)
+    return f
+
+
+def sample(rows: int, columns: int, dtype: tm.DType = tm.float32) -> Arguments:
+    """Waves, so that neighbours are alike."""
+    down, across = np.arange(max(rows, 2), dtype=np.float32)[:, None], np.arange(max(columns, 2), dtype=np.float32)
+    waves = 127 + 60 * np.sin(down / 9) + 60 * np.cos(across / 11)
+    return {"image": waves.astype(dtype.numpy)}
+
+
+if __name__ == "__main__":
+    for kind in (tm.float32, tm.uint8):
+        tell(partial(scheduled, kind), partial(sample, dtype=kind), (1000, 2000))

@@ -1,0 +1,109 @@
+"""Run time of the stories in `examples/cpu` beside Halide, OpenCV, numba, Devito and what the machine can do at most.
+
+scripts/bench cpu [--save] [--threads 1,2] [--only blur,...] [--sizes 1000x2000,8000x8000] [--seconds S]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import cpu_page
+import numpy as np
+from cpu_cost import cost
+from cpu_limits import measured, streams
+from cpu_page import Measured
+from cpu_worker import OURS, contenders, share
+from cpu_workloads import WORKLOADS, Array, Size, Workload
+from rounds import Contender, turns
+from shared_arrays import folder
+from tables import keep, report, save_pictures
+
+WORKER = str(Path(__file__).with_name("cpu_worker.py"))
+BAND = 2**22
+
+
+def differs(found: Array, expected: Array, tolerance: tuple[float, float]) -> str:
+    """How two arrays differ by more than they may, or nothing."""
+    most, share_of_points = tolerance
+    a, b, apart, worst = found.reshape(-1), expected.reshape(-1), 0, 0.0
+    for first in range(0, a.size, BAND):
+        x, y = a[first : first + BAND], b[first : first + BAND]
+        distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
+        apart += int(np.count_nonzero(~(distance <= most)))
+        worst = max(worst, float(np.nanmax(distance, initial=0)))
+    return f"{apart} of {a.size} points, by up to {worst:g}" if apart > share_of_points * a.size else ""
+
+
+def started(
+    workload: Workload, size: Size, names: Sequence[str], place: Path, threads: int, calls: int
+) -> list[Contender]:
+    """The processes of all contenders; what each has computed has been compared with what ours has."""
+    results, expected, processes = share(workload, *size, place), dict[str, Array](), list[Contender]()
+    for name in names:
+        for result in results.values():
+            result[:] = 0
+        arguments = ["--workload", workload.name, "--size", *map(str, size), "--folder", str(place)]
+        processes.append(Contender(WORKER, name, [*arguments, "--calls", str(calls)], threads))
+        expected = expected or {each: np.array(result) for each, result in results.items()}
+        for each, result in results.items():
+            if difference := differs(result, expected[each], workload.tolerance(name)):
+                raise SystemExit(f"{workload.name}, {size[1]} x {size[0]}: {name} differs in {difference}")
+    return processes
+
+
+def compared(workload: Workload, size: Size, threads: int, seconds: float, least: int) -> Measured:
+    """One size of one workload."""
+    names, _ = contenders(workload)
+    calls = 1 if workload.steps else 3
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(folder()))
+        processes = started(workload, size, names, place, threads, calls)
+        for process in processes:
+            stack.callback(process.close)
+        rounds = turns(processes, seconds, least)
+        return Measured(workload, size, threads, rounds, {process.name: process.about for process in processes})
+
+
+def asked_sizes(text: str | None) -> list[Size] | None:
+    """Rows and columns of each picture that is named, such as 1000x2000."""
+    return [(int(rows), int(columns)) for rows, columns in (one.split("x") for one in text.split(","))] if text else None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what is asked for, print the page, and save it where that is asked for."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--save", action="store_true", help="write docs/results/cpu.md and its pictures")
+    options.add_argument("--threads", default="1,2", help="numbers of threads, such as 1,2")
+    options.add_argument("--only", help=f"some of {','.join(WORKLOADS)}")
+    options.add_argument("--sizes", help="rows x columns instead of each workload's own, such as 1000x2000,8000x8000")
+    options.add_argument("--seconds", type=float, default=8, help="for the rounds of a workload, a size and its threads")
+    options.add_argument("--rounds", type=int, default=5, help="at least so many")
+    given = options.parse_args(arguments)
+    chosen = given.only.split(",") if given.only else list(WORKLOADS)
+    if unknown := [name for name in chosen if name not in WORKLOADS]:
+        options.error(f"there is no {', '.join(unknown)}: {', '.join(WORKLOADS)} are the workloads")
+    workloads = [WORKLOADS[name] for name in chosen]
+    sizes, threads = asked_sizes(given.sizes), [int(number) for number in given.threads.split(",")]
+
+    moves = [streams(workload, size) for workload in workloads for size in sizes or workload.sizes]
+    limits = {count: measured(count, moves, min(1e3, 125 * given.seconds)) for count in threads}
+    costs = {workload.name: cost(workload, 5 if given.seconds else 1) for workload in workloads}
+    found = list[Measured]()
+    for workload in workloads:
+        for size in sizes or workload.sizes:
+            for count in threads:
+                print(f"{workload.name}, {size[1]} x {size[0]}, {count} threads ...", file=sys.stderr, flush=True)
+                found.append(compared(workload, size, count, given.seconds, given.rounds))
+                if given.save:
+                    keep("cpu", cpu_page.TITLE, cpu_page.page(found, limits, costs), "scripts/bench cpu")
+    report("cpu", cpu_page.TITLE, cpu_page.page(found, limits, costs), given.save)
+    if given.save:
+        save_pictures(cpu_page.pictures(found, limits))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""What our schedules of the workloads cost to make: commands, and the time to schedule, to prove and to emit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from cpu_worker import scheduling
+from cpu_workloads import Workload
+
+
+@dataclass(frozen=True)
+class Cost:
+    """How many commands a schedule has; milliseconds of processor time."""
+
+    commands: int
+    schedule: float
+    check: float
+    emit: float
+
+
+def cost(workload: Workload, rounds: int) -> Cost:
+    """The least of so many rounds."""
+    module, options = workload.module(), scheduling(workload)
+    found, count = [], 0
+    for _ in range(rounds):
+        moments = [time.process_time()]
+        module.algorithm(*options)
+        moments.append(time.process_time())
+        f = module.scheduled(*options)
+        moments.append(time.process_time())
+        if not f.check().ok:
+            raise SystemExit(f"{f.name} is refused: {f.check()}")
+        moments.append(time.process_time())
+        f.source()
+        moments.append(time.process_time())
+        declare, both, check, emit = (1e3 * (b - a) for a, b in zip(moments, moments[1:], strict=False))
+        found.append((max(both - declare, 0.0), check, emit))
+        count = len(f.commands)
+    return Cost(count, *(min(column) for column in zip(*found, strict=True)))

@@ -1,0 +1,123 @@
+"""The process of one contender of `scripts/bench cpu`: makes its program, computes once, then runs on demand."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import cpu_grids
+import cpu_halide
+import cpu_opencv
+import numpy as np
+from cpu_workloads import WORKLOADS, Array, Workload
+from rounds import serve
+from shared_arrays import all_mapped
+
+Run = Callable[[], object]
+Programs = dict[str, Callable[[], Run]]
+Maker = Callable[[str, Mapping[str, Any], Mapping[str, Array]], Programs]
+PACKAGES = {"Halide": "halide", "OpenCV": "cv2", "numba": "numba", "Devito": "devito"}
+PEERS: dict[str, Maker] = {
+    "Halide, usual": lambda *each: dict(list(cpu_halide.programs(*each).items())[:1]),
+    "Halide, best": cpu_halide.programs,
+    "OpenCV": cpu_opencv.programs,
+    "numba": cpu_grids.in_numba,
+    "Devito": cpu_grids.in_devito,
+}
+OURS, GIVEN = "tiramisu_py", "given.json"
+
+
+def variants(workload: Workload) -> dict[str, Any]:
+    """Our schedules of a workload by the name of the contender: the story's, and others that it tells of."""
+    module = workload.module()
+    others = getattr(module, "VARIANTS", {})
+    return {OURS: module.scheduled, **{f"{OURS}, {name}": build for name, build in others.items()}}
+
+
+def contenders(workload: Workload) -> tuple[list[str], list[str]]:
+    """The programs that take part in a workload, ours first, and the packages that are missing."""
+    missing = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
+    of_grids = {"numba", "Devito"} if workload.steps else {"OpenCV"}
+    peers = [name for name in PEERS if name.split(",")[0] in {"Halide"} | of_grids]
+    present = [name for name in peers if name.split(",")[0] not in missing]
+    return [*variants(workload), *present], missing
+
+
+def ours(name: str, workload: Workload, given: Mapping[str, Any], out: Mapping[str, Array]) -> Run:
+    """One of our schedules, compiled."""
+    kernel = variants(workload)[name](*scheduling(workload)).compile(fast=workload.fast)
+    arguments = {**given, **out}
+    return lambda: kernel(**arguments)
+
+
+def scheduling(workload: Workload) -> tuple[Any, ...]:
+    """What a story's `algorithm` and `scheduled` take: not the number of steps."""
+    return () if workload.steps else workload.options
+
+
+def fastest(found: Programs, calls: int) -> tuple[str, Run]:
+    """The fastest of several programs: each gets a few calls, and the best three of them some more."""
+    made = {name: make() for name, make in found.items()}
+    times = {name: least(run, calls) for name, run in made.items()}
+    for name in sorted(times, key=lambda each: times[each])[:3] if len(made) > 1 else ():
+        times[name] = min(times[name], least(made[name], 2 * calls))
+    name = min(times, key=lambda each: times[each])
+    return name, made[name]
+
+
+def least(run: Run, calls: int) -> float:
+    """Seconds of the fastest of so many calls, after one to warm up."""
+    run()
+    seconds = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def share(workload: Workload, rows: int, columns: int, folder: Path) -> dict[str, Array]:
+    """Write what all contenders are called with into the folder; the arrays of the results are returned."""
+    named = workload.given(rows, columns)
+    arrays = {name: each for name, each in named.items() if isinstance(each, np.ndarray)}
+    numbers = {name: each for name, each in named.items() if name not in arrays}
+    shapes = {name: (each.shape, each.dtype.name) for name, each in arrays.items()}
+    (folder / GIVEN).write_text(json.dumps({"shapes": shapes, "numbers": numbers}))
+    for name, shared in all_mapped(folder, shapes).items():
+        shared[:] = arrays[name]
+    return all_mapped(folder, workload.outputs(rows, columns))
+
+
+def shared(folder: Path) -> dict[str, Any]:
+    """What `share` has written."""
+    named = json.loads((folder / GIVEN).read_text())
+    return {**named["numbers"], **all_mapped(folder, named["shapes"])}
+
+
+def main() -> None:
+    """Be one contender."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--contender", required=True)
+    options.add_argument("--workload", choices=WORKLOADS, required=True)
+    options.add_argument("--size", type=int, nargs=2, required=True)
+    options.add_argument("--folder", type=Path, required=True)
+    options.add_argument("--calls", type=int, default=3)
+    asked = options.parse_args()
+    workload = WORKLOADS[asked.workload]
+    given = shared(asked.folder)
+    out = all_mapped(asked.folder, workload.outputs(*asked.size))
+    about = ""
+    if asked.contender in PEERS:
+        about, run = fastest(PEERS[asked.contender](workload.name, given, out), asked.calls)
+    else:
+        run = ours(asked.contender, workload, given, out)
+    serve(run, asked.calls, about)
+
+
+if __name__ == "__main__":
+    main()

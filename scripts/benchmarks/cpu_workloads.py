@@ -1,0 +1,115 @@
+"""The workloads of `scripts/bench cpu`: the stories of `examples/cpu`, their sizes, what they move, what may differ."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tiramisu_py as tm
+
+STORIES = Path(__file__).resolve().parent.parent.parent / "examples" / "cpu"
+STEPS = 50
+Array = np.ndarray[Any, np.dtype[Any]]
+Size = tuple[int, int]
+LARGE, SMALL, PLATE = (8000, 8000), (1000, 2000), (4096, 4096)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A story to be measured.
+
+    `reads` and `writes` are streams of so many bytes a point; `scale` is that of the bytes of one stream. `close` says
+    how far a program's values may be from ours, by a word that its name begins with ("" for all): the difference,
+    and the share of the points that may differ more (the edges of a picture).
+    """
+
+    name: str
+    title: str
+    story: str
+    outputs: Callable[[int, int], dict[str, tuple[tuple[int, ...], Any]]]
+    reads: int
+    writes: int
+    scale: int
+    sizes: tuple[Size, ...] = (SMALL, LARGE)
+    options: tuple[Any, ...] = ()
+    fast: tuple[str, ...] = ()
+    close: dict[str, tuple[float, float]] = field(default_factory=dict)
+    steps: int = 0
+    operations: int = 0
+    ignored: int = 0
+
+    def module(self) -> Any:
+        """The story."""
+        sys.path.insert(0, str(STORIES))
+        try:
+            return importlib.import_module(self.story)
+        finally:
+            sys.path.remove(str(STORIES))
+
+    def given(self, rows: int, columns: int) -> dict[str, Any]:
+        """What all programs are called with: arrays, and numbers."""
+        named: dict[str, Any] = self.module().sample(rows, columns, *self.options)
+        return named
+
+    def bytes_moved(self, rows: int, columns: int) -> int:
+        """Bytes that a perfect program reads and writes in a call, or in a step."""
+        return (self.reads + self.writes) * self.scale * rows * columns
+
+    def rate(self, rows: int, columns: int, seconds: float) -> tuple[float, str]:
+        """How fast that is: gigabytes, or points, in a second."""
+        if self.steps:
+            return rows * columns * self.steps / seconds / 1e9, "Gpt/s"
+        return self.bytes_moved(rows, columns) / seconds / 1e9, "GB/s"
+
+    def tolerance(self, program: str) -> tuple[float, float]:
+        """How far the values of a program may be from ours, and at which share of the points they may be farther."""
+        return next((close for word, close in self.close.items() if program.startswith(word)), (0.0, 0.0))
+
+
+def plane(name: str, dtype: Any) -> Callable[[int, int], dict[str, tuple[tuple[int, ...], Any]]]:
+    """One output of the size of the picture."""
+    return lambda rows, columns: {name: ((rows, columns), dtype)}
+
+
+ROUNDED, BORDER = {"": (1e-5, 0.0)}, 0.01
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload(
+            "blur", "box blur 3 x 3, float32", "blur", plane("by", np.float32), 1, 1, 4,
+            fast=("contract",), close=ROUNDED,
+        ),
+        Workload(
+            "gauss", "Gaussian 5 x 5, float32", "gauss", plane("smooth", np.float32), 1, 1, 4,
+            fast=("contract",), close=ROUNDED,
+        ),
+        Workload(
+            "grey", "colour to grey, bytes", "grey",
+            lambda rows, columns: {"brightness": ((rows * columns,), np.uint8)}, 3, 1, 1, close={"OpenCV": (1.0, 0.0)},
+        ),
+        Workload("edge", "edges, bytes", "edge", plane("edges", np.uint8), 1, 1, 1, close={"OpenCV": (2.0, 0.0)}),
+        Workload(
+            "negative", "negative and brighter, bytes of three colours", "negative",
+            lambda rows, columns: {name: ((rows * columns * 3,), np.uint8) for name in ("inverse", "brighter")}, 1, 2, 3,
+            close={"OpenCV": (1.0, 0.0)},
+        ),
+        Workload(
+            "warp", "affine warp, bilinear, float32", "warp", plane("warped", np.float32), 1, 1, 4,
+            options=(tm.float32,), fast=("contract",), close={"OpenCV": (1.0, BORDER), "": (0.02, BORDER)},
+        ),
+        Workload(
+            "warp8", "affine warp, bilinear, bytes", "warp", plane("warped", np.uint8), 1, 1, 1,
+            options=(tm.uint8,), fast=("contract",), close={"OpenCV": (2.0, BORDER), "": (1.0, BORDER)},
+        ),
+        Workload(
+            "heat", f"heat in a plate, {STEPS} steps, float32", "heat", plane("heat_out", np.float32), 1, 1, 4,
+            sizes=(PLATE,), options=(STEPS,), fast=("contract",), close=ROUNDED, steps=STEPS, operations=5,
+        ),
+    )
+}  # fmt: skip

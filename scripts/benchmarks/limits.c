@@ -1,0 +1,135 @@
+// What this machine can do at most: fused multiply-adds, and bytes moved by loops that read some streams and write
+// others. One vector of 64 bytes at a time, with ordinary and with non-temporal stores where the processor has them.
+//
+//   limits THREADS MILLISECONDS [READS WRITES BYTES]...      streams of so many bytes; prints lines of numbers
+#include <omp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+typedef float vector __attribute__((vector_size(64)));
+enum { LANES = sizeof(vector) / sizeof(float), CHAINS = 24, MOST = 4 };
+
+static void stream(vector* to, vector value) {
+#if defined(__AVX512F__)
+    _mm512_stream_ps((float*)to, (__m512)value);
+#elif defined(__AVX__)
+    union { vector whole; __m256 part[2]; } cut = {value};
+    for (int k = 0; k < 2; k++) _mm256_stream_ps((float*)to + 8 * k, cut.part[k]);
+#elif defined(__SSE2__)
+    union { vector whole; __m128 part[4]; } cut = {value};
+    for (int k = 0; k < 4; k++) _mm_stream_ps((float*)to + 4 * k, cut.part[k]);
+#else
+    *to = value;
+#endif
+}
+
+static void fence(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+static char* pages(size_t bytes) {
+    size_t huge = (size_t)2 << 20, size = (bytes + huge - 1) / huge * huge;
+    char* found = aligned_alloc(huge, size);
+    if (!found) exit(1);
+#if defined(MADV_HUGEPAGE)
+    madvise(found, size, MADV_HUGEPAGE);
+#endif
+    memset(found, 1, size);
+    return found;
+}
+
+// Gflop/s of independent chains of fused multiply-adds in registers.
+static double multiply_adds(double seconds) {
+    double best = 0, begin = omp_get_wtime();
+    do {
+        long times = 100000;
+        double start = omp_get_wtime();
+#pragma omp parallel
+        {
+            vector sum[CHAINS], x, y;
+            memset(sum, 0, sizeof sum);
+            for (int k = 0; k < LANES; k++) x[k] = 0.999f, y[k] = 1e-3f;
+            __asm__ volatile("" : "+m"(x), "+m"(y));
+            vector a = x, b = y;
+            for (long n = 0; n < times; n++) {
+#pragma GCC unroll 24
+                for (int k = 0; k < CHAINS; k++) sum[k] = sum[k] * a + b;
+            }
+            for (int k = 0; k < CHAINS; k++) __asm__ volatile("" : "+m"(sum[k]));
+        }
+        double rate = 2.0 * LANES * CHAINS * times * omp_get_max_threads() / (omp_get_wtime() - start) / 1e9;
+        if (rate > best) best = rate;
+    } while (omp_get_wtime() - begin < seconds);
+    return best;
+}
+
+#define MOVE(reads, writes, store)                                                     \
+    for (size_t i = first; i < last; i++) {                                            \
+        vector sum = from[0][i];                                                       \
+        _Pragma("GCC unroll 4") for (int k = 1; k < reads; k++) sum += from[k][i];      \
+        _Pragma("GCC unroll 4") for (int k = 0; k < writes; k++) store;                 \
+    }
+#define CASES(reads, writes)                                                            \
+    if (reading == reads && writing == writes) {                                        \
+        if (temporal) MOVE(reads, writes, to[k][i] = sum) else MOVE(reads, writes, stream(to[k] + i, sum)) \
+    }
+
+static volatile float sink;
+
+static void move_once(int reading, int writing, int temporal, size_t count, vector** from, vector** to) {
+#pragma omp parallel
+    {
+        size_t threads = omp_get_num_threads(), id = omp_get_thread_num();
+        size_t first = count * id / threads, last = count * (id + 1) / threads;
+        CASES(1, 1) CASES(2, 1) CASES(3, 1) CASES(1, 2)
+        if (!writing) {
+            vector sum[4] = {{0}, {0}, {0}, {0}};
+            size_t i = first;
+            for (; i + 4 <= last; i += 4)
+                for (int k = 0; k < 4; k++) sum[k] += from[0][i + k];
+            sink = (sum[0] + sum[1] + sum[2] + sum[3])[0];
+        }
+        if (!temporal) fence();
+    }
+}
+
+// GB/s, each byte that is read or written counted once.
+static double moving(int reading, int writing, int temporal, size_t bytes, double seconds, vector** from, vector** to) {
+    double best = 0, begin = omp_get_wtime();
+    for (int n = 0; n < 4 || omp_get_wtime() - begin < seconds; n++) {
+        double start = omp_get_wtime();
+        move_once(reading, writing, temporal, bytes / sizeof(vector), from, to);
+        double rate = (double)(reading + writing) * bytes / (omp_get_wtime() - start) / 1e9;
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+int main(int count, char** words) {
+    if (count < 3) return 2;
+    omp_set_num_threads(atoi(words[1]));
+    double seconds = atof(words[2]) / 1e3;
+    printf("fma %.1f\n", multiply_adds(seconds));
+    for (int n = 3; n + 2 < count; n += 3) {
+        int reading = atoi(words[n]), writing = atoi(words[n + 1]);
+        size_t bytes = (size_t)atoll(words[n + 2]) / sizeof(vector) * sizeof(vector);
+        char *memory[2 * MOST] = {0};
+        vector *from[MOST] = {0}, *to[MOST] = {0};
+        for (int k = 0; k < reading; k++) from[k] = (vector*)(memory[k] = pages(bytes));
+        for (int k = 0; k < writing; k++) to[k] = (vector*)(memory[MOST + k] = pages(bytes));
+        double plain = moving(reading, writing, 1, bytes, seconds, from, to);
+        double streamed = writing ? moving(reading, writing, 0, bytes, seconds, from, to) : plain;
+        printf("move %d %d %lld %.2f %.2f\n", reading, writing, atoll(words[n + 2]), plain, streamed);
+        fflush(stdout);
+        for (int k = 0; k < 2 * MOST; k++) free(memory[k]);
+    }
+    return 0;
+}

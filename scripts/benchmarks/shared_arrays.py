@@ -1,0 +1,43 @@
+"""Arrays that several processes map: each on pages of its own, huge ones where the system gives them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HUGE = 2**21
+Array = np.ndarray[Any, np.dtype[Any]]
+Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
+
+
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """A place in memory for the files of the arrays, or on the disk where there is none."""
+    memory = "/dev/shm"
+    return tempfile.TemporaryDirectory(prefix="arrays-", dir=memory if os.access(memory, os.W_OK) else None)
+
+
+def mapped(file: Path, shape: tuple[int, ...], dtype: Any) -> Array:
+    """The array in this file, which is made where it is not there yet; it starts at a page."""
+    count = int(np.prod(shape))
+    size = max(1, -(-count * np.dtype(dtype).itemsize // HUGE)) * HUGE
+    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if os.fstat(handle).st_size < size:
+            os.ftruncate(handle, size)
+        pages = mmap.mmap(handle, size)
+    finally:
+        os.close(handle)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype=dtype, count=count).reshape(shape)
+
+
+def all_mapped(place: Path, shapes: Shapes) -> dict[str, Array]:
+    """Arrays by name, of one file each."""
+    return {name: mapped(place / name, shape, dtype) for name, (shape, dtype) in shapes.items()}

@@ -1,0 +1,87 @@
+"""The processors and compilers that generated code is tried with, and what is needed here to try them."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.backends.compiled import SANITISERS
+
+INSTALL = "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user clang libomp-dev"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A compiler with its flags, the bytes of a vector there, and what runs its programs if this machine does not.
+
+    `needs` is an instruction set of x86 that this machine must have.
+    """
+
+    name: str
+    compiler: tuple[str, ...]
+    flags: tuple[str, ...]
+    register: int
+    runner: tuple[str, ...] = ()
+    needs: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def openmp(self) -> tuple[str, ...]:
+        """The flags of OpenMP, where the compiler has it for this target."""
+        return ("-fopenmp",) if _links(self.compiler, (*self.flags, "-fopenmp"), _OPENMP, self.runner) else ()
+
+    @property
+    def missing(self) -> str:
+        """Why nothing can be tried for it here; empty where it can."""
+        for command in (self.compiler[0], *self.runner[:1]):
+            if shutil.which(command) is None:
+                return f"no {command}: {INSTALL}"
+        if self.needs and self.needs not in _instructions():
+            return f"this processor has no {self.needs}"
+        return (
+            "" if _links(self.compiler, self.flags, _PROGRAM, self.runner) else f"{self.name} cannot be used: {INSTALL}"
+        )
+
+
+GENERIC = "-DTM_GENERIC_VECTORS"
+_ARM_GCC, _ARM_CLANG = ("aarch64-linux-gnu-gcc",), ("clang", "--target=aarch64-linux-gnu")
+_QEMU = ("qemu-aarch64",)
+
+#: Every shape is tried on each of these.
+TARGETS = [
+    Target("gcc-avx512", ("gcc",), ("-O2", "-march=x86-64-v4"), 64, needs="avx512bw"),
+    Target("gcc-avx2", ("gcc",), ("-O2", "-march=x86-64-v3"), 32, needs="avx2"),
+    Target("gcc-sse2", ("gcc",), ("-O1", "-march=x86-64"), 16),
+    Target("gcc-generic", ("gcc",), ("-O1", "-march=x86-64-v3", GENERIC), 64, needs="avx2"),
+    Target("clang-avx512", ("clang",), ("-O2", "-march=x86-64-v4"), 64, needs="avx512bw"),
+    Target("clang-generic", ("clang",), ("-O1", "-march=x86-64", GENERIC), 16),
+    Target("gcc-sanitised", ("gcc",), ("-O1", "-march=native", *SANITISERS), 64),
+    Target("clang-sanitised", ("clang",), ("-O1", "-march=native", *SANITISERS), 32),
+    Target("gcc-neon", _ARM_GCC, ("-O2", "-march=armv8.2-a", "-static"), 16, _QEMU),
+    Target("clang-neon", _ARM_CLANG, ("-O1", "-march=armv8-a", "-static"), 16, _QEMU),
+]
+
+_PROGRAM = "#include <stdio.h>\nint main(void) { return 0; }\n"
+_OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
+
+
+@functools.cache
+def _links(compiler: tuple[str, ...], flags: tuple[str, ...], source: str, runner: tuple[str, ...] = ()) -> bool:
+    """Whether a program can be made, and run."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "program")
+        command = [*compiler, *flags, "-x", "c", "-", "-o", str(program)]
+        made = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        return made.returncode == 0 and subprocess.run([*runner, str(program)], check=False).returncode == 0
+
+
+@functools.cache
+def _instructions() -> frozenset[str]:
+    found = Path("/proc/cpuinfo")
+    return frozenset(found.read_text().split()) if found.exists() else frozenset()

@@ -1,0 +1,144 @@
+"""Generated functions as a program of their own: it reads calls with their arguments, and answers what was written.
+
+So they run where this process cannot load them: on another processor, or under a sanitiser.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.backends.compiled import STRICT
+from tests.targets.machines import Target
+from tiramisu_py.backends.c import LIBRARIES, REQUIRED, emit
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+
+_MAIN = """
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void get(void *place, size_t bytes) {
+  if (bytes != 0 && fread(place, bytes, 1, stdin) != 1) abort();
+}
+static void put(const void *place, size_t bytes) {
+  if (bytes != 0 && fwrite(place, bytes, 1, stdout) != 1) abort();
+}
+static int call(int64_t which, const int64_t *params, char **given) {
+  (void)params, (void)given;
+  switch (which) {
+@CASES@  }
+  return -1;
+}
+int main(void) {
+  int64_t head[3], params[16], bytes[32], outputs[32];
+  char *memory[32], *given[32];
+  while (fread(head, sizeof head, 1, stdin) == 1) { /* the function, the number of its arguments, where arrays begin */
+    get(params, sizeof params);
+    for (int k = 0; k < head[1]; k++) {
+      get(&bytes[k], sizeof bytes[k]);
+      get(&outputs[k], sizeof outputs[k]);
+      /* from a cache line on, and to the end of the array, so that a sanitiser sees what lies beyond */
+      if (posix_memalign((void **)&memory[k], 64, (size_t)(bytes[k] + head[2]) + (bytes[k] == 0)) != 0) abort();
+      given[k] = memory[k] + head[2];
+      get(given[k], (size_t)bytes[k]);
+    }
+    const int64_t code = call(head[0], params, given);
+    put(&code, sizeof code);
+    for (int k = 0; k < head[1]; k++) {
+      if (outputs[k]) put(given[k], (size_t)bytes[k]);
+      free(memory[k]);
+    }
+  }
+  return 0;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call: the number of the function, parameters, arguments, and how many bytes arrays are off a cache line."""
+
+    which: int
+    params: Mapping[str, int]
+    arguments: Mapping[str, Any]
+    offset: int = 0
+
+
+class Program:
+    """Functions compiled for a target, with every warning an error, and linked to one program."""
+
+    def __init__(self, target: Target, functions: Sequence[LoopFunction], folder: Path) -> None:
+        self.target = target
+        self.functions = [replace(f, name=f"{f.name}_{k}") for k, f in enumerate(functions)]
+        self.path = folder / "program"
+        cases = []
+        for k, function in enumerate(self.functions):
+            for name, text in emit(function).items():
+                (folder / name).write_text(text)
+            cases.append(f"    case {k}: return {_called(function)};\n")
+        includes = "".join(f'#include "{f.name}.h"\n' for f in self.functions)
+        (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
+        wanted = [*REQUIRED, *STRICT, *target.openmp, *target.flags]
+        sources = [*(f"{f.name}.c" for f in self.functions), "main.c"]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for done in pool.map(lambda name: _ran([*target.compiler, *wanted, "-c", name], folder), sources):
+                assert done.returncode == 0, done.stderr.decode()
+        objects = [source.replace(".c", ".o") for source in sources]
+        done = _ran([*target.compiler, *target.openmp, *target.flags, *objects, "-o", "program", *LIBRARIES], folder)
+        assert done.returncode == 0, done.stderr.decode()
+
+    def __call__(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
+        """What the output arrays of each call hold then; every call must return 0."""
+        given = b"".join(self._written(call) for call in calls)
+        environment = {"ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "2", **os.environ}
+        ran = subprocess.run(
+            [*self.target.runner, str(self.path)], input=given, capture_output=True, check=False, env=environment
+        )
+        assert ran.returncode == 0, f"{self.target}: {ran.returncode}\n{ran.stderr.decode()}"
+        place, results = 0, []
+        for call in calls:
+            (code,) = struct.unpack_from("<q", ran.stdout, place)
+            assert code == 0, f"{self.functions[call.which].name} returns {code}"
+            place += 8
+            found = {}
+            for argument in self.functions[call.which].arguments:
+                if isinstance(argument, ArrayArgument) and argument.is_output:
+                    array = np.asarray(call.arguments[argument.name])
+                    bits = ran.stdout[place : place + array.nbytes]
+                    found[argument.name] = np.frombuffer(bits, array.dtype).reshape(array.shape)
+                    place += array.nbytes
+            results.append(found)
+        assert place == len(ran.stdout)
+        return results
+
+    def _written(self, call: Call) -> bytes:
+        function = self.functions[call.which]
+        params = [call.params[name] for name in function.params]
+        head = struct.pack("<19q", call.which, len(function.arguments), call.offset, *params, *[0] * (16 - len(params)))
+        pieces = [head]
+        for argument in function.arguments:
+            value = np.ascontiguousarray(call.arguments[argument.name], argument.dtype.numpy)
+            is_output = isinstance(argument, ArrayArgument) and argument.is_output
+            pieces += [struct.pack("<2q", value.nbytes, is_output), value.tobytes()]
+        return b"".join(pieces)
+
+
+def _called(function: LoopFunction) -> str:
+    params = [f"params[{k}]" for k in range(len(function.params))]
+    for k, argument in enumerate(function.arguments):
+        array = isinstance(argument, ArrayArgument)
+        params.append(f"(void *)given[{k}]" if array else f"*({argument.dtype.c_name} *)given[{k}]")
+    return f"{function.name}({', '.join(params)})"
+
+
+def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False)

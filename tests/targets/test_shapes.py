@@ -1,0 +1,53 @@
+"""Every shape of code is right on every target: x86 from SSE2 to AVX-512, NEON, and vectors without intrinsics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.targets.machines import TARGETS, Target
+from tests.targets.programs import Call, Program
+from tests.targets.shapes import SHAPES, Shape
+from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+
+
+def calls(which: int, shape: Shape, function: LoopFunction) -> list[tuple[Call, dict[str, np.ndarray]]]:
+    """Calls with arrays on cache lines and off them, and what the outputs must hold then."""
+    f, made = shape.scheduled(), []
+    for rows, columns in shape.sizes:
+        given = dict(shape.sample(rows, columns))
+        found = f.evaluate(**given)
+        want = dict(zip(f.algorithm.outputs, found if isinstance(found, tuple) else (found,), strict=True))
+        params = {**_params(function, given), **{name: given[name] for name in function.params if name in given}}
+        outputs = {name: np.zeros_like(array) for name, array in want.items()}
+        widest = max(a.dtype.bytes for a in function.arguments if isinstance(a, ArrayArgument))
+        made += [(Call(which, params, {**given, **outputs}, offset), want) for offset in (0, widest)]
+    return made
+
+
+def _params(function: LoopFunction, given: dict[str, np.ndarray]) -> dict[str, int]:
+    """The sizes, from the shapes of arrays: extents are a parameter and a constant."""
+    found = {}
+    for argument in function.arguments:
+        if isinstance(argument, ArrayArgument) and argument.is_input and argument.name in given:
+            for extent, size in zip(argument.extents, given[argument.name].shape, strict=True):
+                for name in function.params:
+                    if str(extent) == name or str(extent).startswith(f"{name} + "):
+                        found[name] = size - int(str(extent).partition(" + ")[2] or 0)
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_every_shape_is_right(target: Target, tmp_path: Path) -> None:
+    if target.missing:
+        pytest.skip(target.missing)
+    functions = [shape.scheduled().lowered(target.register) for shape in SHAPES]
+    program = Program(target, functions, tmp_path)
+    wanted = [pair for k, shape in enumerate(SHAPES) for pair in calls(k, shape, functions[k])]
+    found = program([call for call, _ in wanted])
+    for (call, want), got in zip(wanted, found, strict=True):
+        for name, array in want.items():
+            message = f"{SHAPES[call.which]} at {call.params}, {call.offset} bytes off a cache line"
+            np.testing.assert_array_equal(got[name], array, err_msg=message, strict=True)

@@ -1,0 +1,92 @@
+"""Loops cut where conditions begin and cease to hold, so that no iteration has to ask.
+
+Before: ``for c0 in 0 .. (C + 15) // 16: if (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16:
+full``, then ``for c0 in C // 16 .. (C + 15) // 16: general``. Iterations stay in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.lower.ir import For, Let, Node
+from tiramisu_py.lower.linear import Linear, linear, number, operands
+from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.lower.transform import Names, block, constant, variables
+
+
+def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> Node | None:
+    """The loop with `full` as its body where all conditions hold, and its own body before and after.
+
+    None where a condition is not one that begins or ceases to hold once, as the loop goes on.
+    """
+    begins: list[Expr] = []
+    ends: list[Expr] = []
+    for condition in conditions:
+        bound = _bound(condition, loop.variable)
+        if bound is None:
+            return None
+        (begins if bound[0] else ends).append(bound[1])
+    return _pieces(loop, begins, ends, full, taken)
+
+
+def _pieces(loop: For, begins: Sequence[Expr], ends: Sequence[Expr], full: Node, taken: Names) -> Node:
+    """The iterations before, those from the last of `begins` to the first of `ends`, and those after."""
+    names: list[tuple[str, Expr]] = []
+    lower, pieces = loop.lower, list[Node]()
+    if begins:
+        name = taken.fresh(f"{loop.variable}_begin")
+        names.append((name, _clamped(loop, lower, "max", begins)))
+        start = Iter(name, int64)
+        pieces.append(replace(loop, upper=start))
+        lower = start
+    if ends:
+        name = taken.fresh(f"{loop.variable}_full")
+        names.append((name, _clamped(loop, lower, "min", ends)))
+        end = Iter(name, int64)
+        pieces += [replace(loop, lower=lower, upper=end, body=full), replace(loop, lower=end)]
+    else:
+        pieces.append(replace(loop, lower=lower, body=full))
+    result = block(pieces)
+    for name, value in reversed(names):
+        result = Let(name, value, result)
+    return result
+
+
+def _clamped(loop: For, lower: Expr, op: str, bounds: Sequence[Expr]) -> Expr:
+    """The least (greatest) of some bounds, between a lower bound and the loop's upper one."""
+    bound = bounds[0]
+    for other in bounds[1:]:
+        bound = Binary(op, bound, other, int64)
+    high: Expr = bound
+    for upper in operands("min", loop.upper):
+        high = high if _is_below(high, upper) else Binary("min", upper, high, int64)
+    return simplified(Binary("max", high, lower, int64))
+
+
+def _is_below(a: Expr, b: Expr) -> bool:
+    """Whether ``a <= b``, of quotients too."""
+    (x, d), (y, e) = (_quotient(side) for side in (a, b))
+    gap = linear(y).plus(linear(x), -1)
+    return d == e and gap.is_constant and gap.constant >= 0 and linear(x).exact and linear(y).exact
+
+
+def _quotient(e: Expr) -> tuple[Expr, int]:
+    divisor = constant(e.right) if isinstance(e, Binary) and e.op == "//" else None
+    return (e.left, divisor) if isinstance(e, Binary) and divisor is not None and divisor > 0 else (e, 1)
+
+
+def _bound(condition: Expr, variable: str) -> tuple[bool, Expr] | None:
+    """Where a condition ``form >= constant`` begins (True) or ceases (False) to hold, by a loop's variable."""
+    if not isinstance(condition, Binary) or condition.op != ">=":
+        return None
+    form = linear(condition.left).plus(linear(condition.right), -1)
+    here = Iter(variable, int64)
+    factor, rest = form.factor(here), form.without(here.key())
+    if factor == 0 or not form.exact or any(variable in variables(atom) for atom, _ in rest.terms.values()):
+        return None
+    size = abs(factor)
+    over = rest.plus(Linear({}, size)) if factor < 0 else rest.times(-1).plus(Linear({}, size - 1))
+    return factor > 0, simplified(Binary("//", over.expression(), number(size), int64))
