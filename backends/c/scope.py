@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import DType, int64
-from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction
+from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction, Mask
 from tiramisu_py.lower.lanes import Lanes
 from tiramisu_py.lower.linear import number
 from tiramisu_py.lower.ranges import Facts, facts_of
@@ -78,6 +78,7 @@ class Scope:
     threaded: bool = False
     streaming: bool = False
     atomic: frozenset[str] = frozenset()
+    mask: Mask | None = None
     declared: set[str] = field(default_factory=set)
 
     def inner(self) -> Scope:

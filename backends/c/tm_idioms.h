@@ -60,12 +60,12 @@
 /* Conversions to and from wider types. TM_CONVERSION(int32x16, uint8x16, int16x16, uint8_to_32x16) defines
  * int32x16_from_uint8x16(a), through int16x16 where no instruction does it at once.
  */
-#define TM_CONVERSION(R, V, between, entry)    \
+#define TM_CONVERSION(R, V, between, entry)        \
   TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, \
            __builtin_convertvector(__builtin_convertvector(a, between), R))
 
-/* Two vectors as one of half as wide elements, their upper halves dropped. */
-#define TM_JOIN(R, V, entry, ...) \
-  TM_IDIOM(R, R##_from_2_##V, (V a, V b), TM_OWN_##entry, __builtin_shufflevector((R)a, (R)b, __VA_ARGS__))
+/* Two vectors as one of half as wide elements, the upper halves dropped; the indices are 0, 2, 4, ... */
+#define TM_JOIN(R, V, ...) \
+  TM_SHUFFLE R R##_from_2_##V(V a, V b) { return __builtin_shufflevector((R)a, (R)b, __VA_ARGS__); }
 
 #endif

@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #ifdef _OPENMP
 #include <omp.h>
 #else
@@ -245,9 +248,20 @@ TM_INLINE bool tm_overlap(const void *a, int64_t bytes_a, const void *b, int64_t
   return bytes_a > 0 && bytes_b > 0 && from_a < from_b + (uintptr_t)bytes_b && from_b < from_a + (uintptr_t)bytes_a;
 }
 
-/* Memory on a cache line of its own; NULL where there is none. TM_TEMPORARY pointers free theirs on leaving the scope. */
+/* Memory on a cache line of its own; NULL where there is none. TM_TEMPORARY pointers free theirs on leaving the scope.
+ * Large memory is in huge pages where the system has them: a first write to each of the small ones costs more than the
+ * values in it. */
+enum { TM_HUGE_PAGE = 2 << 20, TM_MANY_PAGES = 32 << 20 };
 TM_INLINE void *tm_allocate(int64_t bytes) {
-  if (bytes < 0 || bytes > INT64_MAX - 64) return NULL;
+  if (bytes < 0 || bytes > INT64_MAX - TM_HUGE_PAGE) return NULL;
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  if (bytes >= TM_MANY_PAGES) {
+    const size_t whole = (size_t)((bytes + TM_HUGE_PAGE - 1) / TM_HUGE_PAGE * TM_HUGE_PAGE);
+    void *const memory = aligned_alloc(TM_HUGE_PAGE, whole);
+    if (memory != NULL) (void)madvise(memory, whole, MADV_HUGEPAGE);
+    return memory;
+  }
+#endif
   return aligned_alloc(64, bytes == 0 ? 64 : (size_t)((bytes + 63) / 64 * 64));
 }
 TM_INLINE void tm_release(const void *pointer) {

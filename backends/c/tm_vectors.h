@@ -40,9 +40,11 @@
     TM_EACH_LANE(V, function(tm_a[tm_lane], tm_b[tm_lane]))                                        \
   })
 
-/* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0. */
+/* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0; both at once, of
+ * elements as wide as those that are compared. */
 #ifdef __clang__
 #define TM_COMPARE(M, a, op, b) ((M)((a) op (b)))
+#define TM_CHOOSE(V, a, op, b, yes, no) TM_SELECT(V, (a) op (b), yes, no)
 #define TM_SELECT(V, mask, yes, no)                                                                \
   __extension__({                                                                                  \
     const __auto_type tm_mask = (mask);                                                            \
@@ -54,6 +56,13 @@
     const __auto_type tm_a = (a);                                                                  \
     const __auto_type tm_b = (b);                                                                  \
     TM_EACH_LANE(M, -(tm_a[tm_lane] op tm_b[tm_lane]))                                             \
+  })
+#define TM_CHOOSE(V, a, op, b, yes, no)                                                            \
+  __extension__({                                                                                  \
+    const __auto_type tm_a = (a);                                                                  \
+    const __auto_type tm_b = (b);                                                                  \
+    const V tm_yes = (yes), tm_no = (no);                                                          \
+    TM_EACH_LANE(V, tm_a[tm_lane] op tm_b[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])             \
   })
 #define TM_SELECT(V, mask, yes, no)                                                                \
   __extension__({                                                                                  \

@@ -7,6 +7,7 @@ loaded by itself, and nothing outside the first and the last.
 from __future__ import annotations
 
 from tiramisu_py.algorithm.types import DType, strong, uint8
+from tiramisu_py.backends.c import idioms
 
 VECTORS = "tm_vectors.h"
 #: How far apart elements of so many bytes may be for shuffles to be faster than loads of single elements.
@@ -19,6 +20,7 @@ class VectorTypes:
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], DType] = {}
         self._strides: set[tuple[str, int, int]] = set()
+        self.idioms = idioms.Idioms(self.name)
 
     def name(self, dtype: DType, lanes: int) -> str:
         """The name of a vector type; a bool is a byte."""
@@ -38,17 +40,17 @@ class VectorTypes:
 
     def headers(self) -> tuple[str, ...]:
         """The headers that the source includes for its vectors."""
-        return (VECTORS,) if self._used else ()
+        return (VECTORS, *((idioms.HEADER,) if self.idioms else ())) if self._used else ()
 
     def runtime(self) -> tuple[str, ...]:
         """The files that these headers are."""
-        return self.headers()
+        return (*self.headers(), *(idioms.FILES[1:] if self.idioms else ()))
 
     def declarations(self) -> list[str]:
         """The lines that make the types and the functions."""
         types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
         loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
-        return types + loads
+        return types + self.idioms.declarations() + loads
 
 
 def _function(name: str, stride: int) -> str:

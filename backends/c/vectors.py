@@ -101,7 +101,7 @@ class Vectors:
         left, right = operand(e.left, dtype), operand(e.right, dtype)
         match e.op:
             case "min" | "max":
-                return self._mapped(f"tm_{e.op}_{dtype.name}", dtype, left, right)
+                return self._operation(e.op, dtype, left, right)
             case "**":
                 name = f"tm_pow_{dtype.name}" if dtype.is_integer else "powf" if dtype.bits == 32 else "pow"
                 return self._mapped(name, dtype, left, right)
@@ -124,11 +124,17 @@ class Vectors:
         name = "TM_MAP" if len(operands) == 1 else f"TM_MAP_{len(operands)}"
         return call(name, self.type(dtype), function, *map(self, operands))
 
+    def _operation(self, name: str, dtype: DType, *operands: Expr) -> Code:
+        return call(self.types.idioms.operation(name, dtype, self.lanes), *map(self, operands))
+
     def _select(self, e: Select) -> Code:
-        dtype = strong(e.dtype)
+        dtype, test = strong(e.dtype), e.condition
         yes, no = self(operand(e.yes, dtype)), self(operand(e.no, dtype))
-        if self._uniform(e.condition):
-            return Code(f"{self.scalars(e.condition).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
+        if self._uniform(test):
+            return Code(f"{self.scalars(test).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
+        if isinstance(test, Binary) and test.op in COMPARISONS and compared(test).bits == dtype.bits:
+            left, right = (self(operand(side, compared(test))) for side in (test.left, test.right))
+            return call("TM_CHOOSE", self.type(dtype), left, test.op, right, yes, no)
         mask, _ = self.mask(e.condition, dtype.bits)
         return call("TM_SELECT", self.type(dtype), mask, yes, no)
 
@@ -145,10 +151,18 @@ class Vectors:
             return self._mapped(f"tm_to_{dtype.name}", dtype, e)
         code, steps = self(e), _steps(source, dtype)
         if source.is_float and dtype.is_integer:
-            code, steps = call("TM_TRUNCATED", self.type(steps[0]), f"tm_to_{steps[0].name}", code), steps[1:]
+            code, source, *steps = call("TM_TRUNCATED", self.type(steps[0]), f"tm_to_{steps[0].name}", code), *steps
         for step in steps:
-            code = call("__builtin_convertvector", code, self.type(step))
-        return cast(target, code) if source.is_integer and source.bits == dtype.bits and dtype.is_integer else code
+            code, source = self._step(code, source, step), step
+        return code
+
+    def _step(self, code: Code, source: DType, target: DType) -> Code:
+        """A conversion that takes one instruction."""
+        if source.is_integer and target.is_integer and source.bits == target.bits:
+            return cast(self.type(target), code)
+        if source.bits < target.bits or target.is_integer:
+            return call(self.types.idioms.conversion(source, target, self.lanes), code)
+        return call("__builtin_convertvector", code, self.type(target))
 
     def _call(self, e: Call) -> Code:
         if e.extern is not None:
@@ -256,21 +270,13 @@ class Vectors:
 
 
 def _steps(source: DType, target: DType) -> list[DType]:
-    """The types on the way of a conversion: widths change by a factor of two at most, which is what is fast.
+    """The types on the way of a conversion.
 
     A small integer becomes a float through an integer of the same width; a float becomes a small integer through
     int32, as in scalar code.
     """
-    if source.is_float and target.is_float:
-        return [target]
-    if source.is_float:
-        return [int32, *_steps(int32, target)] if target.bits < 32 else [target]
-    if target.is_float:
-        wide = _MASKS[target.bits]
-        return [*_steps(source, wide), target] if source.bits < target.bits else [target]
-    bits = source.bits
-    steps = []
-    while bits != target.bits:
-        bits = bits * 2 if bits < target.bits else bits // 2
-        steps.append(target if bits == target.bits else _MASKS[bits])
-    return steps
+    if source.is_float and target.is_integer and target.bits < 32:
+        return [int32, target]
+    if source.is_integer and target.is_float and source.bits < 32:
+        return [_MASKS[target.bits], target]
+    return [target]

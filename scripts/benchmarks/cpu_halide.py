@@ -34,14 +34,14 @@ def realized(result: Any, into: Any) -> Run:
 # -- two stages
 
 
-def schedules(widths: tuple[int, ...], usual: int) -> Iterator[tuple[str, str, int, int]]:
-    """What to try of two stages: words for it, the kind, lanes, rows."""
+def schedules(widths: tuple[int, ...], usual: int, sliding: bool) -> Iterator[tuple[str, str, int, int]]:
+    """What to try of two stages: words for it, the kind, lanes, rows; `sliding` where neighbours share values."""
     yield f"tiles of 256 x 32, {usual} lanes", "tiles", usual, 32
     for width, rows in itertools.product(widths, (8, 64)):
         yield f"rows sliding in bands of {rows}, {width} lanes", "rows", width, rows
     for width, rows in itertools.product(widths, (4, 8)):
         yield f"{rows} rows in registers, {width} lanes", "registers", width, rows
-    for width, rows in itertools.product(widths, (4, 8)):
+    for width, rows in itertools.product(widths if sliding else (), (4, 8)):
         yield f"{rows} rows in registers, sliding along them, {width} lanes", "window", width, rows
 
 
@@ -58,7 +58,7 @@ def schedule(hl: Any, first: Any, last: Any, kind: str, lanes: int, rows: int) -
         last.tile(x, y, xi, yi, lanes, rows).vectorize(xi, lanes).unroll(yi).parallel(y)
         first.compute_at(last, x).vectorize(x, lanes).unroll(y)
         if kind == "window":
-            first.store_at(last, y)
+            first.store_at(last, y).fold_storage(x, 2 * lanes)
 
 
 def staged(hl: Any, stages: Mapping[str, Callable[[], tuple[Any, Any]]], into: Any, widths: tuple[int, ...]) -> Programs:
@@ -75,7 +75,7 @@ def staged(hl: Any, stages: Mapping[str, Callable[[], tuple[Any, Any]]], into: A
     return {
         f"{order}{words}": maker(make, kind, lanes, rows)
         for order, make in stages.items()
-        for words, kind, lanes, rows in schedules(widths, widths[0])
+        for words, kind, lanes, rows in schedules(widths, widths[0], len(stages) == 1 or order != "")
     }
 
 
@@ -90,7 +90,7 @@ def separable(hl: Any, image: Array, out: Array, weigh: Callable[[list[Any]], An
         last[x, y] = weigh([first[x + dy, y + dx] for dx, dy in along])
         return first, last
 
-    return staged(hl, {"": lambda: stages(True), "down first, ": lambda: stages(False)}, hl.Buffer(out), (16, 8, 32))
+    return staged(hl, {"": lambda: stages(True), "down first, ": lambda: stages(False)}, hl.Buffer(out), (16, 32))
 
 
 def blur(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import cpu_grids
 import cpu_halide
@@ -99,8 +101,17 @@ def shared(folder: Path) -> dict[str, Any]:
     return {**named["numbers"], **all_mapped(folder, named["shapes"])}
 
 
+def answers_apart() -> TextIO:
+    """Let what libraries print go to the standard error: the standard output is for answers."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return os.fdopen(answers, "w")
+
+
 def main() -> None:
     """Be one contender."""
+    answers = answers_apart()
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--contender", required=True)
     options.add_argument("--workload", choices=WORKLOADS, required=True)
@@ -116,7 +127,7 @@ def main() -> None:
         about, run = fastest(PEERS[asked.contender](workload.name, given, out), asked.calls)
     else:
         run = ours(asked.contender, workload, given, out)
-    serve(run, asked.calls, about)
+    serve(run, asked.calls, about, answers)
 
 
 if __name__ == "__main__":

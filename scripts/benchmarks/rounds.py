@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 REST = 0.02  # seconds after a turn, so that waiting threads have gone to sleep
 THREADS = ("OMP_NUM_THREADS", "HL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -51,13 +52,13 @@ class Contender:
         self.process.wait()
 
 
-def serve(run: Callable[[], object], calls: int = 3, about: str = "") -> None:
+def serve(run: Callable[[], object], calls: int = 3, about: str = "", answers: TextIO | None = None) -> None:
     """What a contender's process does: after two calls to warm up, a line about it, then one turn for each line."""
     run()
     run()
-    print(about, flush=True)
+    print(about, file=answers, flush=True)
     for _ in sys.stdin:
-        print(min(_timed(run) for _ in range(calls)), flush=True)
+        print(min(_timed(run) for _ in range(calls)), file=answers, flush=True)
 
 
 def _timed(run: Callable[[], object]) -> float:

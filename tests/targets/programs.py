@@ -39,8 +39,8 @@ static int call(int64_t which, const int64_t *params, char **given) {
   return -1;
 }
 int main(void) {
-  int64_t head[3], params[16], bytes[32], outputs[32];
-  char *memory[32], *given[32];
+  int64_t head[3], params[16], bytes[256], outputs[256];
+  char *memory[256], *given[256];
   while (fread(head, sizeof head, 1, stdin) == 1) { /* the function, the number of its arguments, where arrays begin */
     get(params, sizeof params);
     for (int k = 0; k < head[1]; k++) {

@@ -42,9 +42,9 @@ def anchors_of(program: Program, statements: Sequence[Statement], loop: LoopId) 
     beside = [program.positions[statement.name][level] for statement in inside]
     iterations = _iterations(program, inside, level)
     found = []
-    for name, position in ((f"@first{loop}", min(beside) - 1), (f"@last{loop}", max(beside) + 1)):
+    for name, position in ((f"@first{loop}", min(beside) - 1), (f"@last{loop}", max(beside) + 2)):
         instances = sets.named(iterations, name)
-        found.append(Anchor(name, loop, instances, _time(program, inside[0], instances, position)))
+        found.append(Anchor(name, loop, instances, time_beside(program, inside[0], instances, position)))
     return found
 
 
@@ -58,7 +58,8 @@ def _iterations(program: Program, inside: Sequence[Statement], level: int) -> is
     return found.coalesce()
 
 
-def _time(program: Program, like: Statement, instances: isl.Set, position: int) -> isl.MultiAff:
+def time_beside(program: Program, like: Statement, instances: isl.Set, position: int) -> isl.MultiAff:
+    """The time of iterations of some loops around a statement, at a position among the siblings inside."""
     space = instances.get_space()
     statics = [*program.positions[like.name][: sets.size(instances)], position]
     vector = [sets.constant(space, statics[0])]

@@ -9,7 +9,7 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import Lane, Load, Ramp
+from tiramisu_py.lower.ir import Lane, Load, Ramp, Scalar
 
 #: Functions of more arguments are called lane by lane.
 MOST_ARGUMENTS = 2
@@ -93,7 +93,12 @@ def guards(condition: Expr) -> bool:
     """Whether a part of a condition is one on indices or sizes, which may guard loads."""
     compared = (part for part in walk(condition) if isinstance(part, Binary) and part.op in COMPARISONS)
     variables = any(isinstance(part, Iter) and part.dtype.is_bool for part in walk(condition))
-    return variables or any(not any(isinstance(part, Load) for part in walk(comparison)) for comparison in compared)
+    return variables or any(not any(map(_is_value, walk(comparison))) for comparison in compared)
+
+
+def _is_value(e: Expr) -> bool:
+    """Whether something is computed that no affine condition has: of such, both branches are readable."""
+    return isinstance(e, Load | Scalar | Call) or e.dtype.is_float
 
 
 def _unconditional(e: Expr) -> Iterator[Expr]:

@@ -33,6 +33,7 @@ from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_ope
 from tiramisu_py.lower.pieces import pieces_of
 from tiramisu_py.lower.rank_reductions import Collected, collected
 from tiramisu_py.lower.ranked import Ranked, on_one_rank
+from tiramisu_py.lower.rings import in_windows
 from tiramisu_py.lower.transfers import copies
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -61,7 +62,7 @@ class _Lowering:
 
     def __init__(self, ranked: Ranked, reductions: Collected) -> None:
         self.reductions = reductions
-        self.program = ranked.program
+        self.program, self.rings = in_windows(ranked.program)
         self.grid = ranked.grid
         self.reserved = reserved_names(self.program)
         self.variables = ranked.named(loop_variables(self.program, self.reserved))
@@ -75,7 +76,7 @@ class _Lowering:
         """The function of a program, which is passed these arguments."""
         bodies = [[body for s in group for body in self._bodies(s)] for group in groups(self.host.program)]
         arrays = arrays_of(self.program)
-        made = [Nest(self.host.program, g, self.variables, self.reserved, arrays).lowered() for g in bodies if g]
+        made = [self._nest(group, arrays) for group in bodies if group]
         body = settled(_whole(arrays, [nest for nest in made if nest is not None]))
         body = merged(body) if self.gpu.kernels or self.grid is not None else body
         return LoopFunction(
@@ -93,6 +94,9 @@ class _Lowering:
             gpu_where=self.gpu.where(is_distributed=self.grid is not None),
             nontemporal_above=_nontemporal_above(self.program),
         )
+
+    def _nest(self, bodies: Sequence[Body | Operation], arrays: Mapping[str, Array]) -> Fragment | None:
+        return Nest(self.host.program, bodies, self.variables, self.reserved, arrays, self.rings).lowered()
 
     def _bodies(self, statement: Statement) -> list[Body | Operation]:
         """What the executions of a statement of the host's part do."""

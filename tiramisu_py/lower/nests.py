@@ -36,6 +36,7 @@ from tiramisu_py.lower.names import loop_value
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.reductions import privates
+from tiramisu_py.lower.rings import Ring, Rotation, rotation_of
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
@@ -50,7 +51,7 @@ class Nest:
 
     `variables` names the variable of each loop; `reserved` are names that no other variable may have. `first` is the
     first dimension of time that orders anything here, and `context` says what holds around the nest. `arrays` are those
-    that may have to be allocated.
+    that may have to be allocated; of the `rings`, those of this nest are rotated in it.
     """
 
     first = 1
@@ -62,6 +63,7 @@ class Nest:
         variables: Mapping[LoopId, str],
         reserved: frozenset[str],
         arrays: Mapping[str, Array] | None = None,
+        rings: Sequence[Ring] = (),
     ) -> None:
         self.program = program
         self.context = program.context
@@ -74,6 +76,10 @@ class Nest:
         self.leaves: list[Fragment | Anchor] = []
         self.executed: dict[str, isl.Set] = {}
         self.anchors: dict[str, Anchor] = {}
+        taken = reserved.union(variables.values())
+        used = {name for body in bodies for name in body.buffers}
+        moving = [rotation_of(program, ring, taken) for ring in rings if ring.buffer in used]
+        self.rotations: dict[str, Rotation] = {rotation.name: rotation for rotation in moving}
 
     def lowered(self) -> Fragment | None:
         """The loops of the nest; None where nothing is executed."""
@@ -125,10 +131,14 @@ class Nest:
         kept = []
         for position in range(self.first, 2 * depth + 1):
             dimension = Dimension(position)
-            anchored = any(anchor.level == dimension.depth for anchor in self.anchors.values())
+            anchored = any(anchor.level == dimension.depth for anchor in self._added())
             if dimension.is_loop or anchored or self._orders(statements, dimension.depth):
                 kept.append(dimension)
         return kept
+
+    def _added(self) -> list[Anchor | Rotation]:
+        """What is executed beside the statements."""
+        return [*self.anchors.values(), *self.rotations.values()]
 
     def _orders(self, statements: Sequence[Statement], level: int) -> bool:
         positions = (self.program.positions[s.name] for s in statements)
@@ -140,7 +150,7 @@ class Nest:
             time = self._time(body.piece)
             function = sets.function(body.piece.statement.frame, None, [time[d.position] for d in dimensions])
             times.append((body.piece.instances, sets.from_frame(function, body.piece.frame)))
-        for anchor in self.anchors.values():
+        for anchor in self._added():
             time = sets.outputs(anchor.time)
             kept = [time[dimension.position] for dimension in dimensions]
             times.append((anchor.instances, sets.function(anchor.instances.get_space(), None, kept)))
@@ -172,6 +182,10 @@ class Nest:
     def _at_leaf(self, leaf: Leaf) -> None:
         if leaf.statement in self.anchors:
             self.leaves.append(self.anchors[leaf.statement])
+            return
+        if leaf.statement in self.rotations:
+            rotation = self.rotations[leaf.statement]
+            self.leaves.append(Fragment(rotation.node, rotation.statement, frozenset({rotation.ring.buffer})))
             return
         body = self.bodies[leaf.statement]
         statement = body.piece.statement

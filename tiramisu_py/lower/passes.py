@@ -11,6 +11,7 @@ from tiramisu_py.lower.full_tiles import full_tiles, over_registers
 from tiramisu_py.lower.ir import Allocate, Block, Events, KernelFunction, LoopFunction, Node, Requests
 from tiramisu_py.lower.literals import with_literals
 from tiramisu_py.lower.merging import merged
+from tiramisu_py.lower.narrowing import narrowed
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
 from tiramisu_py.lower.remainders import with_remainders
@@ -80,7 +81,7 @@ class Passes:
         if self.threads is not None:
             return self._of_kernel(node, self.threads)
         body = full_tiles(simplify(counted(node)), self.taken)
-        body = simplify(unroll(body, self.taken))
+        body = simplify(narrowed(unroll(body, self.taken), self.facts))
         body = simplify(vectorize(body, self.taken, self.register))
         body = simplify(registers(body, self.taken))
         return simplify(decide(body, self.facts))

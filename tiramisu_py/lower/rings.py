@@ -13,7 +13,7 @@ iteration between moved it; and what would overwrite it there would have done so
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -22,6 +22,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.lower.anchors import time_beside
 from tiramisu_py.lower.ir import Block, Comment, For, Load, Node, Store
 from tiramisu_py.program.loops import LoopId, Unroll, Vector
 from tiramisu_py.program.program import Program
@@ -84,9 +85,7 @@ def _loads(program: Program, statement: Statement, storage: Storage) -> bool:
     return storage.source in read and program.storage_for(statement, storage.source).name == storage.name
 
 
-def _level(
-    program: Program, buffer: Buffer, storage: Storage, using: Collection[Statement]
-) -> LoopId | None:
+def _level(program: Program, buffer: Buffer, storage: Storage, using: Collection[Statement]) -> LoopId | None:
     """The serial loop just inside a buffer's scope that all its uses share."""
     depth = len(buffer.scope)
     loops = {statement.loops[: depth + 1] for statement in using}
@@ -96,10 +95,12 @@ def _level(
     if len(loops_around) <= depth or any(program.kernel_of(statement) is not None for statement in using):
         return None
     loop = program.loops[loops_around[-1]]
-    return None if loop.is_concurrent or loop.is_rank or isinstance(loop.tag, Unroll) else loop.id
+    return None if loop.is_concurrent or loop.is_rank else loop.id
 
 
-def _used(using: Iterable[Statement], depth: int, values) -> isl.Map | None:
+def _used(
+    using: Iterable[Statement], depth: int, values: Callable[[Statement], isl.Map]
+) -> isl.Map | None:
     """``[iterations of the loops to the level] -> values`` that statements use."""
     found: isl.Map | None = None
     for statement in using:
@@ -107,3 +108,133 @@ def _used(using: Iterable[Statement], depth: int, values) -> isl.Map | None:
         part = outer.reverse().apply_range(values(statement))
         found = part if found is None else found.union(part)
     return found
+
+
+def _folded(form: isl.Aff, extent: Expr, scope: int) -> int | None:
+    """The value index of which a component of an index is the remainder modulo the extent; None for any other."""
+    taken = sets.terms(form)
+    if not isinstance(extent, Const) or taken.denominator != 1 or len(taken.divs) != 1:
+        return None
+    involved = [(dim, factor) for dim, factor in enumerate(taken.dims[scope:]) if factor]
+    return involved[0][0] if taken.divs[0][0] == -int(extent.value) and [f for _, f in involved] == [1] else None
+
+
+def _starts(used: isl.Map, dim: int, level: int) -> Iterator[tuple[isl.Aff, int]]:
+    """Forms of the iteration that are least values of an index there, and their steps from iteration to iteration."""
+    try:
+        bounds = sets.lower_bounds(sets.component(used, dim))
+    except isl.Error:
+        return
+    for bound in bounds:
+        step = sets.stride(bound, level)
+        if step is not None and step > 0:
+            yield bound, step
+
+
+def _window(stored: isl.Map, used: isl.Map, dim: int, start: isl.Aff, step: int, extent: int) -> isl.Aff | None:
+    """Where the window of an iteration begins, so that all that it uses lies inside; None where that is not so.
+
+    What an iteration stores begins at a multiple of the step, if possible, so that vectors are aligned.
+    """
+    own, every = (sets.span_above(sets.component(of, dim), start) for of in (stored, used))
+    if own is None or every is None or step > extent:
+        return None
+    low = own[0] + (every[0] - own[0]) // step * step
+    low = low if every[1] - low < extent else every[0]
+    return sets.plus(start, low) if every[1] - low < extent else None
+
+
+def _index(storage: Storage, depth: int, axis: int, dim: int, window: isl.Aff) -> isl.MultiAff:
+    """The index of a storage with one component counted from where the window of the iteration begins."""
+    rank = sets.in_size(storage.index) - (depth - 1)
+    space = sets.sized_frame(storage.index.get_space(), None, depth + rank)
+    variables = sets.variables(space)
+    frame = sets.function(space, None, [*variables[: depth - 1], *variables[depth:]])
+    forms = sets.outputs(sets.compose(frame, storage.index))
+    here = sets.function(space, None, variables[:depth])
+    (begin,) = sets.outputs(sets.compose(here, sets.function(window.get_domain_space(), None, [window])))
+    forms[axis] = variables[depth + dim].sub(begin)
+    return sets.function(space, None, forms)
+
+
+# -- rotations
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """The last thing in each iteration of a ring's loop, from the first iteration to the last: an instance in each."""
+
+    name: str
+    ring: Ring
+    instances: isl.Set
+    time: isl.MultiAff
+    statement: Statement
+    node: Node
+
+    @property
+    def level(self) -> int:
+        """The level of siblings at which it stands after the others."""
+        return sets.size(self.instances)
+
+
+def rotation_of(program: Program, ring: Ring, reserved: Collection[str]) -> Rotation:
+    """What moves the window of a ring."""
+    inside = [s for s in program.statements.values() if ring.level in s.loops]
+    count = inside[0].depth(ring.level) + 1
+    name = f"@rotate_{ring.buffer}"
+    instances = sets.named(_iterations(program, inside, count), name)
+    last = max(program.positions[statement.name][count] for statement in inside) + 1
+    time = time_beside(program, inside[0], instances, last)
+    storage = next(program.storages_in(ring.buffer))
+    own = [s for s in inside if s.stores and s.target == storage.name]
+    return Rotation(name, ring, instances, time, inside[0], _moves(program, ring, own, reserved))
+
+
+def _iterations(program: Program, inside: Iterable[Statement], count: int) -> isl.Set:
+    """All iterations from the first to the last, for each of the loops outside."""
+    found: isl.Set | None = None
+    for statement in inside:
+        part = statement.instances.intersect_params(program.context).apply(sets.graph(statement.prefix(count)))
+        found = part if found is None else found.union(part)
+    assert found is not None
+    return sets.without_gaps(found.coalesce()).coalesce()
+
+
+def _moves(program: Program, ring: Ring, own: list[Statement], reserved: Collection[str]) -> Node:
+    """``for k in 0 .. kept: v[k] = v[k + step]``, for all other indices, in vectors where it is stored in vectors."""
+    buffer = program.buffers[ring.buffer]
+    last = len(buffer.extents) - 1
+    names = [_free(f"{ring.buffer}_{axis}", reserved) for axis in range(last + 1)]
+    here: list[Expr] = [Iter(name, int64) for name in names]
+    there = [_plus(e, ring.step) if axis == ring.axis else e for axis, e in enumerate(here)]
+    value = Load(buffer.name, tuple(there), buffer.dtype)
+    node: Node = Store(buffer.name, tuple(here), value, own[0].name)
+    width = _width(program, own)
+    for axis in range(last, -1, -1):
+        extent = buffer.extents[axis]
+        upper = _plus(extent, -ring.step) if axis == ring.axis else extent
+        size = int(upper.value) if isinstance(upper, Const) else None
+        vector = axis == last and width and size is not None and size % width == 0 and ring.step % width == 0
+        tag = Vector(width) if vector and width else Unroll() if size is not None else None
+        node = For(names[axis], Const(0, int64), upper, node, tag=tag)
+    level = program.loops[ring.level].name
+    return Block((Comment(f"the window of {buffer.name} moves on with {level}, by {ring.step}"), node))
+
+
+def _width(program: Program, own: Iterable[Statement]) -> int | None:
+    """The lanes of the vectors in which values are stored, if that is one number."""
+    tags = (program.loops[loop].tag for statement in own for loop in statement.loops)
+    widths = {tag.width for tag in tags if isinstance(tag, Vector)}
+    return widths.pop() if len(widths) == 1 else None
+
+
+def _free(name: str, reserved: Collection[str]) -> str:
+    while name in reserved:
+        name += "_"
+    return name
+
+
+def _plus(e: Expr, value: int) -> Expr:
+    if isinstance(e, Const):
+        return Const(int(e.value) + value, int64)
+    return Binary("+" if value >= 0 else "-", e, Const(abs(value), int64), int64)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import Allocate, Block, Declare, Deferred, For, If, Let, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Block, Declare, Deferred, For, If, Let, Mask, Node, Ramp, Store
 from tiramisu_py.lower.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -160,7 +160,16 @@ def simplify(node: Node) -> Node:
             return _let(node)
         case Allocate():
             return _allocation(node)
+        case Mask():
+            return _masked(node)
     return node
+
+
+def _masked(node: Mask) -> Node:
+    """Where all lanes are active, no mask."""
+    count = constant(node.count)
+    whole = count is not None and count >= node.width
+    return node.body if whole or is_empty(node.body) else node
 
 
 def _loop(node: For) -> Node:

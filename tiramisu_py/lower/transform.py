@@ -26,6 +26,7 @@ from tiramisu_py.lower.ir import (
     Launch,
     Let,
     Load,
+    Mask,
     Node,
     Piece,
     Post,
@@ -61,7 +62,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Block():
             return node.body
-        case For() | Let() | Allocate() | Events() | Requests() | Traced():
+        case For() | Let() | Allocate() | Mask() | Events() | Requests() | Traced():
             return (node.body,)
         case Post():
             return (node.elements,)
@@ -77,7 +78,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Block():
             return block(map(change, node.body))
-        case For() | Let() | Allocate() | Events() | Requests() | Traced():
+        case For() | Let() | Allocate() | Mask() | Events() | Requests() | Traced():
             return replace(node, body=change(node.body))
         case Post():
             return replace(node, elements=change(node.elements))
@@ -116,7 +117,7 @@ def expressions(node: Node) -> tuple[Expr, ...]:
             return (node.peer,) if node.request is None else (node.peer, node.request.index)
         case Collective():
             return () if node.root is None else (node.root,)
-        case Requests():
+        case Requests() | Mask():
             return (node.count,)
         case Complete():
             return (node.first, node.count)
@@ -159,7 +160,7 @@ def with_expressions(node: Node, change: Change) -> Node:
             return replace(node, peer=change(node.peer), request=request)
         case Collective():
             return replace(node, root=None if node.root is None else change(node.root))
-        case Requests():
+        case Requests() | Mask():
             return replace(node, count=change(node.count))
         case Complete():
             return replace(node, first=change(node.first), count=change(node.count))

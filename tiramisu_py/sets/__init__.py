@@ -152,6 +152,7 @@ from tiramisu_py.sets.relations import (
     span_above,
     with_inputs,
     with_prefix,
+    without_gaps,
 )
 
 __all__ = [
@@ -297,4 +298,5 @@ __all__ = [
     "leading_as_params",
     "with_inputs",
     "with_prefix",
+    "without_gaps",
 ]

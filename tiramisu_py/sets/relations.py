@@ -241,3 +241,14 @@ def with_inputs(of: isl.Map) -> isl.Map:
 def affine_hull(of: isl.Map) -> isl.Map:
     """The equations that hold on a relation, as a relation: a function beyond the domain that it has."""
     return of.affine_hull().to_map()
+
+
+def without_gaps(of: isl.Set) -> isl.Set:
+    """A set with every number between two of its last coordinates, for each choice of the coordinates before."""
+    count = of.dim(isl.dim_type.set) - 1
+    space = of.get_space()
+    pairs = function(space, None, variables(space)[:count]), function(space, None, variables(space)[count:])
+    last = isl.Map.from_multi_aff(pairs[0]).intersect_domain(of).reverse()
+    last = last.apply_range(isl.Map.from_multi_aff(pairs[1]))
+    between = _from(last, True).intersect(_from(last, False))
+    return between.wrap().flatten()

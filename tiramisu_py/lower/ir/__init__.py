@@ -36,6 +36,7 @@ from tiramisu_py.lower.ir.host import (
     For,
     If,
     Let,
+    Mask,
     Private,
     Store,
 )
@@ -52,6 +53,7 @@ Node = (
     | Assign
     | Store
     | Allocate
+    | Mask
     | Launch
     | Copy
     | Events
@@ -95,6 +97,7 @@ __all__ = [
     "Let",
     "Load",
     "LoopFunction",
+    "Mask",
     "Node",
     "Piece",
     "Post",

@@ -1,0 +1,63 @@
+"""Operations on vectors by the name of their function: each is an instruction where the processor has one.
+
+A source declares those that it uses, ``TM_OPERATION_2(min, uint8x64)``, and calls ``min_uint8x64(a, b)``. What the
+processor's own form of each is, `tm_x86.h` says; the generic one is in `tm_idioms.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong, uint8, uint16, uint32, uint64
+
+HEADER = "tm_idioms.h"
+#: The header, and the tables of processors that it includes.
+FILES = (HEADER, "tm_x86.h")
+_SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
+_UNSIGNED = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
+
+
+class Idioms:
+    """The operations that a source uses; `name` is what a vector type is called, and declares it."""
+
+    def __init__(self, name: Callable[[DType, int], str]) -> None:
+        self._name = name
+        self._lines: dict[str, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def declarations(self) -> list[str]:
+        """The lines that define the functions."""
+        return sorted(self._lines)
+
+    def operation(self, name: str, dtype: DType, lanes: int) -> str:
+        """The function of two vectors of one type that `tm_idioms.h` calls `name`."""
+        vector = self._name(dtype, lanes)
+        self._lines[f"TM_OPERATION_2({name}, {vector})"] = None
+        return f"{name}_{vector}"
+
+    def conversion(self, source: DType, target: DType, lanes: int) -> str:
+        """The function that converts lanes to a type of another width, or to a float of twice theirs."""
+        given, wanted = self._name(source, lanes), self._name(target, lanes)
+        through = self._name(_between(source, target), lanes)
+        kept = source.name if target.bits > source.bits else str(source.bits)
+        entry = f"{kept}_to_{target.name if target.is_float else target.bits}x{lanes}"
+        self._lines[f"TM_CONVERSION({wanted}, {given}, {through}, {entry})"] = None
+        return f"{wanted}_from_{given}"
+
+    def joined(self, source: DType, target: DType, lanes: int) -> str:
+        """The function that makes one vector of two of `lanes` lanes, each lane half as wide."""
+        given, wanted = self._name(source, lanes), self._name(target, 2 * lanes)
+        evens = ", ".join(str(2 * lane) for lane in range(2 * lanes))
+        self._lines[f"TM_JOIN({wanted}, {given}, {evens})"] = None
+        return f"{wanted}_from_2_{given}"
+
+
+def _between(source: DType, target: DType) -> DType:
+    """The type on the way: widths change by a factor of two at most, which is what compilers do well."""
+    source = strong(source)
+    if source.is_float or target.is_float or max(source.bits, target.bits) == 2 * min(source.bits, target.bits):
+        return target
+    bits = source.bits * 2 if target.bits > source.bits else source.bits // 2
+    return (_SIGNED if source.kind == "i" else _UNSIGNED)[bits]
