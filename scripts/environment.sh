@@ -2,6 +2,7 @@
 #
 #   environment EXTRA...   makes .venv with the package (editable) and the extras named, if it is not there yet
 #   other_mpi              installs Open MPI beside the MPICH of the environment, where that can be done at once
+#   other_targets          installs Clang, and a compiler for AArch64 with an emulator, where that can be done at once
 #   simulated              whether the simulated GPU can be used; says what to install where it cannot
 #   step NAME COMMAND...   runs a command as one numbered step, with its time; fails as the command does
 
@@ -97,12 +98,43 @@ other_mpi() {
     fi
 }
 
+# Generated code is tested with a second compiler, and as code for another processor, which an emulator runs.
+other_targets() {
+    if { command -v clang && command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64; } >/dev/null 2>&1; then
+        return 0
+    fi
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        step "install Clang, and GCC and QEMU for AArch64, to test with them too" install_targets ||
+            echo "they cannot all be installed: the tests that need them are skipped"
+    fi
+}
+
 install_mpi() {
-    { apt-get update && apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev; } >/dev/null 2>&1
+    apt_install openmpi-bin libopenmpi-dev
 }
 
 install_cxx() {
-    { apt-get update && apt-get install -y --no-install-recommends g++; } >/dev/null 2>&1
+    apt_install g++
+}
+
+# On AArch64 itself there is nothing to cross.
+install_targets() {
+    local status=0
+    command -v clang >/dev/null 2>&1 || apt_install clang libomp-dev libclang-rt-dev || apt_install clang libomp-dev || status=1
+    if [ "$(uname -m)" != aarch64 ]; then
+        apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user || status=1
+    fi
+    return "$status"
+}
+
+apt_updated=
+
+apt_install() {
+    if [ -z "$apt_updated" ]; then
+        apt-get update >/dev/null 2>&1 || return 1
+        apt_updated=yes
+    fi
+    apt-get install -y --no-install-recommends --no-remove "$@" >/dev/null 2>&1
 }
 
 # Debian ships venv without pip unless python3-venv is installed: then the system's pip installs one, if there is any.

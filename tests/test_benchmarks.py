@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -54,3 +57,40 @@ def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: py
     farther = found["mismatched"]
     assert farther > 0 if isinstance(farther, float) else "one memory node" in farther
     assert [row[0] for row in numa.lines(list(found.items()))] == list(found)
+
+
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The benchmark of the stories on cores; other folders have modules of the same names as theirs."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module("cpu")
+    for name in set(sys.modules) - before:
+        if str(BENCHMARKS.parent.parent) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def test_the_stories_on_cores_are_compared_measured_and_drawn(
+    cpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.modules["tables"], "RESULTS", tmp_path)
+    cpu.main(["--save", "--sizes", "70x320", "--only", "grey", "--seconds", "0", "--rounds", "1"])
+    page = (tmp_path / "cpu.md").read_text()
+    assert page in capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| grey")]
+    assert {row[3] for row in rows if row[2] == "320 x 70"} == {"1", "2"}
+    for picture in ("cpu_peers", "cpu_limits"):
+        ET.parse(tmp_path / "pictures" / f"{picture}.svg")
+    for name, package in sys.modules["cpu_worker"].PACKAGES.items():
+        assert (f"installed here: {name}" in page or f", {name}" in page) or importlib.util.find_spec(package)
+
+
+def test_a_program_that_computes_something_else_is_not_measured(cpu: ModuleType) -> None:
+    right = np.arange(12, dtype=np.float32).reshape(3, 4)
+    wrong = right.copy()
+    wrong[1, 2] += 1
+    assert not cpu.differs(right, right, (0.0, 0.0))
+    assert cpu.differs(wrong, right, (0.5, 0.0)) == "1 of 12 points, by up to 1"
+    assert not cpu.differs(wrong, right, (1.0, 0.0))
+    assert not cpu.differs(wrong, right, (0.5, 0.1))
+    assert cpu.differs(np.full_like(right, np.nan), right, (0.5, 0.5))

@@ -1,7 +1,7 @@
 """Operations on vectors by the name of their function: each is an instruction where the processor has one.
 
 A source declares those that it uses, ``TM_OPERATION_2(min, uint8x64)``, and calls ``min_uint8x64(a, b)``. What the
-processor's own form of each is, `tm_x86.h` says; the generic one is in `tm_idioms.h`.
+processor's own form of each is, `tm_x86.h` or `tm_neon.h` says; the generic one is in `tm_idioms.h`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong
 
 HEADER = "tm_idioms.h"
 #: The header, and the tables of processors that it includes.
-FILES = (HEADER, "tm_x86.h")
+FILES = (HEADER, "tm_x86.h", "tm_neon.h")
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 _UNSIGNED = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 

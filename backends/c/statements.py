@@ -8,9 +8,10 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
-from tiramisu_py.backends.c import streams
+from tiramisu_py.backends.c import gathers, streams
 from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.layout import chained
+from tiramisu_py.backends.c.masks import first_stored
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
@@ -41,6 +42,7 @@ from tiramisu_py.lower.ir import (
     Launch,
     Let,
     Load,
+    Mask,
     Node,
     Piece,
     Post,
@@ -99,7 +101,7 @@ class Statements:
     def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
             case Block():
-                return [line for run in runs(node.body) for line in self._run(run, scope)]
+                return streams.waiting_once([line for run in runs(node.body) for line in self._run(run, scope)])
             case Comment():
                 return [cgen.LineComment(_one_line(node.text))]
             case For():
@@ -116,6 +118,8 @@ class Statements:
                 return self._store(node, scope)
             case Allocate():
                 return self._named(node.buffer, node, scope, self._allocate)
+            case Mask():
+                return self._mask(node, scope)
             case Events():
                 return self._named(node.name, node, scope, self.devices.events)
             case Launch() | Copy() | Record() | Await():
@@ -182,6 +186,13 @@ class Statements:
         """The scope of a block in which a condition holds."""
         return scope.inner()
 
+    def _mask(self, node: Mask, scope: Scope) -> Lines:
+        """What is in a mask, whose declarations are those of the block around it."""
+        around, scope.mask = scope.mask, None if node.padded else node
+        lines = self.emit(node.body, scope)
+        scope.mask = around
+        return lines
+
     # -- variables
 
     def _value(self, e: Expr, scope: Scope, lanes: int) -> str:
@@ -233,9 +244,14 @@ class Statements:
             if node.update is not None and (node.atomic or node.buffer in scope.atomic):
                 return self.atomic(place(node.buffer, node.indices), target, node.value, scope)
             return [self._updated(place(node.buffer, node.indices), target, node.value, scope, lanes)]
-        store = self._vector_store(node, array, Vectors(scope, self.types, spread))
+        near = gathers.prepared(node, scope, self.types)
+        if near is not None:
+            store = self._vector_store(near.store, array, Vectors(near.scope, self.types, spread))
+            lines = [cgen.Block([*near.lines, store])]
+        else:
+            lines = [self._vector_store(node, array, Vectors(scope, self.types, spread))]
         waits = streams.is_stream(node) and not scope.threaded and not scope.streaming
-        return [store, *(streams.arrived() if waits else ())]
+        return [*lines, *(streams.arrived() if waits else ())]
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
         """``target = value`` as one step; the value reads the target."""
@@ -245,13 +261,15 @@ class Statements:
         kind = vectors.type(array.dtype)
         value = vectors(operand(node.value, array.dtype))
         spaced = vectors.spaced(node.buffer, node.indices)
+        if vectors.scope.mask is not None:
+            return cgen.Statement(first_stored(vectors, node, value, spaced).text)
         if spaced is None:
             index = vectors(array.flat(node.indices))
             return cgen.Statement(call("TM_SCATTER", kind, array.name, index, value).text)
         place, step = spaced
         if constant(step) == 1 and streams.is_stream(node) and self.alignment is not None:
             name = "TM_STREAM" if self.alignment.is_known(node) else "TM_STREAM_ALIGNED"
-            return cgen.Statement(call(name, kind, streams.STREAMS, f"&{place}", value).text)
+            return streams.Stream(call(name, kind, streams.STREAMS, f"&{place}", value).text)
         if constant(step) == 1:
             return cgen.Statement(call("TM_STORE", kind, f"&{place}", value).text)
         distance = vectors.scalars(step)

@@ -48,9 +48,29 @@ def runtime(function: LoopFunction) -> dict[str, str]:
     return {RUNTIME: file.read_text(encoding="utf-8")}
 
 
+class Stream(cgen.Statement):
+    """A store past the caches."""
+
+
+class _Arrived(cgen.Statement):
+    """Where a thread waits for these."""
+
+
 def arrived() -> list[cgen.Generable]:
     """Where a thread waits until what it stored past the caches is in memory."""
-    return [cgen.Statement(f"TM_STREAMED({STREAMS})")]
+    return [_Arrived(f"TM_STREAMED({STREAMS})")]
+
+
+def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
+    """The lines of a block, where a thread waits only once for stores that follow each other."""
+    kept: list[cgen.Generable] = []
+    followed = False
+    for line in reversed(lines):
+        if isinstance(line, _Arrived) and followed:
+            continue
+        followed = isinstance(line, _Arrived) or (followed and isinstance(line, Stream | cgen.LineComment))
+        kept.append(line)
+    return kept[::-1]
 
 
 def is_outermost(node: For, scope: Scope) -> bool:

@@ -38,10 +38,12 @@ class Temporaries:
         name, kind = scope.names[node.buffer], self.statements.c_type(node.dtype, node.lanes)
         if node.pages is None and len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
             scope.stack += size
-            lines: Lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL")]
+            lines: Lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL{' = {0}' if node.ring else ''}")]
         else:
             shape = [Scalars(scope).text(extent) for extent in node.extents]
             lines = self.array(name, kind, shape, node.buffer, scope, node.pages)
+            if node.ring:
+                lines = [*lines, cgen.Statement(f"memset({name}, 0, {call('TM_BYTES', kind, *shape)})")]
         scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
         return [*lines, *self.statements.emit(node.body, scope)]
 

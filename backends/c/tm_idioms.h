@@ -1,15 +1,17 @@
 /* Operations on vectors that processors have an instruction for.
  *
  * TM_OPERATION_2(min, uint8x64) defines uint8x64 min_uint8x64(a, b): as the table of the processor has it, or else
- * generically. An entry of a table (tm_x86.h) is an expression in a and b after a tilde:
+ * generically. An entry of a table (tm_x86.h, tm_neon.h) is an expression in a and b after a tilde:
  * #define TM_OWN_min_float32x16 ~, _mm512_min_ps(...)
  */
 #ifndef TM_IDIOMS_H
 #define TM_IDIOMS_H
 
 #include "tm_vectors.h"
-#ifdef __x86_64__
+#if defined(__x86_64__)
 #include "tm_x86.h"
+#elif defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#include "tm_neon.h"
 #endif
 
 #define TM_SECOND(first, second, ...) second

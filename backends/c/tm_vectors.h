@@ -112,6 +112,15 @@
       tm_place[tm_index[tm_lane]] = tm_value[tm_lane];                                             \
   } while (0)
 
+// The lanes of one vector from lane n on, and after them the first n of another: elements that are read unaligned.
+#define TM_LANES_2(n) (n), (n) + 1
+#define TM_LANES_4(n) TM_LANES_2(n), TM_LANES_2((n) + 2)
+#define TM_LANES_8(n) TM_LANES_4(n), TM_LANES_4((n) + 4)
+#define TM_LANES_16(n) TM_LANES_8(n), TM_LANES_8((n) + 8)
+#define TM_LANES_32(n) TM_LANES_16(n), TM_LANES_16((n) + 16)
+#define TM_LANES_64(n) TM_LANES_32(n), TM_LANES_32((n) + 32)
+#define TM_SHIFTED(lanes, low, high, n) __builtin_shufflevector(low, high, TM_LANES_##lanes(n))
+
 #define TM_RAMP_2 0, 1
 #define TM_RAMP_4 TM_RAMP_2, 2, 3
 #define TM_RAMP_8 TM_RAMP_4, 4, 5, 6, 7

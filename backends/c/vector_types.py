@@ -6,12 +6,15 @@ loaded by itself, and nothing outside the first and the last.
 
 from __future__ import annotations
 
-from tiramisu_py.algorithm.types import DType, strong, uint8
-from tiramisu_py.backends.c import idioms
+from tiramisu_py.algorithm.types import DType, int32, strong, uint8
+from tiramisu_py.backends.c import idioms, masks
 
 VECTORS = "tm_vectors.h"
+GATHERS = "tm_gathers.h"
 #: How far apart elements of so many bytes may be for shuffles to be faster than loads of single elements.
 _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
+#: The vectors whose neighbours the header loads in ways of their own.
+_NEIGHBOURS = ("float32x8", "float32x16", "uint8x16")
 
 
 class VectorTypes:
@@ -20,7 +23,9 @@ class VectorTypes:
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], DType] = {}
         self._strides: set[tuple[str, int, int]] = set()
+        self._neighbours: set[tuple[str, int]] = set()
         self.idioms = idioms.Idioms(self.name)
+        self.first = masks.FirstLanes()
 
     def name(self, dtype: DType, lanes: int) -> str:
         """The name of a vector type; a bool is a byte."""
@@ -38,9 +43,16 @@ class VectorTypes:
         self._strides.add((name.split("x")[0], lanes, stride))
         return _function(name, stride)
 
+    def neighbours(self, dtype: DType, lanes: int) -> str:
+        """The name of a vector type whose lanes are loaded beside each other from computed places."""
+        self._neighbours.add((strong(dtype).name, lanes))
+        self.name(int32, lanes)
+        return self.name(dtype, lanes)
+
     def headers(self) -> tuple[str, ...]:
         """The headers that the source includes for its vectors."""
-        return (VECTORS, *((idioms.HEADER,) if self.idioms else ())) if self._used else ()
+        more = [*([GATHERS] if self._neighbours else ()), *([idioms.HEADER] if self.idioms else ()), *([masks.HEADER] if self.first else ())]
+        return (VECTORS, *more) if self._used else ()
 
     def runtime(self) -> tuple[str, ...]:
         """The files that these headers are."""
@@ -50,7 +62,16 @@ class VectorTypes:
         """The lines that make the types and the functions."""
         types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
         loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
-        return types + self.idioms.declarations() + loads
+        near = [_neighbours(self._used[t, n], n) for t, n in sorted(self._neighbours)]
+        return [*types, *self.first.declarations(), *self.idioms.declarations(), *loads, *near]
+
+
+def _neighbours(dtype: DType, lanes: int) -> str:
+    """The line that makes the function which loads neighbours."""
+    name = f"{dtype.name}x{lanes}"
+    if name in _NEIGHBOURS:
+        return f"TM_NEIGHBOURS_{name}"
+    return f"TM_NEIGHBOURS_OF({dtype.c_name}, {name}, int32x{lanes})"
 
 
 def _function(name: str, stride: int) -> str:

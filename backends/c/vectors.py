@@ -17,13 +17,14 @@ from tiramisu_py.algorithm.expressions import (
     Unary,
 )
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong
+from tiramisu_py.backends.c import masks
 from tiramisu_py.backends.c.functions import PREDICATES, c_function
 from tiramisu_py.backends.c.precedence import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Load, Ramp
+from tiramisu_py.lower.ir import Load, Ramp, Shifted
 from tiramisu_py.lower.linear import along_lanes
 from tiramisu_py.lower.transform import constant
 
@@ -61,7 +62,7 @@ class Vectors:
         """The value in all lanes, a vector; of a scalar, the same in every lane."""
         if self._uniform(e):
             return self._spread(e)
-        if e.dtype.is_bool and not isinstance(e, Iter | Load):
+        if e.dtype.is_bool and not isinstance(e, Iter | Load | Shifted):
             mask, _ = self.mask(e, 8)
             return cast(self.type(e.dtype), infix("&", mask, Code("1")))
         match e:
@@ -71,6 +72,8 @@ class Vectors:
                 return self._ramp(e)
             case Load():
                 return self._load(e)
+            case Shifted():
+                return call("TM_SHIFTED", str(self.lanes), self(e.low), self(e.high), str(e.by))
             case Unary():
                 return prefix(e.op, self(operand(e.operand, e.dtype)))
             case Binary():
@@ -95,6 +98,11 @@ class Vectors:
     def _ramp(self, e: Ramp) -> Code:
         lanes = Code(f"({self.type(int64)}){{TM_RAMP_{self.lanes}}}")
         return lanes if constant(e.base) == 0 else infix("+", self.scalars(e.base), lanes)
+
+    def _narrow_ramp(self, e: Ramp, dtype: DType) -> Code:
+        """The lower bits of consecutive numbers, which are those of the first, and consecutive."""
+        lanes = Code(f"({self.type(dtype)}){{TM_RAMP_{self.lanes}}}")
+        return infix("+", self._spread(Cast(e.base, dtype)), lanes)
 
     def _binary(self, e: Binary) -> Code:
         dtype = strong(e.dtype)
@@ -143,6 +151,8 @@ class Vectors:
         target = self.type(dtype)
         if source == dtype:
             return self(e)
+        if isinstance(e, Ramp) and dtype.is_integer:
+            return self._narrow_ramp(e, dtype)
         if source.is_bool:
             mask, _ = self.mask(e, dtype.bits)
             bits = infix("&", mask, Code("1"))
@@ -181,6 +191,8 @@ class Vectors:
         if array.lanes > 1 and all(map(self._uniform, e.indices)):
             return Code(self.scalars.element(e.buffer, e.indices))
         spaced = self.spaced(e.buffer, e.indices)
+        if self.scope.mask is not None:
+            return masks.first_loaded(self, e, self._pointer(e.buffer), spaced)
         if spaced is None:
             index = self(array.flat(e.indices))
             return call("TM_GATHER", self.type(e.dtype), self._pointer(e.buffer), index)

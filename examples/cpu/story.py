@@ -15,7 +15,7 @@ SIZES = ((1, 1), (3, 17), (37, 259))
 
 
 def tell(scheduled: Callable[[], tm.Function], sample: Callable[[int, int], Arguments], large: tuple[int, int]) -> None:
-    """Compare a scheduled program with what its algorithm says on small samples, bit for bit; time it on a large one."""
+    """Compare a scheduled program with its algorithm on small samples, bit for bit; time it on a large one."""
     f = scheduled()
     print(f.check())
     kernel = f.compile()

@@ -16,14 +16,14 @@ import numpy as np
 from cpu_cost import cost
 from cpu_limits import measured, streams
 from cpu_page import Measured
-from cpu_worker import OURS, contenders, share
+from cpu_worker import contenders, share
 from cpu_workloads import WORKLOADS, Array, Size, Workload
 from rounds import Contender, turns
 from shared_arrays import folder
 from tables import keep, report, save_pictures
 
 WORKER = str(Path(__file__).with_name("cpu_worker.py"))
-BAND = 2**22
+BAND, SMALL_SIZE = 2**22, 2**23
 
 
 def differs(found: Array, expected: Array, tolerance: tuple[float, float]) -> str:
@@ -58,7 +58,7 @@ def started(
 def compared(workload: Workload, size: Size, threads: int, seconds: float, least: int) -> Measured:
     """One size of one workload."""
     names, _ = contenders(workload)
-    calls = 1 if workload.steps else 3
+    calls = 1 if workload.steps else 3 if size[0] * size[1] > SMALL_SIZE else 20
     with ExitStack() as stack:
         place = Path(stack.enter_context(folder()))
         processes = started(workload, size, names, place, threads, calls)
@@ -70,7 +70,9 @@ def compared(workload: Workload, size: Size, threads: int, seconds: float, least
 
 def asked_sizes(text: str | None) -> list[Size] | None:
     """Rows and columns of each picture that is named, such as 1000x2000."""
-    return [(int(rows), int(columns)) for rows, columns in (one.split("x") for one in text.split(","))] if text else None
+    return (
+        [(int(rows), int(columns)) for rows, columns in (one.split("x") for one in text.split(","))] if text else None
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--threads", default="1,2", help="numbers of threads, such as 1,2")
     options.add_argument("--only", help=f"some of {','.join(WORKLOADS)}")
     options.add_argument("--sizes", help="rows x columns instead of each workload's own, such as 1000x2000,8000x8000")
-    options.add_argument("--seconds", type=float, default=8, help="for the rounds of a workload, a size and its threads")
+    options.add_argument(
+        "--seconds", type=float, default=8, help="for the rounds of a workload, a size and its threads"
+    )
     options.add_argument("--rounds", type=int, default=5, help="at least so many")
     given = options.parse_args(arguments)
     chosen = given.only.split(",") if given.only else list(WORKLOADS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ def cost(workload: Workload, rounds: int) -> Cost:
         moments.append(time.process_time())
         f.source()
         moments.append(time.process_time())
-        declare, both, check, emit = (1e3 * (b - a) for a, b in zip(moments, moments[1:], strict=False))
-        found.append((max(both - declare, 0.0), check, emit))
+        found.append([1e3 * (after - before) for before, after in itertools.pairwise(moments)])
         count = len(f.commands)
-    return Cost(count, *(min(column) for column in zip(*found, strict=True)))
+    declare, both, check, emit = (min(column) for column in zip(*found, strict=True))
+    return Cost(count, max(both - declare, 0.0), check, emit)

@@ -61,7 +61,9 @@ def schedule(hl: Any, first: Any, last: Any, kind: str, lanes: int, rows: int) -
             first.store_at(last, y).fold_storage(x, 2 * lanes)
 
 
-def staged(hl: Any, stages: Mapping[str, Callable[[], tuple[Any, Any]]], into: Any, widths: tuple[int, ...]) -> Programs:
+def staged(
+    hl: Any, stages: Mapping[str, Callable[[], tuple[Any, Any]]], into: Any, widths: tuple[int, ...]
+) -> Programs:
     """All schedules for each order of the two stages; the first order is the usual one."""
 
     def maker(make: Callable[[], tuple[Any, Any]], kind: str, lanes: int, rows: int) -> Callable[[], Run]:

@@ -84,9 +84,9 @@ def summary(found: Sequence[Measured], limits: Mapping[int, Limits]) -> str:
         limit = limits[each.threads].seconds(each.workload, each.size)
         scaled = f"{single[each.key] / each.ours:.2f}" if each.threads > 1 and each.key in single else ""
         rows.append([
-            *each.title, milliseconds(each.ours), f"{rate:.1f} {unit}", peer or "", milliseconds(each.least[peer]) if peer else "",
-            each.over(peer), each.over("Halide, usual"), each.over("OpenCV"), milliseconds(limit),
-            f"{limit / each.ours:.0%}", scaled,
+            *each.title, milliseconds(each.ours), f"{rate:.1f} {unit}", peer or "",
+            milliseconds(each.least[peer]) if peer else "", each.over(peer), each.over("Halide, usual"),
+            each.over("OpenCV"), milliseconds(limit), f"{limit / each.ours:.0%}", scaled,
         ])  # fmt: skip
     header = [
         "workload", "size", "threads", "ours, ms", "rate", "best peer", "its ms", "times as fast", "as usual Halide",
@@ -101,16 +101,18 @@ def programs(found: Sequence[Measured]) -> str:
     for each in found:
         for name, time in each.least.items():
             rate, unit = each.workload.rate(*each.size, time)
-            rows.append([*each.title, name, each.about[name], milliseconds(time), f"{rate:.1f} {unit}", each.over(name)])
+            rows.append(
+                [*each.title, name, each.about[name], milliseconds(time), f"{rate:.1f} {unit}", each.over(name)]
+            )
     return table(["workload", "size", "threads", "program", "how", "ms", "rate", "ours is faster by"], rows)
 
 
 def costs_of(costs: Mapping[str, Cost]) -> str:
     """What our schedules cost to make."""
-    rows = [
-        [name, str(c.commands), *(f"{part:.1f}" for part in (c.schedule, c.check, c.emit, c.schedule + c.check + c.emit))]
-        for name, c in costs.items()
-    ]  # fmt: skip
+    rows = []
+    for name, each in costs.items():
+        parts = (each.schedule, each.check, each.emit, each.schedule + each.check + each.emit)
+        rows.append([name, str(each.commands), *(f"{part:.1f}" for part in parts)])
     return table(["workload", "commands", "schedule", "check", "emit", "sum"], rows)
 
 

@@ -96,7 +96,7 @@ WORKLOADS = {
         Workload("edge", "edges, bytes", "edge", plane("edges", np.uint8), 1, 1, 1, close={"OpenCV": (2.0, 0.0)}),
         Workload(
             "negative", "negative and brighter, bytes of three colours", "negative",
-            lambda rows, columns: {name: ((rows * columns * 3,), np.uint8) for name in ("inverse", "brighter")}, 1, 2, 3,
+            lambda rows, columns: dict.fromkeys(("inverse", "brighter"), ((rows * columns * 3,), np.uint8)), 1, 2, 3,
             close={"OpenCV": (1.0, 0.0)},
         ),
         Workload(

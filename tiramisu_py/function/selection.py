@@ -20,6 +20,7 @@ from tiramisu_py.function.rank_commands import RankCommands
 from tiramisu_py.function.statements import Level
 from tiramisu_py.function.storage_commands import StorageCommands
 from tiramisu_py.function.store_commands import StoreCommands
+from tiramisu_py.function.time_commands import TimeCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.schedule import caches, copies, parts, raw, recompute
@@ -39,6 +40,7 @@ class Selection(
     StorageCommands,
     StoreCommands,
     PartitionCommands,
+    TimeCommands,
     Awaitable,
 ):
     """Some statements of one computation; the commands apply to those that have the loop that is named."""
@@ -60,6 +62,9 @@ class Selection(
 
     def _parts(self) -> tuple[Selection, ...]:
         return tuple(Part(self._function, self._source, name) for name in self.statement_names())
+
+    def _made(self, names: Sequence[str]) -> tuple[Selection, ...]:
+        return tuple(Part(self._function, self._source, name) for name in names)
 
     def _pieces(self, groups: Sequence[tuple[str, ...]]) -> tuple[Selection, ...]:
         made = [Piece(self, f"{self.name}_{k}", names) for k, names in enumerate(groups)]

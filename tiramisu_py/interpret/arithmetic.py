@@ -45,3 +45,14 @@ def call(function: str, arguments: list[Value], dtype: DType, extern: ExternFunc
     lanes = max((np.size(argument) for argument in arguments), default=1)
     found = numeric.called_extern(extern, arguments, lanes)
     return found if any(np.ndim(argument) for argument in arguments) else found[0]
+
+
+def idiom(name: str, x: Value, y: Value, dtype: DType) -> Value:
+    """An operation of integers that processors have an instruction for."""
+    if name == "distance":
+        return convert(np.maximum(x, y) - np.minimum(x, y), dtype)
+    left, right = np.asarray(x, np.int64), np.asarray(y, np.int64)
+    if name == "average":
+        return convert((left + right + 1) >> 1, dtype)
+    ends = np.iinfo(dtype.numpy)
+    return convert(np.clip(left + right if name == "add_saturated" else left - right, ends.min, ends.max), dtype)

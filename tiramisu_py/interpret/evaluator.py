@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
-from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret import arithmetic, masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.lower.ir import GpuIndex, Lane, Load, Ramp, Scalar, Variable
+from tiramisu_py.lower.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
 
 
 @dataclass
 class Frame:
     """What one strand of execution sees: variables (parameters and scalar arguments too), arrays, atomic buffers.
 
-    `where` names what is being executed, for messages. `device` is the GPU that executes it; None is the host.
+    `where` names what is being executed, for messages. `device` is the GPU that executes it; None is the host. Of
+    vectors, only the first `active` lanes touch memory; those after them, where they are `padded`, do no harm.
     """
 
     variables: dict[str, Value]
@@ -27,6 +28,8 @@ class Frame:
     atomic: frozenset[str] = frozenset()
     where: str = "the function"
     device: int | None = None
+    active: int | None = None
+    padded: bool = False
 
     def branch(self) -> Frame:
         """A strand of its own: what it binds is not seen by others; the arrays themselves are shared."""
@@ -93,13 +96,26 @@ class Evaluator:
 
     def visit_load(self, e: Load) -> Value:
         indices = tuple(self(index) for index in e.indices)
-        return self.frame.array(e.buffer).read(indices, self.frame.where)
+        array, active = self.frame.array(e.buffer), self.frame.active
+        if active is None:
+            return array.read(indices, self.frame.where)
+        return masks.read(array, indices, active, self.frame.padded, self.frame.where)
 
     def visit_lane(self, e: Lane) -> Value:
         return self(e.vector)[self(e.lane)]
 
     def visit_ramp(self, e: Ramp) -> Value:
         return self(e.base) + np.arange(e.lanes, dtype=e.dtype.numpy)
+
+    def visit_shifted(self, e: Shifted) -> Value:
+        low, high = np.asarray(self(e.low)), np.asarray(self(e.high))
+        return np.concatenate([low[e.by :], high[: e.by]])
+
+    def visit_joined(self, e: Joined) -> Value:
+        return np.concatenate([np.asarray(self(part)) for part in e.parts])
+
+    def visit_idiom(self, e: Idiom) -> Value:
+        return arithmetic.idiom(e.name, *(self(operand) for operand in e.operands), e.dtype)
 
     def visit_unary(self, e: Unary) -> Value:
         return arithmetic.unary(e.op, self(e.operand), e.dtype)

@@ -13,14 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret import arithmetic, masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.reductions import combined, privatised
 from tiramisu_py.interpret.strands import Steps, deal, interleaved
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Node, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
 
@@ -39,7 +39,7 @@ class Machine:
         return step(node, frame)
 
     def run_block(self, node: Block, frame: Frame) -> Steps:
-        inner = frame.branch() if any(isinstance(child, Declare) for child in node.body) else frame
+        inner = frame.branch() if any(map(_declares, node.body)) else frame
         for child in node.body:
             yield from self.run(child, inner)
 
@@ -81,8 +81,19 @@ class Machine:
         value = evaluate(node.value)
         if node.update is None or node.buffer not in frame.atomic:
             yield None
-        frame.array(node.buffer).write(indices, value, node.statement)
+        if frame.active is None:
+            frame.array(node.buffer).write(indices, value, node.statement)
+        else:
+            masks.write(frame.array(node.buffer), indices, value, frame.active, frame.padded, node.statement)
         yield None
+
+    def run_mask(self, node: Mask, frame: Frame) -> Steps:
+        frame.where = "the mask of a vector"
+        around = frame.active, frame.padded
+        count = min(max(Evaluator(frame).integer(node.count), 0), node.width)
+        frame.active, frame.padded = count, node.padded
+        yield from self.run(node.body, frame)
+        frame.active, frame.padded = around
 
     def run_allocate(self, node: Allocate, frame: Frame) -> Steps:
         frame.where = f"the allocation of {node.buffer}"
@@ -113,6 +124,13 @@ class Machine:
         yield from interleaved(threads, lockstep, self.choice)
         for own in frames:
             combined(node.reductions, own, frame)
+
+
+def _declares(node: Node) -> bool:
+    """Whether a statement declares something for those that follow."""
+    if isinstance(node, Mask):
+        return any(map(_declares, node.body.body if isinstance(node.body, Block) else (node.body,)))
+    return isinstance(node, Declare)
 
 
 def _of_lanes(value: Value, lanes: int) -> Value:

@@ -59,6 +59,10 @@ class Array:
         self._unclaimed(at, True, where)
         return at
 
+    def inside(self, indices: Element, where: str) -> Element:
+        """Elements that there are."""
+        return self._checked(indices, where)
+
     def leave(self, reason: str) -> None:
         """From now on nothing may touch it."""
         if self.claims.held:
@@ -110,11 +114,16 @@ def argument(name: str, data: np.ndarray, filled: bool, constant: bool, device: 
 
 
 def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
-    """A temporary, poisoned; each element is a vector of `lanes` where that is more than one."""
+    """A temporary, poisoned; each element is a vector of `lanes` where that is more than one.
+
+    What a ring holds at first may be moved: it is there, but is not what anything computes.
+    """
     extents = tuple(max(0, extent) for extent in shape)
     full = (*extents, node.lanes) if node.lanes > 1 else extents
     data = np.zeros(full, dtype=node.dtype.numpy)
-    return Array(node.buffer, data, np.full(full, False), len(extents), memory=node.memory, device=node.device)
+    if node.ring:
+        data.view(np.uint8).fill(0xA5 if node.dtype.kind != "b" else 1)
+    return Array(node.buffer, data, np.full(full, node.ring), len(extents), memory=node.memory, device=node.device)
 
 
 def private(shared: Array, identity: Value) -> Array:

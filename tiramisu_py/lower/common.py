@@ -8,7 +8,7 @@ under a condition that says that it can be loaded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Call, Cast, Expr
@@ -30,27 +30,28 @@ def named(node: Node, taken: Names) -> Node:
         return with_children(node, lambda child: named(child, taken.inside(node)))
     names: dict[Key, Expr] = {}
     definitions: list[tuple[str, Expr]] = []
-    for value in _repeated(node):
-        short = _with_names(value, names)
+    for value in repeated((*node.indices, node.value), _is_worth_a_name):
+        short = with_names(value, names)
         if len(list(parts(short))) < LEAST_LEFT:
             continue
         name = taken.fresh(f"part_{len(definitions)}")
         definitions.append((name, short))
         names[value.key()] = Variable(name, value.dtype)
-    indices = tuple(_with_names(index, names) for index in node.indices)
-    result: Node = replace(node, indices=indices, value=_with_names(node.value, names))
+    indices = tuple(with_names(index, names) for index in node.indices)
+    result: Node = replace(node, indices=indices, value=with_names(node.value, names))
     for name, value in reversed(definitions):
         result = Let(name, value, result)
     return result
 
 
-def _with_names(e: Expr, names: dict[Key, Expr]) -> Expr:
+def with_names(e: Expr, names: Mapping[Key, Expr]) -> Expr:
+    """An expression in which parts have names."""
     return rewrite(e, lambda part: names.get(part.key()))
 
 
-def _repeated(store: Store) -> Iterator[Expr]:
+def repeated(roots: Iterable[Expr], is_worth_a_name: Callable[[Expr], bool]) -> Iterator[Expr]:
     """The values that occur more than once, and more often than any that they are part of; small ones first."""
-    found = [part for root in (*store.indices, store.value) for part in parts(root) if _is_worth_a_name(part)]
+    found = [part for root in roots for part in parts(root) if is_worth_a_name(part)]
     counts = Counter(part.key() for part in found)
     values = {part.key(): part for part in found if counts[part.key()] > 1}
     inside = {

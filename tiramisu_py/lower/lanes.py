@@ -9,7 +9,7 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Expr, Iter, Select
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import Lane, Load, Ramp, Scalar
+from tiramisu_py.lower.ir import Joined, Lane, Load, Ramp, Scalar
 
 #: Functions of more arguments are called lane by lane.
 MOST_ARGUMENTS = 2
@@ -17,10 +17,14 @@ MOST_ARGUMENTS = 2
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes of the variables in sight, and of the elements of buffers: (number of indices, lanes)."""
+    """The lanes of the variables in sight, and of the elements of buffers: (number of indices, lanes).
+
+    `foreign` says whether the user's functions may be called for all lanes.
+    """
 
     variables: Mapping[str, int] = field(default_factory=dict)
     buffers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    foreign: bool = True
 
     def with_variable(self, name: str, lanes: int) -> Lanes:
         """What is in sight where a variable is defined."""
@@ -39,6 +43,8 @@ class Lanes:
                 return self.variables.get(e.name, 1)
             case Lane():
                 return 1
+            case Joined():
+                return sum(map(self.of, e.parts))
             case Load():
                 inner = max(map(self.of, e.indices), default=1)
                 return max(inner, self.of_element(e.buffer, len(e.indices)))
@@ -73,7 +79,7 @@ class Lanes:
                 guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
                 return all(load.key() in safe for load in guarded)
             case Call():
-                return len(e.arguments) <= MOST_ARGUMENTS
+                return len(e.arguments) <= MOST_ARGUMENTS and (self.foreign or e.extern is None)
             case Cast():
                 return not is_half(e.operand.dtype)
         return True

@@ -33,7 +33,7 @@ from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_ope
 from tiramisu_py.lower.pieces import pieces_of
 from tiramisu_py.lower.rank_reductions import Collected, collected
 from tiramisu_py.lower.ranked import Ranked, on_one_rank
-from tiramisu_py.lower.rings import in_windows
+from tiramisu_py.lower.rings import as_rings, in_windows
 from tiramisu_py.lower.transfers import copies
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -77,7 +77,7 @@ class _Lowering:
         bodies = [[body for s in group for body in self._bodies(s)] for group in groups(self.host.program)]
         arrays = arrays_of(self.program)
         made = [self._nest(group, arrays) for group in bodies if group]
-        body = settled(_whole(arrays, [nest for nest in made if nest is not None]))
+        body = settled(as_rings(_whole(arrays, [nest for nest in made if nest is not None]), self.rings))
         body = merged(body) if self.gpu.kernels or self.grid is not None else body
         return LoopFunction(
             name=program.algorithm.name,

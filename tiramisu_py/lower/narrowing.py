@@ -55,4 +55,10 @@ def _in_32_bits(e: Expr, facts: Facts) -> Expr | None:
     if isinstance(e, Load) or not linear(e).exact:
         return None
     above, below = Binary("-", e, number(LOWEST), int64), Binary("-", number(HIGHEST), e, int64)
-    return Cast(e, int32) if facts.nonnegative(above) and facts.nonnegative(below) else None
+    return Cast(e, int32) if _holds(above, facts) and _holds(below, facts) else None
+
+
+def _holds(e: Expr, facts: Facts) -> bool:
+    """Whether an expression is at least 0; of a loop's variable one fact gives a size, and another one its bound."""
+    rests = (linear(e).plus(fact, -1).expression() for fact in facts.forms)
+    return facts.nonnegative(e) or any(map(facts.nonnegative, rests))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tiramisu_py.algorithm.expressions import Cast, Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts_of
 from tiramisu_py.algorithm.types import DType, int64
@@ -23,6 +23,7 @@ from tiramisu_py.lower.ir import (
     Lane,
     Let,
     Load,
+    Mask,
     Node,
     Ramp,
     Store,
@@ -63,6 +64,7 @@ class Parts:
     taken: Names
     variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     buffers: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    mask: Mask | None = None
 
     @property
     def count(self) -> int:
@@ -75,26 +77,40 @@ class Parts:
             case Block():
                 return block([self.split(child) for child in node.body])
             case For() if self._is_over_lanes(node):
-                return block([self._lanes_of(node, k) for k in range(self.count)])
+                return block([self._active(self._lanes_of(node, k), k) for k in range(self.count)])
+            case Mask():
+                around, self.mask = self.mask, node
+                body = self.split(node.body)
+                self.mask = around
+                return body
             case Let() if self._is_vector(node.value):
                 values = [self.part(node.value, k) for k in range(self.count)]
                 names = self._named(node.variable)
                 body = self.split(node.body)
-                for name, value in zip(reversed(names), reversed(values), strict=True):
-                    body = Let(name, value, body)
+                for k in reversed(range(self.count)):
+                    body = self._active(Let(names[k], values[k], body), k)
                 return body
             case Declare() if node.lanes > 1:
                 values = [self.part(node.value, k) for k in range(self.count)]
-                pairs = zip(self._named(node.variable), values, strict=True)
-                return block([replace(node, variable=n, value=value, lanes=self.size) for n, value in pairs])
+                names = self._named(node.variable)
+                made = [replace(node, variable=names[k], value=v, lanes=self.size) for k, v in enumerate(values)]
+                return block([self._active(part, k) for k, part in enumerate(made)])
             case Assign() if node.variable in self.variables:
                 names = self.variables[node.variable]
-                return block([replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)])
+                made = [replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)]
+                return block([self._active(part, k) for k, part in enumerate(made)])
             case Store() if node.buffer in self.buffers or any(map(self._is_vector, (*node.indices, node.value))):
-                return block([self._stored(node, k) for k in range(self.count)])
+                return block([self._active(self._stored(node, k), k) for k in range(self.count)])
             case Allocate() if node.lanes > 1:
                 return self._allocated(node)
         return with_children(node, self.split)
+
+    def _active(self, node: Node, k: int) -> Node:
+        """A statement of part k under the mask of that part, if there is one."""
+        if self.mask is None:
+            return node
+        count = simplified(Binary("-", self.mask.count, number(k * self.size), int64))
+        return Mask(count, self.size, node, self.mask.padded)
 
     def _named(self, name: str) -> tuple[str, ...]:
         names = tuple(self.taken.fresh(f"{name}_{k}") for k in range(self.count))

@@ -12,9 +12,11 @@ from tiramisu_py.lower.ir import Allocate, Block, Events, KernelFunction, LoopFu
 from tiramisu_py.lower.literals import with_literals
 from tiramisu_py.lower.merging import merged
 from tiramisu_py.lower.narrowing import narrowed
+from tiramisu_py.lower.prologues import cut_prologues
 from tiramisu_py.lower.ranges import Facts, decide, facts_of
 from tiramisu_py.lower.registers import registers
 from tiramisu_py.lower.remainders import with_remainders
+from tiramisu_py.lower.remaining import has_masks, with_one_count
 from tiramisu_py.lower.simplify import simplify, without_stores
 from tiramisu_py.lower.steps import counted
 from tiramisu_py.lower.transform import Names, block, constant, names, read_buffers
@@ -80,9 +82,12 @@ class Passes:
     def _nest(self, node: Node) -> Node:
         if self.threads is not None:
             return self._of_kernel(node, self.threads)
-        body = full_tiles(simplify(counted(node)), self.taken)
+        body = cut_prologues(simplify(counted(node)), self.facts)
+        body = full_tiles(body, self.taken)
         body = simplify(narrowed(unroll(body, self.taken), self.facts))
         body = simplify(vectorize(body, self.taken, self.register))
+        if has_masks(body):
+            body = with_one_count(simplify(decide(body, self.facts)))
         body = simplify(registers(body, self.taken))
         return simplify(decide(body, self.facts))
 
@@ -90,7 +95,7 @@ class Passes:
         """Loops of a kernel stay loops, which its compiler unrolls: the text remains short, and says the same."""
         body = full_blocks(simplify(counted(over_registers(node))), threads, self.taken)
         body = simplify(decide(body, self.facts))
-        body = simplify(vectorize(kept(body), self.taken, self.register))
+        body = simplify(vectorize(kept(body), self.taken, self.register, on_host=False))
         body = simplify(registers(body, self.taken))
         return named(merged(with_remainders(simplify(decide(body, self.facts)))), self.taken)
 

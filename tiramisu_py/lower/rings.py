@@ -19,11 +19,13 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.anchors import time_beside
-from tiramisu_py.lower.ir import Block, Comment, For, Load, Node, Store
+from tiramisu_py.lower.arithmetic import number, plus
+from tiramisu_py.lower.ir import Allocate, Block, Comment, For, Load, Node, Store
+from tiramisu_py.lower.transform import with_children
 from tiramisu_py.program.loops import LoopId, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -46,7 +48,8 @@ def in_windows(program: Program) -> tuple[Program, tuple[Ring, ...]]:
     rings: list[Ring] = []
     for buffer in list(program.buffers.values()):
         storages = list(program.storages_in(buffer.name))
-        if buffer.memory is not Memory.REGISTER or len(storages) != 1:
+        constant = all(isinstance(extent, Const) for extent in buffer.extents)
+        if buffer.memory is not Memory.REGISTER or len(storages) != 1 or not constant:
             continue
         found = _windowed(program, buffer, storages[0])
         if found is not None:
@@ -98,9 +101,7 @@ def _level(program: Program, buffer: Buffer, storage: Storage, using: Collection
     return None if loop.is_concurrent or loop.is_rank else loop.id
 
 
-def _used(
-    using: Iterable[Statement], depth: int, values: Callable[[Statement], isl.Map]
-) -> isl.Map | None:
+def _used(using: Iterable[Statement], depth: int, values: Callable[[Statement], isl.Map]) -> isl.Map | None:
     """``[iterations of the loops to the level] -> values`` that statements use."""
     found: isl.Map | None = None
     for statement in using:
@@ -203,20 +204,17 @@ def _iterations(program: Program, inside: Iterable[Statement], count: int) -> is
 def _moves(program: Program, ring: Ring, own: list[Statement], reserved: Collection[str]) -> Node:
     """``for k in 0 .. kept: v[k] = v[k + step]``, for all other indices, in vectors where it is stored in vectors."""
     buffer = program.buffers[ring.buffer]
-    last = len(buffer.extents) - 1
-    names = [_free(f"{ring.buffer}_{axis}", reserved) for axis in range(last + 1)]
+    extents = [int(extent.value) for extent in buffer.extents if isinstance(extent, Const)]
+    names = [_free(f"{ring.buffer}_{axis}", reserved) for axis in range(len(extents))]
     here: list[Expr] = [Iter(name, int64) for name in names]
-    there = [_plus(e, ring.step) if axis == ring.axis else e for axis, e in enumerate(here)]
-    value = Load(buffer.name, tuple(there), buffer.dtype)
-    node: Node = Store(buffer.name, tuple(here), value, own[0].name)
+    there = [plus(e, ring.step) if axis == ring.axis else e for axis, e in enumerate(here)]
+    node: Node = Store(buffer.name, tuple(here), Load(buffer.name, tuple(there), buffer.dtype), own[0].name)
     width = _width(program, own)
-    for axis in range(last, -1, -1):
-        extent = buffer.extents[axis]
-        upper = _plus(extent, -ring.step) if axis == ring.axis else extent
-        size = int(upper.value) if isinstance(upper, Const) else None
-        vector = axis == last and width and size is not None and size % width == 0 and ring.step % width == 0
-        tag = Vector(width) if vector and width else Unroll() if size is not None else None
-        node = For(names[axis], Const(0, int64), upper, node, tag=tag)
+    for axis in reversed(range(len(extents))):
+        upper = extents[axis] - ring.step if axis == ring.axis else extents[axis]
+        aligned = width is not None and upper % width == 0 and (axis != ring.axis or ring.step % width == 0)
+        tag = Vector(width) if width is not None and aligned and axis == len(extents) - 1 else Unroll()
+        node = For(names[axis], number(0), number(upper), node, tag=tag)
     level = program.loops[ring.level].name
     return Block((Comment(f"the window of {buffer.name} moves on with {level}, by {ring.step}"), node))
 
@@ -234,7 +232,9 @@ def _free(name: str, reserved: Collection[str]) -> str:
     return name
 
 
-def _plus(e: Expr, value: int) -> Expr:
-    if isinstance(e, Const):
-        return Const(int(e.value) + value, int64)
-    return Binary("+" if value >= 0 else "-", e, Const(abs(value), int64), int64)
+def as_rings(node: Node, rings: Collection[Ring]) -> Node:
+    """The statement with the buffers of rings marked: they are moved before all of their elements have values."""
+    node = with_children(node, lambda child: as_rings(child, rings))
+    if isinstance(node, Allocate) and any(ring.buffer == node.buffer for ring in rings):
+        return replace(node, ring=True)
+    return node

@@ -79,14 +79,14 @@ def without_comments(node: Node) -> Node:
 
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
     """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
-    extent = _extent(lower, upper)
+    extent = extent_of(lower, upper)
     if not nonnegative(extent):
         extent = simplified(Binary("max", extent, number(0), int64))
     strips = Binary("//", extent, number(width), int64)
     return simplified(Binary("+", lower, Binary("*", strips, number(width), int64), int64))
 
 
-def _extent(lower: Expr, upper: Expr) -> Expr:
+def extent_of(lower: Expr, upper: Expr) -> Expr:
     """``upper - lower``, of a minimum the minimum of the differences."""
     gaps = [Binary("-", high, lower, int64) for high in operands("min", upper)]
     extent = gaps[0]

@@ -1,4 +1,4 @@
-"""Loops tagged Vector: strips of explicit vectors, then the iterations left over one by one.
+"""Loops tagged Vector: strips of explicit vectors, then the iterations left over, one by one or as `remaining` says.
 
 Before: ``for c in 0 .. C: f(c)``. After: ``for c in 0 .. C // 16 * 16 step 16: f(c + lane, all lanes)``, then
 ``for c in C // 16 * 16 .. C: f(c)``. What cannot be computed on all lanes at once is a loop over the lanes: the
@@ -33,6 +33,7 @@ from tiramisu_py.lower.ir import (
 from tiramisu_py.lower.lanes import Lanes, guards, is_half
 from tiramisu_py.lower.linear import along_lanes, difference, number
 from tiramisu_py.lower.parts import Parts, widest
+from tiramisu_py.lower.remaining import limited, masked, most_iterations, overlapping
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -56,18 +57,22 @@ MOST_STRIPS = 8
 MOST_STATEMENTS = 128
 
 
-def vectorize(node: Node, taken: Names, register: int = 64, atomic: frozenset[str] = frozenset()) -> Node:
-    """The statement with loops tagged Vector turned into vector strips and a scalar remainder.
+def vectorize(
+    node: Node, taken: Names, register: int = 64, atomic: frozenset[str] = frozenset(), on_host: bool = True
+) -> Node:
+    """The statement with loops tagged Vector turned into vector strips and a remainder.
 
     `register` is the size of the processor's vectors in bytes: wider vectors are computed in parts. Updates of the
-    buffers in `atomic` are atomic, one element at a time.
+    buffers in `atomic` are atomic, one element at a time. In kernels, and where a loop's iterations are combined, the
+    remainder is scalar.
     """
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
-        return simplify(VectorLoop(loop, node.tag.width, taken, register, atomic).strips_and_rest())
+        remainder = "scalar" if node.reductions or not on_host else node.tag.remainder
+        return simplify(VectorLoop(loop, node.tag.width, taken, register, atomic, remainder).strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
-    return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic))
+    return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic, on_host))
 
 
 def _serial(node: Node) -> Node:
@@ -86,25 +91,59 @@ class VectorLoop:
     taken: Names
     register: int
     atomic: frozenset[str]
+    remainder: str = "scalar"
 
     def strips_and_rest(self) -> Node:
         """The whole strips, then the iterations that are left."""
         loop = self.loop
         trip = difference(loop.upper, loop.lower)
+        short = self._short(trip)
+        if short:
+            return self._masked(loop, short)
         if trip is not None and trip < self.width:
             return replace(loop, tag=None, reductions=())
-        scalar = replace(loop, tag=None, reductions=(), body=without_comments(loop.body))
         end = strip_end(loop.lower, loop.upper, self.width)
         if trip is not None:
-            return block([self._strips(end), replace(scalar, lower=end)])
+            return block([self._strips(end), self._rest(end)])
         name = self.taken.fresh(f"{loop.variable}_end")
         last = Iter(name, int64)
-        return Let(name, end, block([self._strips(last), replace(scalar, lower=last)]))
+        return Let(name, end, block([self._strips(last), self._rest(last)]))
+
+    def _short(self, trip: int | None) -> int:
+        """How many strips under masks are all of the loop; 0 where it has whole strips of its own."""
+        most = most_iterations(self.loop)
+        if self.remainder != "mask" or most is None or most <= 0 or (trip is not None and trip % self.width == 0):
+            return 0
+        strips = -(-most // self.width)
+        statements = sum(isinstance(node, Store | Assign) for node in walk(self.loop.body))
+        fits = strips == 1 or (strips <= MOST_STRIPS and strips * statements <= MOST_STATEMENTS)
+        return strips if fits and (trip is None or trip < self.width) else 0
+
+    def _rest(self, end: Expr) -> Node:
+        """The iterations from `end` on, which fill no strip."""
+        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=without_comments(self.loop.body))
+        if self.remainder == "mask":
+            return self._masked(rest, 1)
+        return self._overlapping(rest) if self.remainder == "overlap" else rest
+
+    def _overlapping(self, rest: For) -> Node:
+        """The last iterations as part of a vector that ends with the loop, where there are enough for one."""
+        lane = self._lane()
+        vectors = self._in_parts(self._vectors(Accumulation(rest.body, (), self.width, lane)), lane)
+        return overlapping(rest, self.loop, vectors, self.width)
+
+    def _masked(self, loop: For, strips: int) -> Node:
+        """A loop of so many strips at most under masks."""
+        lane = self._lane()
+        whole = replace(self, loop=loop)
+        vectors = whole._vectors(Accumulation(loop.body, (), self.width, lane), masked=True)
+        node = masked(loop, vectors, self.width, strips, self.taken)
+        return limited(self._in_parts(node, lane), lane)
 
     def _strips(self, end: Expr) -> Node:
         """The whole strips, with the partial results of a reduction in vectors of their own."""
         loop = self.loop
-        lane = "lane" if "lane" not in names(loop) else self.taken.fresh("lane")
+        lane = self._lane()
         accumulation = accumulated(loop, self.width, lane, self.taken)
         vectors = self._vectors(accumulation)
         if any(isinstance(node, For) and node.variable == lane and _assigns(node) for node in walk(vectors)):
@@ -113,14 +152,17 @@ class VectorLoop:
         strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
         return self._in_parts(accumulation.around(_straight(strip_loop)), lane)
 
+    def _lane(self) -> str:
+        return "lane" if "lane" not in names(self.loop) else self.taken.fresh("lane")
+
     def _in_parts(self, node: Node, lane: str) -> Node:
         """Vectors of the strips in parts that fit a register of the processor."""
         size = max(self.register // widest(self.loop.body), 2)
         return Parts(self.width, size, lane, self.taken).split(node) if size < self.width else node
 
-    def _vectors(self, accumulation: Accumulation) -> Node:
+    def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop
-        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width))
+        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width), foreign=not masked)
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
         return Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes)

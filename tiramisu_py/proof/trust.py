@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.program.collectives import collectives
+from tiramisu_py.program.loops import Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.trials import relevant_params
@@ -126,6 +127,10 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     if loops:
         names = ", ".join(dict.fromkeys(loop.name for loop in loops))
         yield "races", f"no two iterations of the concurrent loops {names} conflict"
+    again = [loop for loop in loops if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap"]
+    if again:
+        names = ", ".join(dict.fromkeys(loop.name for loop in again))
+        yield "repeats", f"running iterations of {names} twice, where vectors overlap, changes nothing"
 
 
 def _is_on_all(program: Program, statement: Statement) -> bool:

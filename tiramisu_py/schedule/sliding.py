@@ -344,7 +344,9 @@ def _check_plain(program: Program, storage: Storage) -> None:
 def fold(program: Program, source: str, names: Sequence[str], dim: object, modulo: object) -> Program:
     """Keep `modulo` elements along one index of a source's values in its present buffer: its index is taken modulo."""
     count = size(modulo, "the modulo")
-    (storage,) = {program.storages[s.target].name: program.storages[s.target] for s in statements(program, names)}.values()
+    (storage,) = {
+        program.storages[s.target].name: program.storages[s.target] for s in statements(program, names)
+    }.values()
     buffer = program.buffers[storage.buffer]
     if buffer.argument:
         raise CommandError(f"{source} is in the caller's array {buffer.name}, which keeps all of its elements")

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import islpy as isl
+
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.reads import readings
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
@@ -47,14 +50,14 @@ def distances(
 ) -> list[Distance]:
     """The reads of the sources by the statements of a step; raises `CommandError` where one has no constant reach."""
     return [
-        _distance(program, statement, reading, time, dims)
+        _distance(program, statement, access, relation, time, dims)
         for statement in steps
-        for reading in _readings(program, statement)
-        if reading[0] in sources
+        for access, relation in _readings(program, statement)
+        if access.source in sources
     ]
 
 
-def _readings(program: Program, statement: Statement) -> list[tuple[str, object, object]]:
+def _readings(program: Program, statement: Statement) -> list[tuple[Access, isl.Map]]:
     space = program.algorithm.frame(statement.source, program.point_names(statement))
     points = sets.graph(statement.point, statement.instances).range().intersect_params(program.context.params())
     found = []
@@ -62,12 +65,14 @@ def _readings(program: Program, statement: Statement) -> list[tuple[str, object,
         for reading in readings(program.algorithm, body, space):
             relation = reading.relation.intersect_domain(points)
             if not relation.is_empty():
-                found.append((reading.access.source, reading.access, relation))
+                found.append((reading.access, relation))
     return found
 
 
-def _distance(program: Program, statement: Statement, reading, time: str, dims: Sequence[str]) -> Distance:  # type: ignore[no-untyped-def]
-    source, access, relation = reading
+def _distance(
+    program: Program, statement: Statement, access: Access, relation: isl.Map, time: str, dims: Sequence[str]
+) -> Distance:
+    source = access.source
     own = value_names(program.algorithm.source(statement.source))
     theirs = value_names(program.algorithm.source(source))
     variables = sets.variables(relation.get_space().domain())
@@ -78,13 +83,12 @@ def _distance(program: Program, statement: Statement, reading, time: str, dims: 
         reach = sets.component(relation, theirs.index(dim))
         span = sets.span_above(reach, variables[own.index(dim)])
         if span is None:
-            raise CommandError(
-                f"{statement.name} reads {access}, at no constant distance along {dim}: a tile needs a halo of "
-                f"constant width; leave {dim} untiled, or cut such points off with separate_at"
-                if dim != time
-                else f"{statement.name} reads {access}, at no constant distance along {dim}: a pass keeps the last "
-                "levels only; cache such values in a computation of their own"
+            why = (
+                "a pass keeps its last levels only: keep such values in a computation of their own"
+                if dim == time
+                else f"a tile needs a halo of constant width; leave {dim} untiled"
             )
+            raise CommandError(f"{statement.name} reads {access}, at no constant distance along {dim}: {why}")
         spans.append(span)
     (low, high), *others = spans
     if high > 0:

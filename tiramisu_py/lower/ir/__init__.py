@@ -17,7 +17,7 @@ from tiramisu_py.lower.ir.devices import (
     Record,
     TreeReduce,
 )
-from tiramisu_py.lower.ir.expressions import GpuIndex, Lane, Load, Ramp, Scalar, Variable
+from tiramisu_py.lower.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
 from tiramisu_py.lower.ir.functions import (
     ArrayArgument,
     BlockBounds,
@@ -89,7 +89,9 @@ __all__ = [
     "Events",
     "For",
     "GpuIndex",
+    "Idiom",
     "If",
+    "Joined",
     "KernelArray",
     "KernelFunction",
     "Lane",
@@ -108,6 +110,7 @@ __all__ = [
     "Request",
     "Requests",
     "Scalar",
+    "Shifted",
     "ScalarArgument",
     "Side",
     "Store",

@@ -92,6 +92,70 @@ class Lane(Expr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Shifted(Expr):
+    """The lanes of `low` from lane `by` on, and after them the first `by` lanes of `high`: elements read unaligned."""
+
+    low: Expr
+    high: Expr
+    by: int
+    dtype: DType
+
+    def key(self) -> tuple[Any, ...]:
+        return ("shifted", self.by, self.low.key(), self.high.key())
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.low, self.high)
+
+    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
+        return Shifted(children[0], children[1], self.by, self.dtype)
+
+    def __str__(self) -> str:
+        return f"shifted({self.low}, {self.high}, {self.by})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Idiom(Expr):
+    """An operation of integers, lane by lane, that processors have an instruction for.
+
+    ``distance``: the larger less the smaller; ``add_saturated``, ``subtract_saturated``: the end of the type where the
+    result is beyond it; ``average``: (x + y + 1) >> 1, of unsigned x and y, the sum not limited to the type.
+    """
+
+    name: str
+    operands: tuple[Expr, ...]
+    dtype: DType
+
+    def key(self) -> tuple[Any, ...]:
+        return ("idiom", self.name, self.dtype.name, *(e.key() for e in self.operands))
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
+        return Idiom(self.name, children, self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.operands))})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Joined(Expr):
+    """The lanes of vectors, one after another."""
+
+    parts: tuple[Expr, ...]
+    dtype: DType
+
+    def key(self) -> tuple[Any, ...]:
+        return ("joined", *(e.key() for e in self.parts))
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.parts
+
+    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
+        return Joined(children, self.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class GpuIndex(Expr):
     """The number of this block in the grid, or of this thread in its block, along an axis (0 is x).
 

@@ -133,7 +133,8 @@ class Allocate:
     """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
     In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
     host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
-    is memory of the host in pages of its own, under this policy.
+    is memory of the host in pages of its own, under this policy. A `ring` is moved by and by, before all of its
+    elements have values: it starts as zeros.
     """
 
     buffer: str
@@ -145,3 +146,4 @@ class Allocate:
     memory: Memory = Memory.HOST
     device: int | None = None
     pages: Pages | None = None
+    ring: bool = False

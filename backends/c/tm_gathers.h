@@ -1,0 +1,208 @@
+/* Neighbours at computed places: four elements of an array for each lane, as bilinear interpolation reads them.
+ *
+ * TM_NEIGHBOURS(float32x16, array, rows, columns, row, column, &a, &b, &c, &d) loads the elements of an array of so many
+ * rows and columns at (row, column), (row, column + 1), (row + 1, column) and (row + 1, column + 1). All of them lie
+ * inside. Where the places are near each other, as those of a map that changes slowly are, whole vectors are loaded from
+ * four rows, and each lane takes its elements from these; elsewhere two neighbours are one load.
+ */
+#ifndef TM_GATHERS_H
+#define TM_GATHERS_H
+
+#include "tm_vectors.h"
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#define TM_NEIGHBOURS(V, place, rows, columns, row, column, a, b, c, d) \
+  tm_neighbours_##V(place, rows, columns, row, column, a, b, c, d)
+
+/* The function of a vector type V of elements T, whose indices are vectors I, with its body. */
+#define TM_NEIGHBOURS_BY(T, V, I, ...)                                                                                \
+  TM_SHUFFLE void tm_neighbours_##V(const T *place, int64_t rows, int64_t columns, I row, I column, V *a, V *b, V *c, \
+                                    V *d) {                                                                           \
+    __VA_ARGS__                                                                                                       \
+  }
+
+/* For every type: one element after another. */
+#define TM_NEIGHBOURS_OF(T, V, I)                                                                  \
+  TM_NEIGHBOURS_BY(                                                                                \
+      T, V, I, (void)rows; for (int lane = 0; lane < (int)(sizeof(V) / sizeof(T)); lane++) {       \
+        const T *const first = place + row[lane] * columns + column[lane];                         \
+        const T *const second = first + columns;                                                   \
+        (*a)[lane] = first[0], (*b)[lane] = first[1];                                              \
+        (*c)[lane] = second[0], (*d)[lane] = second[1];                                            \
+      })
+
+/* -- AVX-512 */
+
+#ifdef __AVX512F__
+
+/* Where lane 0 or lane 15 is, whichever is first. */
+TM_SHUFFLE int tm_first_place(__m512i places) {
+  const int first = _mm_cvtsi128_si32(_mm512_castsi512_si128(places));
+  const int last = _mm_extract_epi32(_mm512_extracti32x4_epi32(places, 3), 3);
+  return first < last ? first : last;
+}
+
+/* Where the places are, as four rows of 32 elements see it that begin at the first of them. */
+typedef struct {
+  int64_t start; /* -1: they are not all in there, or not all of it is in the array */
+  __m512i down, right;
+} tm_window;
+
+TM_SHUFFLE tm_window tm_window_around(__m512i row, __m512i column, int64_t rows, int64_t columns) {
+  const int top = tm_first_place(row), left = tm_first_place(column);
+  const __m512i down = _mm512_sub_epi32(row, _mm512_set1_epi32(top));
+  const __m512i right = _mm512_sub_epi32(column, _mm512_set1_epi32(left));
+  const int outside = _mm512_cmpgt_epu32_mask(down, _mm512_set1_epi32(2)) | _mm512_cmpgt_epu32_mask(right, _mm512_set1_epi32(30));
+  const int64_t start = top * columns + left;
+  return (tm_window){outside || rows - top < 4 || rows * columns - start - 3 * columns < 32 ? -1 : start, down, right};
+}
+
+/* The places as positions in the array, of lanes 0 to 7 and of lanes 8 to 15. */
+TM_SHUFFLE __m512i tm_positions(__m256i row, __m256i column, int64_t columns) {
+  const __m512i before = _mm512_mul_epi32(_mm512_cvtepi32_epi64(row), _mm512_set1_epi64(columns));
+  return _mm512_add_epi64(before, _mm512_cvtepi32_epi64(column));
+}
+TM_SHUFFLE void tm_all_positions(__m512i row, __m512i column, int64_t columns, int64_t *position) {
+  const __m256i low_row = _mm512_castsi512_si256(row), low_column = _mm512_castsi512_si256(column);
+  const __m256i high_row = _mm512_extracti64x4_epi64(row, 1), high_column = _mm512_extracti64x4_epi64(column, 1);
+  _mm512_store_si512(position, tm_positions(low_row, low_column, columns));
+  _mm512_store_si512(position + 8, tm_positions(high_row, high_column, columns));
+}
+
+TM_SHUFFLE __m512 tm_eight_pairs(const float *place, const int64_t *position) {
+  __m128d two[4];
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++)
+    two[k] = _mm_loadh_pd(_mm_load_sd((const double *)(place + position[2 * k])),
+                          (const double *)(place + position[2 * k + 1]));
+  const __m256d low = _mm256_insertf128_pd(_mm256_castpd128_pd256(two[0]), two[1], 1);
+  const __m256d high = _mm256_insertf128_pd(_mm256_castpd128_pd256(two[2]), two[3], 1);
+  return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1));
+}
+TM_SHUFFLE void tm_sixteen_pairs(const float *place, const int64_t *position, __m512 *first, __m512 *second) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512 low = tm_eight_pairs(place, position), high = tm_eight_pairs(place, position + 8);
+  *first = _mm512_permutex2var_ps(low, even, high);
+  *second = _mm512_permutex2var_ps(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high);
+}
+
+TM_SHUFFLE void tm_near_floats(const float *place, int64_t rows, int64_t columns, __m512i row, __m512i column,
+                               __m512 tap[4]) {
+  const tm_window window = tm_window_around(row, column, rows, columns);
+  if (__builtin_expect(window.start < 0, 0)) {
+    int64_t position[16] TM_LOCAL;
+    tm_all_positions(row, column, columns, position);
+    tm_sixteen_pairs(place, position, &tap[0], &tap[1]);
+    tm_sixteen_pairs(place + columns, position, &tap[2], &tap[3]);
+    return;
+  }
+  __m512 left[4], right[4];
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++) {
+    const float *const line = place + window.start + k * columns;
+    const __m512 low = _mm512_loadu_ps(line), high = _mm512_loadu_ps(line + 16);
+    left[k] = _mm512_permutex2var_ps(low, window.right, high);
+    right[k] = _mm512_permutex2var_ps(low, _mm512_add_epi32(window.right, _mm512_set1_epi32(1)), high);
+  }
+  const __mmask16 one = _mm512_cmpeq_epi32_mask(window.down, _mm512_set1_epi32(1));
+  const __mmask16 two = _mm512_cmpeq_epi32_mask(window.down, _mm512_set1_epi32(2));
+#pragma GCC unroll 2
+  for (int k = 0; k < 2; k++) {
+    tap[2 * k] = _mm512_mask_mov_ps(_mm512_mask_mov_ps(left[k], one, left[k + 1]), two, left[k + 2]);
+    tap[2 * k + 1] = _mm512_mask_mov_ps(_mm512_mask_mov_ps(right[k], one, right[k + 1]), two, right[k + 2]);
+  }
+}
+
+#define TM_NEIGHBOURS_float32x16                                                                   \
+  TM_NEIGHBOURS_BY(float, float32x16, int32x16, __m512 tap[4];                                     \
+                   tm_near_floats(place, rows, columns, (__m512i)row, (__m512i)column, tap);       \
+                   *a = (float32x16)tap[0], *b = (float32x16)tap[1];                               \
+                   *c = (float32x16)tap[2], *d = (float32x16)tap[3];)
+
+#ifdef __AVX512VBMI__
+/* The four bytes of each lane, the first in the lowest. */
+TM_SHUFFLE __m512i tm_near_bytes(const uint8_t *place, int64_t rows, int64_t columns, __m512i row, __m512i column) {
+  const tm_window window = tm_window_around(row, column, rows, columns);
+  if (__builtin_expect(window.start < 0, 0)) {
+    int64_t position[16] TM_LOCAL;
+    uint32_t four[16] TM_LOCAL;
+    tm_all_positions(row, column, columns, position);
+    for (int lane = 0; lane < 16; lane++) {
+      uint16_t upper, lower;
+      memcpy(&upper, place + position[lane], sizeof upper);
+      memcpy(&lower, place + columns + position[lane], sizeof lower);
+      four[lane] = upper | (uint32_t)lower << 16;
+    }
+    return _mm512_load_si512(four);
+  }
+  __m256i line[4];
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++) line[k] = _mm256_loadu_si256((const __m256i *)(place + window.start + k * columns));
+  const __m512i upper = _mm512_inserti64x4(_mm512_castsi256_si512(line[0]), line[1], 1);
+  const __m512i lower = _mm512_inserti64x4(_mm512_castsi256_si512(line[2]), line[3], 1);
+  __m512i at = _mm512_add_epi32(window.right, _mm512_slli_epi32(window.down, 5));
+  at = _mm512_or_si512(at, _mm512_slli_epi32(_mm512_add_epi32(at, _mm512_set1_epi32(1)), 8));
+  at = _mm512_or_si512(at, _mm512_slli_epi32(_mm512_add_epi32(at, _mm512_set1_epi32(0x2020)), 16));
+  return _mm512_permutex2var_epi8(upper, at, lower);
+}
+#define TM_NEIGHBOURS_uint8x16                                                                     \
+  TM_NEIGHBOURS_BY(uint8_t, uint8x16, int32x16,                                                    \
+                   const __m512i four = tm_near_bytes(place, rows, columns, (__m512i)row, (__m512i)column); \
+                   *a = (uint8x16)_mm512_cvtepi32_epi8(four);                                      \
+                   *b = (uint8x16)_mm512_cvtepi32_epi8(_mm512_srli_epi32(four, 8));                \
+                   *c = (uint8x16)_mm512_cvtepi32_epi8(_mm512_srli_epi32(four, 16));               \
+                   *d = (uint8x16)_mm512_cvtepi32_epi8(_mm512_srli_epi32(four, 24));)
+#endif
+#endif
+
+/* -- AVX2 */
+
+#if defined(__AVX2__)
+TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256i row, __m256i column, __m256 tap[4]) {
+  int64_t position[8] TM_LOCAL;
+#pragma GCC unroll 2
+  for (int k = 0; k < 2; k++) {
+    const __m256i down = _mm256_cvtepi32_epi64(k ? _mm256_extracti128_si256(row, 1) : _mm256_castsi256_si128(row));
+    const __m256i right = _mm256_cvtepi32_epi64(k ? _mm256_extracti128_si256(column, 1) : _mm256_castsi256_si128(column));
+    /* columns as two halves: rows are not negative, and there is no product of 64 bits */
+    const __m256i low = _mm256_mul_epu32(down, _mm256_set1_epi64x(columns & 0xffffffff));
+    const __m256i high = _mm256_slli_epi64(_mm256_mul_epu32(down, _mm256_set1_epi64x(columns >> 32)), 32);
+    _mm256_store_si256((__m256i *)(position + 4 * k), _mm256_add_epi64(_mm256_add_epi64(low, high), right));
+  }
+#pragma GCC unroll 2
+  for (int k = 0; k < 2; k++) {
+    const float *const line = place + k * columns;
+    __m128d two[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++)
+      two[j] = _mm_loadh_pd(_mm_load_sd((const double *)(line + position[2 * j])),
+                            (const double *)(line + position[2 * j + 1]));
+    /* lanes 0, 1, 4, 5 and 2, 3, 6, 7: a shuffle within halves then sorts them */
+    const __m256 first = _mm256_castpd_ps(_mm256_insertf128_pd(_mm256_castpd128_pd256(two[0]), two[2], 1));
+    const __m256 second = _mm256_castpd_ps(_mm256_insertf128_pd(_mm256_castpd128_pd256(two[1]), two[3], 1));
+    tap[2 * k] = _mm256_shuffle_ps(first, second, 0x88);
+    tap[2 * k + 1] = _mm256_shuffle_ps(first, second, 0xdd);
+  }
+}
+#define TM_NEIGHBOURS_float32x8                                                                    \
+  TM_NEIGHBOURS_BY(float, float32x8, int32x8, __m256 tap[4]; (void)rows;                           \
+                   tm_near_eight_floats(place, columns, (__m256i)row, (__m256i)column, tap);       \
+                   *a = (float32x8)tap[0], *b = (float32x8)tap[1];                                 \
+                   *c = (float32x8)tap[2], *d = (float32x8)tap[3];)
+#endif
+
+/* -- every processor */
+
+#ifndef TM_NEIGHBOURS_float32x16
+#define TM_NEIGHBOURS_float32x16 TM_NEIGHBOURS_OF(float, float32x16, int32x16)
+#endif
+#ifndef TM_NEIGHBOURS_uint8x16
+#define TM_NEIGHBOURS_uint8x16 TM_NEIGHBOURS_OF(uint8_t, uint8x16, int32x16)
+#endif
+#ifndef TM_NEIGHBOURS_float32x8
+#define TM_NEIGHBOURS_float32x8 TM_NEIGHBOURS_OF(float, float32x8, int32x8)
+#endif
+
+#endif
