@@ -61,7 +61,9 @@ class Source:
         self.name = function.name
         arguments = [argument.name for argument in function.arguments]
         coordinates = function.grid.coordinates if function.grid else ()
-        inside = sorted({*names(function.body), *coordinates} - {*function.params, *arguments})
+        bodies = [function.body, *(version.function.body for version in function.versions)]
+        found = {name for body in bodies for name in names(body)}
+        inside = sorted({*found, *coordinates} - {*function.params, *arguments})
         self.on_gpu = uses_gpu(function)
         self.distributed = function.grid is not None
         self.kernels = kernel_names(function)
@@ -262,7 +264,10 @@ class Source:
             entry.prepared = statements.messages.prepared(function, scope)
         if entry or self.on_gpu:
             body += versions.with_variable(function, self, statements)
-        body += (not entry and not self.on_gpu and self.versions.called()) or self._body(statements, entry, scope)
+            body += self._body(statements, entry, scope)
+        else:
+            body += self.versions.special()
+            body += self.versions.general() or self._body(statements, entry, scope)
         return [_Function(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
 
     def _body(self, statements: Statements, entry: mpi.Entry | None, scope: Scope) -> Lines:

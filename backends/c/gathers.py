@@ -1,8 +1,8 @@
 """Loads of neighbours: elements of an array at computed indices and beside them, as interpolation reads them.
 
-Loads of one array whose indices differ by constants alone, ``image[i, j]``, ``image[i, j + 1]``, ``image[i + 1, j]`` and
-``image[i + 1, j + 1]`` with i and j different in each lane, are one call, which reads neighbours together. What the
-statement computes more than once, the indices above all, is computed before it.
+Loads of one array whose indices differ by constants alone, ``image[i, j]``, ``image[i, j + 1]``, ``image[i + 1, j]``
+and ``image[i + 1, j + 1]`` with i and j different in each lane, are one call, which reads neighbours together. What
+the statement computes more than once, the indices above all, is computed before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Select
 from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.algorithm.types import DType, int32, int64
+from tiramisu_py.algorithm.types import DType, int32
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.c.vector_types import VectorTypes

@@ -23,13 +23,23 @@ class Idioms:
     def __init__(self, name: Callable[[DType, int], str]) -> None:
         self._name = name
         self._lines: dict[str, None] = {}
+        self._last: dict[str, None] = {}
+        self._loaded: set[tuple[DType, int, int]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
     def declarations(self) -> list[str]:
-        """The lines that define the functions."""
+        """The lines that define the functions of vectors."""
         return sorted(self._lines)
+
+    def strides(self) -> set[tuple[DType, int, int]]:
+        """The types, lanes and distances of the loads that these functions use."""
+        return self._loaded
+
+    def loads(self) -> list[str]:
+        """The lines that define the functions that load, which use functions of vectors and simpler loads."""
+        return sorted(self._last)
 
     def operation(self, name: str, dtype: DType, lanes: int) -> str:
         """The function of two vectors of one type that `tm_idioms.h` calls `name`."""
@@ -45,6 +55,22 @@ class Idioms:
         entry = f"{kept}_to_{target.name if target.is_float else target.bits}x{lanes}"
         self._lines[f"TM_CONVERSION({wanted}, {given}, {through}, {entry})"] = None
         return f"{wanted}_from_{given}"
+
+    def strided(self, source: DType, target: DType, lanes: int, stride: int) -> str:
+        """The function that loads elements `stride` apart and converts them to a wider type."""
+        self.conversion(source, target, lanes)
+        given, wanted = self._name(source, lanes), self._name(target, lanes)
+        entry = f"{source.name}_to_{target.bits}x{lanes}"
+        self._last[f"TM_STRIDED_CONVERSION({wanted}, {given}, {stride}, {entry})"] = None
+        return f"load_strided_{stride}_{wanted}_from_{given}"
+
+    def dot(self, source: DType, target: DType, lanes: int, stride: int, count: int) -> str:
+        """The function that weights the first `count` of each `stride` elements and adds them up, in a wider type."""
+        self._loaded.add((source, lanes, stride))
+        self.conversion(source, target, lanes)
+        given, wanted = self._name(source, lanes), self._name(target, lanes)
+        self._last[f"TM_DOT({wanted}, {given}, {count}, {stride}, {source.name}_to_{target.bits}x{lanes})"] = None
+        return f"dot_{count}_of_{stride}_{wanted}_from_{given}"
 
     def joined(self, source: DType, target: DType, lanes: int) -> str:
         """The function that makes one vector of two of `lanes` lanes, each lane half as wide."""

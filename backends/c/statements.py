@@ -46,6 +46,7 @@ from tiramisu_py.lower.ir import (
     Node,
     Piece,
     Post,
+    Prefetch,
     Record,
     Requests,
     Store,
@@ -116,6 +117,8 @@ class Statements:
                 return self._assign(node, scope)
             case Store():
                 return self._store(node, scope)
+            case Prefetch():
+                return streams.prefetched(node, scope)
             case Allocate():
                 return self._named(node.buffer, node, scope, self._allocate)
             case Mask():
@@ -247,7 +250,7 @@ class Statements:
         near = gathers.prepared(node, scope, self.types)
         if near is not None:
             store = self._vector_store(near.store, array, Vectors(near.scope, self.types, spread))
-            lines = [cgen.Block([*near.lines, store])]
+            lines: Lines = [cgen.Block([*near.lines, store])]
         else:
             lines = [self._vector_store(node, array, Vectors(scope, self.types, spread))]
         waits = streams.is_stream(node) and not scope.threaded and not scope.streaming

@@ -12,12 +12,14 @@ from importlib import resources
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.backends.c.precedence import PRODUCT
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.backends.c.precedence import PRODUCT, call
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction, Node, Ramp, Store
-from tiramisu_py.lower.linear import is_index, linear
+from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction, Node, Prefetch, Ramp, Store
+from tiramisu_py.lower.linear import along_lanes, is_index, linear, number
+from tiramisu_py.lower.prefetches import LINE
 from tiramisu_py.lower.transform import children, constant, names, walk
 from tiramisu_py.program.loops import Parallel
 
@@ -41,8 +43,9 @@ def is_stream(node: Store) -> bool:
 
 
 def runtime(function: LoopFunction) -> dict[str, str]:
-    """The header that a function with such stores includes: text by name."""
-    if not uses_streams(function.body):
+    """The header that a function with such stores, or prefetches, includes: text by name."""
+    bodies = [function.body, *(version.function.body for version in function.versions)]
+    if not any(uses_streams(body) or any(isinstance(node, Prefetch) for node in walk(body)) for body in bodies):
         return {}
     file = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME)
     return {RUNTIME: file.read_text(encoding="utf-8")}
@@ -78,6 +81,24 @@ def is_outermost(node: For, scope: Scope) -> bool:
     if scope.threaded or scope.streaming or not uses_streams(node):
         return False
     return not any(isinstance(inner, For) and isinstance(inner.tag, Parallel) for inner in walk(node))
+
+
+def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
+    """A prefetch of the lines that an access begins in: one, or more of several lines."""
+    array = scope.arrays.get(node.buffer)
+    lines = [along_lanes(index) for index in node.indices]
+    known = [line for line in lines if line is not None]
+    if array is None or array.nested or array.lanes > 1 or len(known) < len(lines):
+        return []  # in registers, or on the stack
+    scalars = Scalars(scope)
+    first = array.flat(tuple(base for base, _ in known))
+    step = constant(array.distance(tuple(step for _, step in known))) or 0
+    lanes = max(map(scope.lanes.of, node.indices), default=1)
+    count = max(1, -(-(lanes * step * array.dtype.bytes) // LINE))
+    elements = LINE // array.dtype.bytes
+    places = [first if k == 0 else Binary("+", first, number(k * elements), int64) for k in range(count)]
+    found = (call("TM_PREFETCH", array.name, scalars.text(place), str(node.locality)).text for place in places)
+    return [cgen.Statement(text) for text in found]
 
 
 # -- which addresses are aligned

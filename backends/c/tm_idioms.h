@@ -66,6 +66,31 @@
   TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, \
            __builtin_convertvector(__builtin_convertvector(a, between), R))
 
+/* TM_STRIDED_CONVERSION(int32x16, uint8x16, 3, uint8_to_32x16) defines load_strided_3_int32x16_from_uint8x16(place): the
+ * elements `stride` apart from a place on, in a wider type.
+ */
+#define TM_STRIDED_CONVERSION(R, V, apart, entry)                                                              \
+  TM_SHUFFLE R load_strided_##apart##_##R##_from_##V(const void *place) {                                      \
+    enum { stride = apart };                                                                                   \
+    R result;                                                                                                  \
+    result = (R)(TM_CHOSEN(TM_OWN_strided_##entry, (stride, R##_from_##V(load_strided_##apart##_##V(place))))); \
+    return result;                                                                                             \
+  }
+
+/* TM_DOT(int32x16, uint8x16, 3, 4, ...) defines dot_3_of_4_int32x16_from_uint8x16(place, w0, w1, w2, w3): in each lane,
+ * the sum of the first 3 of 4 elements weighted, the lanes' elements one after another.
+ */
+#define TM_DOT(R, V, terms, apart, entry)                                                                      \
+  TM_SHUFFLE R dot_##terms##_of_##apart##_##R##_from_##V(const void *place, int w0, int w1, int w2, int w3) {  \
+    enum { stride = apart, count = terms };                                                                    \
+    return (R)(TM_CHOSEN(TM_OWN_dot_##entry, TM_GENERIC_DOT(R, R##_from_##V, load_strided_##apart##_##V)));    \
+  }
+#define TM_WEIGHTED(R, wide, load, k, w) \
+  (k < count ? wide(load((const uint8_t *)place + (k < count ? k : 0))) * w : (R){0})
+#define TM_GENERIC_DOT(R, wide, load)                                             \
+  (TM_WEIGHTED(R, wide, load, 0, w0) + TM_WEIGHTED(R, wide, load, 1, w1) +        \
+   TM_WEIGHTED(R, wide, load, 2, w2) + TM_WEIGHTED(R, wide, load, 3, w3))
+
 /* Two vectors as one of half as wide elements, the upper halves dropped; the indices are 0, 2, 4, ... */
 #define TM_JOIN(R, V, ...) \
   TM_SHUFFLE R R##_from_2_##V(V a, V b) { return __builtin_shufflevector((R)a, (R)b, __VA_ARGS__); }

@@ -2,7 +2,7 @@
  *
  * TM_STREAM(float32x16, streams, place, value) is TM_STORE(float32x16, place, value), past the caches where `streams`,
  * a constant in each version of a function, is true; TM_STREAM_ALIGNED looks at the address as well. Other threads see
- * such stores after a TM_STREAMED(streams) of the thread that made them.
+ * such stores after a TM_STREAMED(streams) of the thread that made them. And prefetches.
  */
 #ifndef TM_STORES_H
 #define TM_STORES_H
@@ -79,6 +79,10 @@ static inline __attribute__((always_inline, unused)) void tm_stream(char *place,
 #else
 #define TM_STREAMED(streams) if (streams) __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #endif
+
+/* Asks for the cache line of an element, which need not exist. */
+#define TM_PREFETCH(array, element, locality) \
+  __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(element) * sizeof *(array)), 0, locality)
 
 /* The bytes of the last-level cache that a core uses; 32 MiB where the system does not say. */
 static inline __attribute__((unused)) int64_t tm_find_last_cache(void) {

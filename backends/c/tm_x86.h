@@ -158,4 +158,32 @@
 #define TM_OWN_average_uint16x8 ~, _mm_avg_epu16((__m128i)a, (__m128i)b)
 #endif
 
+/* Unsigned elements `stride` apart, made wider, which one permutation does. Nothing after the last of them is read. */
+#ifdef __AVX512BW__
+TM_SHUFFLE __m512i tm_first_bytes(uintptr_t place, int64_t bytes) {
+  const __mmask64 mask = bytes <= 0 ? 0 : bytes >= 64 ? ~UINT64_C(0) : ~UINT64_C(0) >> (64 - bytes);
+  return _mm512_maskz_loadu_epi8(mask, (const void *)place);
+}
+#define TM_PLACES(lanes) ((__m512i)((__typeof__(result)){TM_RAMP_##lanes} * stride))
+#define TM_FIRST(bytes) tm_first_bytes((uintptr_t)place, bytes)
+#define TM_NEXT(bytes) tm_first_bytes((uintptr_t)place + 64, (bytes) - 64)
+#define TM_OWN_strided_uint16_to_32x16 ~, _mm512_maskz_permutex2var_epi16(0x55555555, TM_FIRST(30 * stride + 2), TM_PLACES(16), TM_NEXT(30 * stride + 2))
+#ifdef __AVX512VBMI__
+/* Bytes `at` and `at` + 1 of each `stride`, times the weights in the halves of each element of w, added up. */
+TM_SHUFFLE __m512i tm_dot_of_2(__m512i bytes, int stride, int at, int w0, int w1) {
+  typedef int16_t places __attribute__((vector_size(64)));
+  const places lane = {TM_RAMP_32}, from = (lane >> 1) * (int16_t)stride + (lane & 1) + (int16_t)at;
+  const __m512i pairs = _mm512_maskz_permutexvar_epi8(0x5555555555555555, (__m512i)from, bytes);
+  return _mm512_madd_epi16(pairs, _mm512_set1_epi32((int)((uint32_t)w1 << 16 | (uint16_t)w0)));
+}
+TM_SHUFFLE __m512i tm_dot(__m512i bytes, int stride, int count, int w0, int w1, int w2, int w3) {
+  const __m512i sum = tm_dot_of_2(bytes, stride, 0, w0, w1);
+  return count == 2 ? sum : _mm512_add_epi32(sum, tm_dot_of_2(bytes, stride, 2, w2, w3));
+}
+#define TM_OWN_strided_uint8_to_32x16 ~, _mm512_maskz_permutexvar_epi8(0x1111111111111111, TM_PLACES(16), TM_FIRST(15 * stride + 1))
+#define TM_OWN_dot_uint8_to_32x16 ~, tm_dot(tm_first_bytes((uintptr_t)place, 15 * stride + count), stride, count, w0, w1, w2, w3)
+#define TM_OWN_strided_uint8_to_16x32 ~, _mm512_maskz_permutex2var_epi8(0x5555555555555555, TM_FIRST(31 * stride + 1), TM_PLACES(32), TM_NEXT(31 * stride + 1))
+#endif
+#endif
+
 #endif

@@ -51,7 +51,11 @@ class VectorTypes:
 
     def headers(self) -> tuple[str, ...]:
         """The headers that the source includes for its vectors."""
-        more = [*([GATHERS] if self._neighbours else ()), *([idioms.HEADER] if self.idioms else ()), *([masks.HEADER] if self.first else ())]
+        more = [
+            *([GATHERS] if self._neighbours else ()),
+            *([idioms.HEADER] if self.idioms else ()),
+            *([masks.HEADER] if self.first else ()),
+        ]
         return (VECTORS, *more) if self._used else ()
 
     def runtime(self) -> tuple[str, ...]:
@@ -60,10 +64,12 @@ class VectorTypes:
 
     def declarations(self) -> list[str]:
         """The lines that make the types and the functions."""
+        for dtype, lanes, stride in self.idioms.strides():
+            self.load(dtype, lanes, stride)
         types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
         loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
         near = [_neighbours(self._used[t, n], n) for t, n in sorted(self._neighbours)]
-        return [*types, *self.first.declarations(), *self.idioms.declarations(), *loads, *near]
+        return [*types, *self.first.declarations(), *self.idioms.declarations(), *loads, *self.idioms.loads(), *near]
 
 
 def _neighbours(dtype: DType, lanes: int) -> str:

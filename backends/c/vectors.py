@@ -16,21 +16,20 @@ from tiramisu_py.algorithm.expressions import (
     Select,
     Unary,
 )
-from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64, strong
-from tiramisu_py.backends.c import masks
+from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c import dots, masks, widths
 from tiramisu_py.backends.c.functions import PREDICATES, c_function
 from tiramisu_py.backends.c.precedence import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Load, Ramp, Shifted
+from tiramisu_py.lower.ir import Idiom, Joined, Load, Ramp, Shifted
 from tiramisu_py.lower.linear import along_lanes
 from tiramisu_py.lower.transform import constant
 
 #: Types whose scalars C spreads over a vector by itself.
 _SPREAD = ("float32", "float64", "int32", "int64", "uint32", "uint64")
-_MASKS = {8: int8, 16: int16, 32: int32, 64: int64}
 _NAMED = {"//": "floor_div", "%": "mod", "<<": "shift_left", ">>": "shift_right"}
 
 
@@ -51,7 +50,7 @@ class Vectors:
 
     def mask_type(self, bits: int) -> str:
         """The name of the type of a mask."""
-        return self.type(_MASKS[bits])
+        return self.type(widths.SIGNED[bits])
 
     def _uniform(self, e: Expr) -> bool:
         return self.scope.lanes.of(e) == 1
@@ -82,6 +81,8 @@ class Vectors:
                 return self._select(e)
             case Cast():
                 return self._converted(e.operand, e.dtype)
+            case Idiom():
+                return self._operation(e.name, e.dtype, *e.operands)
             case Call():
                 return self._call(e)
         raise UnsupportedError(f"the C emitter does not know the vector expression {type(e).__name__}: {e}")
@@ -108,6 +109,8 @@ class Vectors:
         dtype = strong(e.dtype)
         left, right = operand(e.left, dtype), operand(e.right, dtype)
         match e.op:
+            case "+" if (dot := dots.weighted(self, e)) is not None:
+                return dot
             case "min" | "max":
                 return self._operation(e.op, dtype, left, right)
             case "**":
@@ -140,6 +143,9 @@ class Vectors:
         yes, no = self(operand(e.yes, dtype)), self(operand(e.no, dtype))
         if self._uniform(test):
             return Code(f"{self.scalars(test).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
+        if isinstance(test, Binary) and test.op == "&" and self._uniform(e.no):
+            inner = Select(test.right, e.yes, e.no, e.dtype)
+            return self._select(Select(test.left, inner, e.no, e.dtype))
         if isinstance(test, Binary) and test.op in COMPARISONS and compared(test).bits == dtype.bits:
             left, right = (self(operand(side, compared(test))) for side in (test.left, test.right))
             return call("TM_CHOOSE", self.type(dtype), left, test.op, right, yes, no)
@@ -159,20 +165,25 @@ class Vectors:
             return cast(target, bits) if dtype.is_integer else call("__builtin_convertvector", bits, target)
         if source.is_float and dtype.name in ("uint32", "uint64"):
             return self._mapped(f"tm_to_{dtype.name}", dtype, e)
-        code, steps = self(e), _steps(source, dtype)
-        if source.is_float and dtype.is_integer:
-            code, source, *steps = call("TM_TRUNCATED", self.type(steps[0]), f"tm_to_{steps[0].name}", code), *steps
-        for step in steps:
-            code, source = self._step(code, source, step), step
-        return code
+        if isinstance(e, Joined):
+            parts = [Vectors(self.scope, self.types, self.lanes // len(e.parts))(part) for part in e.parts]
+            return widths.joined(self.types, parts, source, dtype, self.lanes // len(e.parts))
+        if isinstance(e, Load) and source.is_integer and dtype.bits > source.bits and self.scope.mask is None:
+            apart = self._apart(e, source)
+            if apart is not None:
+                place, stride = apart
+                wide = widths.SIGNED[dtype.bits] if dtype.is_float else dtype
+                function = self.types.idioms.strided(source, wide, self.lanes, stride)
+                return widths.converted(self.types, call(function, f"&{place}"), wide, dtype, self.lanes)
+        return widths.converted(self.types, self(e), source, dtype, self.lanes)
 
-    def _step(self, code: Code, source: DType, target: DType) -> Code:
-        """A conversion that takes one instruction."""
-        if source.is_integer and target.is_integer and source.bits == target.bits:
-            return cast(self.type(target), code)
-        if source.bits < target.bits or target.is_integer:
-            return call(self.types.idioms.conversion(source, target, self.lanes), code)
-        return call("__builtin_convertvector", code, self.type(target))
+    def _apart(self, e: Load, dtype: DType) -> tuple[str, int] | None:
+        """The first element and the distance of elements a few apart, which shuffles load."""
+        spaced = None if self.scope.arrays[e.buffer].lanes > 1 else self.spaced(e.buffer, e.indices)
+        stride = None if spaced is None else constant(spaced[1])
+        if spaced is None or stride is None or stride < 2 or self.types.load(dtype, self.lanes, stride) is None:
+            return None
+        return spaced[0], stride
 
     def _call(self, e: Call) -> Code:
         if e.extern is not None:
@@ -229,7 +240,7 @@ class Vectors:
     def _mask(self, e: Expr, bits: int | None) -> tuple[Code, int]:
         if self._uniform(e):
             wanted = bits or 8
-            spread = cast(_MASKS[wanted].c_name, self.scalars(e))
+            spread = cast(widths.SIGNED[wanted].c_name, self.scalars(e))
             return call("TM_ALL", self.mask_type(wanted), prefix("-", spread)), wanted
         match e:
             case Unary():
@@ -279,16 +290,3 @@ class Vectors:
     def _predicate(self, e: Call) -> tuple[Code, int]:
         bits = strong(e.arguments[0].dtype).bits
         return call("TM_MAP", self.mask_type(bits), f"-!!{e.function}", self(e.arguments[0])), bits
-
-
-def _steps(source: DType, target: DType) -> list[DType]:
-    """The types on the way of a conversion.
-
-    A small integer becomes a float through an integer of the same width; a float becomes a small integer through
-    int32, as in scalar code.
-    """
-    if source.is_float and target.is_integer and target.bits < 32:
-        return [int32, target]
-    if source.is_integer and target.is_float and source.bits < 32:
-        return [_MASKS[target.bits], target]
-    return [target]

@@ -36,11 +36,26 @@ class Versions:
         self.files: dict[str, str] = {}
         self.definitions: Lines = []
 
-    def called(self) -> Lines:
-        """The end of the function: the call of one of its versions; None where it has but one body."""
+    def special(self) -> Lines:
+        """The calls of the versions for some sizes."""
+        lines: Lines = []
+        for version in self.function.versions:
+            sizes = " && ".join(f"{self.source.names[param]} == {value}" for param, value in version.sizes)
+            lines.append(cgen.If(cgen.Line(sizes), self._version(version.function)))
+        return lines
+
+    def general(self) -> Lines:
+        """The choice between the versions of the general body; nothing where it has but one."""
         if not streams.uses_streams(self.function.body):
             return []
         return self._streaming(self.function, self.function.name)
+
+    def _version(self, function: LoopFunction) -> cgen.Generable:
+        """The call of a version for some sizes."""
+        if streams.uses_streams(function.body):
+            return cgen.Block(self._streaming(function, function.name))
+        self.definitions += [*self._body(function.name, function, None), cgen.Line()]
+        return cgen.Statement(f"return {function.name}({self.source.passed()})")
 
     def _streaming(self, function: LoopFunction, name: str) -> Lines:
         """The choice between the two versions of a body that stores past the caches."""
@@ -75,7 +90,8 @@ class Versions:
         statements = Statements(source.name, source.types, log=source.log)
         statements.alignment = alignment
         lines = statements.emit(function.body, of_function(function, source.names))
-        printed = text(cgen.Module(lines))
+        code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
+        printed = "\n".join(line for line in code if not line.startswith("//"))
         given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
         unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
@@ -84,9 +100,10 @@ class Versions:
 
 def own_names(function: LoopFunction) -> list[str]:
     """What the versions of a function are called."""
-    if not streams.uses_streams(function.body):
-        return []
-    return [f"{function.name}_{version}" for version in (STREAMING, ORDINARY)]
+    bodies = [function, *(version.function for version in function.versions)]
+    streaming = [each.name for each in bodies if streams.uses_streams(each.body)]
+    names = [f"{name}_{version}" for name in streaming for version in (STREAMING, ORDINARY)]
+    return [*names, *(each.name for each in bodies[1:])]
 
 
 def with_variable(function: LoopFunction, source: Source, statements: Statements) -> Lines:

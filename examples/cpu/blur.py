@@ -1,4 +1,8 @@
-"""Box blur 3 x 3: eight rows at a time over the whole width; the rows of the first stage stay in registers."""
+"""Box blur 3 x 3, down and then across, in one pass: no value is computed twice, and none goes through memory.
+
+A vector of the first stage for each of eight rows is kept in registers, together with the one before: sums of three
+neighbours are then made of two registers. Results of large pictures are written past the caches.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +11,42 @@ from story import Arguments, tell
 
 import tiramisu_py as tm
 
-R, C = tm.params("R C")
-r, c, r0, r1 = tm.iters("r c r0 r1")
+R, C, S = tm.params("R C S")
+r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 THIRD = np.float32(1 / 3)
+LINE = 16  # numbers in a line of the cache
 
 
 def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Sums of three, times a third: across, and then down."""
-    f = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
-    image = f.input("image", tm.float32, [R + 2, C + 2])
-    across = f.computation("across", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) * THIRD)
-    by = f.computation("by", {r: R, c: C}, (across[r, c] + across[r + 1, c] + across[r + 2, c]) * THIRD)
+    """Sums of three, times a third, of rows that are S numbers apart in memory."""
+    f = tm.Function("blur", params=[R, C, S], assume="R >= 1 and C >= 1 and S >= C + 2")
+    image = f.input("image", tm.float32, [R + 2, S])
+    down = f.computation("down", {r: R, c: C + 2}, (image[r, c] + image[r + 1, c] + image[r + 2, c]) * THIRD)
+    by = f.computation("by", {r: R, c: C}, (down[r, c] + down[r, c + 1] + down[r, c + 2]) * THIRD)
     f.outputs(by)
-    return f, across, by
+    return f, down, by
 
 
 def scheduled() -> tm.Function:
-    """A vector of eight rows from ten of the first stage, which no memory holds."""
-    f, across, by = algorithm()
-    by.split(r, 8, r0, r1)
-    by.reorder(r0, c, r1)
+    """Bands of eight rows, through which a window of registers slides."""
+    f, down, by = algorithm()
+    by.tile(r, c, 8, 16, r0, c0, r1, c1)
     by.parallelize(r0)
-    by.vectorize(c, 16)
     by.unroll(r1)
-    across.compute_at(by, c)
-    across.unroll(r)
+    by.vectorize(c1, 16, remainder="mask")
+    by.store_nontemporal()
+    down.compute_at(by, c0)
+    down.slide(c0, c, 16)
+    down.store_in(tm.REGISTER)
+    down.unroll(r)
+    down.vectorize(c, 16, remainder="mask")
     return f
 
 
 def sample(rows: int, columns: int) -> Arguments:
-    """A random picture with a border."""
-    return {"image": np.random.default_rng(0).random((rows + 2, columns + 2), dtype=np.float32)}
+    """A random picture with a border, in rows that are whole cache lines."""
+    width = -(-(columns + 2) // LINE) * LINE
+    return {"image": np.random.default_rng(0).random((rows + 2, width), dtype=np.float32), "C": columns}
 
 
 if __name__ == "__main__":

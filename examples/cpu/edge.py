@@ -16,32 +16,37 @@ def difference(a: tm.Expr, b: tm.Expr) -> tm.Expr:
     return tm.maximum(a, b) - tm.minimum(a, b)
 
 
-def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Eight neighbours without the pixel itself; then the two diagonals of four means."""
+def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computation]:
+    """Sums of three; eight neighbours without the pixel itself; the two diagonals of four means."""
     f = tm.Function("edge", params=[R, C], assume="R >= 1 and C >= 1")
     image = f.input("image", tm.uint8, [R + 3, C + 3])
 
     def at(dr: int, dc: int) -> tm.Expr:
         return tm.cast(tm.uint16, image[r + dr, c + dc])
 
-    around = (at(0, 0) + at(0, 1) + at(0, 2)) + (at(1, 0) + at(1, 2)) + (at(2, 0) + at(2, 1) + at(2, 2))
+    three = f.computation("three", {r: R + 3, c: C + 1}, at(0, 0) + at(0, 1) + at(0, 2))
+    around = three[r, c] + three[r + 1, c] + three[r + 2, c] - at(1, 1)
     ring = f.computation("ring", {r: R + 1, c: C + 1}, tm.cast(tm.uint8, around >> 3))
-    first = difference(ring[r, c + 1], ring[r + 1, c])
-    second = difference(ring[r + 1, c + 1], ring[r, c])
-    both = tm.cast(tm.uint16, first) + tm.cast(tm.uint16, second)
-    edges = f.computation("edges", {r: R, c: C}, tm.cast(tm.uint8, tm.minimum(both, 255)))
+    first = tm.cast(tm.uint16, difference(ring[r, c + 1], ring[r + 1, c]))
+    second = tm.cast(tm.uint16, difference(ring[r + 1, c + 1], ring[r, c]))
+    edges = f.computation("edges", {r: R, c: C}, tm.cast(tm.uint8, tm.minimum(first + second, 255)))
     f.outputs(edges)
-    return f, ring, edges
+    return f, three, ring, edges
 
 
 def scheduled() -> tm.Function:
-    """Eight rows at a time; the nine rows of means that they need stay in the cache."""
-    f, ring, edges = algorithm()
+    """Eight rows at a time: sums stay in registers, nine rows of means in the cache."""
+    f, three, ring, edges = algorithm()
     edges.split(r, 8, r0, r1)
     edges.parallelize(r0)
-    edges.vectorize(c, 64)
+    edges.vectorize(c, 64, remainder="mask")
+    edges.store_nontemporal()
     ring.compute_at(edges, r0)
-    ring.vectorize(c, 32)
+    ring.reorder(c, r)
+    ring.unroll(r)
+    ring.vectorize(c, 32, remainder="mask")
+    three.compute_at(ring, c)
+    three.unroll(r)
     return f
 
 

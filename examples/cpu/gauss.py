@@ -1,4 +1,8 @@
-"""Gaussian 5 x 5 in two stages: eight rows at a time over the whole width; the first stage stays in registers."""
+"""Gaussian 5 x 5, down and then across, in one pass: no value is computed twice, and none goes through memory.
+
+A vector of the first stage for each of eight rows is kept in registers, together with the one before: neighbours are
+then read from two registers. Results of large pictures are written past the caches.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from story import Arguments, tell
 
 import tiramisu_py as tm
 
-R, C = tm.params("R C")
-r, c, r0, r1 = tm.iters("r c r0 r1")
+R, C, S = tm.params("R C S")
+r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 OUTER, INNER, CENTRE = (np.float32(w) for w in (0.0625, 0.25, 0.375))
+LINE = 16  # numbers in a line of the cache
 
 
 def weighted(at: list[tm.Expr]) -> tm.Expr:
@@ -18,31 +23,35 @@ def weighted(at: list[tm.Expr]) -> tm.Expr:
 
 
 def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Five weights across, then five down."""
-    f = tm.Function("gauss", params=[R, C], assume="R >= 1 and C >= 1")
-    image = f.input("image", tm.float32, [R + 4, C + 4])
-    across = f.computation("across", {r: R + 4, c: C}, weighted([image[r, c + d] for d in range(5)]))
-    smooth = f.computation("smooth", {r: R, c: C}, weighted([across[r + d, c] for d in range(5)]))
+    """Five weights down, then five across, of rows that are S numbers apart in memory."""
+    f = tm.Function("gauss", params=[R, C, S], assume="R >= 1 and C >= 1 and S >= C + 4")
+    image = f.input("image", tm.float32, [R + 4, S])
+    down = f.computation("down", {r: R, c: C + 4}, weighted([image[r + d, c] for d in range(5)]))
+    smooth = f.computation("smooth", {r: R, c: C}, weighted([down[r, c + d] for d in range(5)]))
     f.outputs(smooth)
-    return f, across, smooth
+    return f, down, smooth
 
 
 def scheduled() -> tm.Function:
-    """A vector of eight rows from twelve of the first stage, which no memory holds."""
-    f, across, smooth = algorithm()
-    smooth.split(r, 8, r0, r1)
-    smooth.reorder(r0, c, r1)
+    """Bands of eight rows, through which a window of registers slides."""
+    f, down, smooth = algorithm()
+    smooth.tile(r, c, 8, 16, r0, c0, r1, c1)
     smooth.parallelize(r0)
-    smooth.vectorize(c, 16)
     smooth.unroll(r1)
-    across.compute_at(smooth, c)
-    across.unroll(r)
+    smooth.vectorize(c1, 16, remainder="mask")
+    smooth.store_nontemporal()
+    down.compute_at(smooth, c0)
+    down.slide(c0, c, 16)
+    down.store_in(tm.REGISTER)
+    down.unroll(r)
+    down.vectorize(c, 16, remainder="mask")
     return f
 
 
 def sample(rows: int, columns: int) -> Arguments:
-    """A random picture with a border."""
-    return {"image": np.random.default_rng(0).random((rows + 4, columns + 4), dtype=np.float32)}
+    """A random picture with a border, in rows that are whole cache lines."""
+    width = -(-(columns + 4) // LINE) * LINE
+    return {"image": np.random.default_rng(0).random((rows + 4, width), dtype=np.float32), "C": columns}
 
 
 if __name__ == "__main__":

@@ -37,13 +37,14 @@ def bordered(image: Array, out: Array, border: int, call: Callable[[Array], obje
 
 def blur(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[str, Callable[[], Run]]:
     """The box filter."""
-    image = given["image"]
+    image = given["image"][:, : out["by"].shape[1] + 2]
     return {"blur": bordered(image, out["by"], 1, lambda into: cv2.blur(image, (3, 3), dst=into))}
 
 
 def gauss(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[str, Callable[[], Run]]:
     """The Gaussian of OpenCV, and its filter with weights of one's own."""
-    image, weights = given["image"], np.array([0.0625, 0.25, 0.375, 0.25, 0.0625], np.float32)
+    image = given["image"][:, : out["smooth"].shape[1] + 4]
+    weights = np.array([0.0625, 0.25, 0.375, 0.25, 0.0625], np.float32)
     return {
         "GaussianBlur": bordered(image, out["smooth"], 2, lambda into: cv2.GaussianBlur(image, (5, 5), 0, dst=into)),
         "sepFilter2D": bordered(

@@ -20,7 +20,7 @@ TITLE = "The stories of examples/cpu beside others"
 PROJECTS = ("tiramisu_py", "numpy", "halide", "opencv-python-headless", "numba", "devito")
 RULES = """\
 One process for each program, with arrays at the same addresses of memory that all share (huge pages where the system
-gives them); the programs take turns. Times are minima of all turns; ratios are of these, and behind them in brackets
+gives them); the programs take turns, ours as a C function. Times are minima of all turns; ratios are of these, and behind them in brackets
 the median of the ratios in each round. Before that each program computes once from the same data, and is compared with
 ours: float32 up to 1e-5 of values below 1, because kernels with float32 are compiled with contraction into fused
 multiply-adds (`fast=("contract",)`), as the others are; OpenCV rounds where we cut off (a difference of 1 in bytes, 2

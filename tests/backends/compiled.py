@@ -25,7 +25,9 @@ SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 class Compiled:
     """A function as a shared library in a folder of its own."""
 
-    def __init__(self, function: LoopFunction, *flags: str, register: int = 64, threads: bool = True) -> None:
+    def __init__(
+        self, function: LoopFunction, *flags: str, register: int = 64, threads: bool = True, compiler: str = "gcc"
+    ) -> None:
         self.function = function
         self.folder = tempfile.TemporaryDirectory()
         self.texts = emit(optimise(function, register))
@@ -34,7 +36,7 @@ class Compiled:
             (folder / name).write_text(text)
         self.library = folder / f"lib{function.name}.so"
         wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O2", "-march=native"))]
-        command = ["gcc", *wanted, "-fPIC", "-shared", "-o", self.library, f"{function.name}.c", *LIBRARIES]
+        command = [compiler, *wanted, "-fPIC", "-shared", "-o", self.library, f"{function.name}.c", *LIBRARIES]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr + self.texts[f"{function.name}.c"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,15 @@ def test_vectors_in_parts_compute_the_same(register: int) -> None:
 def test_all_forms_are_the_same_on_every_processor_and_optimisation(flags: tuple[str, ...]) -> None:
     for group in GROUPS:
         compiled = Compiled(together(group), *flags)
+        for n in (0, 5, 67):
+            check(compiled, group, n, 5)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="no clang: apt-get install clang libomp-dev")
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-march=native"), ("-O3", "-march=x86-64")], ids=" ".join)
+def test_all_forms_are_the_same_with_the_other_compiler(flags: tuple[str, ...]) -> None:
+    for group in GROUPS:
+        compiled = Compiled(together(group), *flags, compiler="clang")
         for n in (0, 5, 67):
             check(compiled, group, n, 5)
 

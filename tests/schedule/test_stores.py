@@ -13,7 +13,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, i, i0, i1, j, r, r0, r1
+from tests.schedule.pipelines import c, i, j, r, r0, r1
 from tiramisu_py.lower import lower
 
 

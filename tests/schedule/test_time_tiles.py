@@ -225,7 +225,7 @@ def test_a_layout_with_one_level_is_refused_by_the_proof():
 def test_parts_are_scheduled_apart_and_rows_jammed():
     f, heat = plate()
     first, inner, last, only = heat.time_tile(t, 4, {y: 8, x: 16})
-    assert [part.name for part in (first, inner, last, only)] == ["heat_first", "heat_inner", "heat_last", "heat_only"]
+    assert (first.name, inner.name, last.name, only.name) == ("heat_first", "heat_inner", "heat_last", "heat_only")
     heat.parallelize(y0)
     for part in (inner, last):
         part.unroll_and_jam(y, 2)

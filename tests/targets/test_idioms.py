@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ UNSIGNED = (ty.uint8, ty.uint16, ty.uint32, ty.uint64)
 INTEGERS = (*UNSIGNED, ty.int8, ty.int16, ty.int32, ty.int64)
 FLOATS = (ty.float32, ty.float64)
 WIDEST = 64
+C = "tiramisu_py.backends.c"
 FEW = 2048
 Array = Any
 
@@ -172,7 +174,7 @@ def test_every_operation_is_what_numpy_says(target: Target, tmp_path: Path) -> N
     every = operations(types)
     (tmp_path / "all.c").write_text(program(types, every))
     for name in (*types.runtime(), "tm_runtime.h"):
-        (tmp_path / name).write_text(resources.files("tiramisu_py.backends.c").joinpath(name).read_text())
+        (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
@@ -191,6 +193,17 @@ def test_every_operation_is_what_numpy_says(target: Target, tmp_path: Path) -> N
         np.testing.assert_array_equal(_bits(found), _bits(wanted[key]), err_msg=op.function)
         place += found.nbytes
     assert place == len(ran.stdout)
+
+
+@pytest.mark.parametrize("table", ["tm_x86.h", "tm_neon.h"])
+def test_every_entry_of_a_table_is_tried(table: str) -> None:
+    types = VectorTypes()
+    operations(types)
+    text = "\n".join(types.declarations())
+    tried = {f"{name}_{vector}" for name, vector in re.findall(r"TM_OPERATION_2\((\w+), (\w+)\)", text)}
+    tried |= set(re.findall(r"TM_CONVERSION\(\w+, \w+, \w+, (\w+)\)", text))
+    entries = re.findall(r"^#define TM_OWN_(\w+)", resources.files(C).joinpath(table).read_text(), re.MULTILINE)
+    assert len(entries) > 50 and set(entries) <= tried
 
 
 def _bits(values: Array) -> Array:

@@ -7,7 +7,7 @@ from, by its scalar type, or not at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 import numpy as np
@@ -25,14 +25,26 @@ class Reading:
     """One access of an expression: the relation ``point -> source[index]``.
 
     `unbounded` are the parts of the indices of which nothing is known; `facts` are the inputs whose declared values
-    the relation relies on; `narrow` says that it relies on 32-bit index arithmetic not to overflow.
+    the relation relies on; `overflows` are the points at which 32-bit index arithmetic may overflow, which the relation
+    relies on not to happen (None: it cannot anywhere).
     """
 
     access: Access
     relation: isl.Map
     unbounded: tuple[Expr, ...] = ()
     facts: tuple[str, ...] = ()
-    narrow: bool = False
+    overflows: isl.Set | None = None
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the relation relies on 32-bit index arithmetic not to overflow."""
+        return self.overflows is not None and not self.overflows.is_empty()
+
+    def where(self, points: isl.Set) -> Reading:
+        """What is read at some of the points."""
+        overflows = None if self.overflows is None else self.overflows.intersect(points)
+        relation = self.relation.intersect_domain(points)
+        return replace(self, relation=relation, overflows=overflows)
 
 
 def readings(algorithm: Algorithm, expression: Expr, space: isl.Space) -> list[Reading]:
@@ -89,10 +101,7 @@ class _Collector:
     def _reading(self, access: Access, path: isl.Set | None) -> Reading:
         exact = self._exact(access)
         found = exact if exact is not None else approximated(self.algorithm, access, self.space)
-        if path is None:
-            return found
-        restricted = found.relation.intersect_domain(path)
-        return Reading(access, restricted, found.unbounded, found.facts, found.narrow)
+        return found if path is None else found.where(path)
 
     def _exact(self, access: Access) -> Reading | None:
         try:
@@ -110,8 +119,24 @@ def _is_scalar(algorithm: Algorithm, source: str) -> bool:
 
 def _wraps(e: Expr) -> bool:
     """Whether integer arithmetic in a narrow type may wrap around."""
-    fixed = e.dtype.is_integer and not e.dtype.weak and e.dtype.name not in ("int64", "int32")
-    return fixed and isinstance(e, Binary | Unary) and getattr(e, "op", "-") in ("+", "-", "*", "<<")
+    return _is_narrow(e) and isinstance(e, Binary | Unary) and e.op in ("+", "-", "*", "<<")
+
+
+def _is_narrow(e: Expr) -> bool:
+    return e.dtype.is_integer and not e.dtype.weak and e.dtype.name not in ("int64", "int32")
+
+
+def _with_conversions(e: Expr) -> Expr:
+    """An index in which a size or an iterator that meets a value of a narrow type is converted to it explicitly."""
+    children = tuple(map(_with_conversions, e.children()))
+    if _is_narrow(e) and isinstance(e, Binary | Select):
+        children = tuple(Cast(c, e.dtype) if _is_converted(c) else c for c in children)
+    changed = any(new is not old for new, old in zip(children, e.children(), strict=True))
+    return e.rebuilt(children) if changed else e
+
+
+def _is_converted(operand: Expr) -> bool:
+    return operand.dtype is weak_int and not isinstance(operand, Const)
 
 
 def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Reading:
@@ -125,12 +150,31 @@ def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Read
     relation = sets.map_of_forms(forms, reader.space, access.source).intersect_domain(bounds)
     own = sets.prefix(sets.identity(reader.space), sets.size(space))
     back = sets.graph(sets.renamed(own, sets.tuple_name(space) or None)).reverse()
-    narrow = any(_may_overflow(node) for index in access.indices for node in walk(index))
-    return Reading(access, back.apply_range(relation), tuple(known.unbounded), tuple(known.facts), narrow)
+    wrong = _overflows(reader, indices, bounds)
+    at = None if wrong is None else wrong.apply(back.reverse())
+    return Reading(access, back.apply_range(relation), tuple(known.unbounded), tuple(known.facts), at)
 
 
-def _may_overflow(e: Expr) -> bool:
-    return isinstance(e, Binary) and e.op in ("+", "-", "*") and e.dtype.name == "int32"
+def _overflows(reader: Affine, indices: _Indices, known: isl.Set) -> isl.Set | None:
+    """The elements of the frame, of those `known` to be possible, at which a value does not fit its 32 bits."""
+    found: isl.Set | None = None
+    for value in (value for index in indices.indices for node in walk(index) for value in _in_32_bits(node)):
+        if isinstance(value, Iter) and value.name in indices.parts:
+            continue  # of its own type
+        number = reader.value(value)
+        low, high = (sets.constant(reader.space, bound).to_pw_aff() for bound in (-(2**31), 2**31))
+        outside = sets.as_set(number.lt_set(low)).union(sets.as_set(number.ge_set(high))).intersect(known)
+        found = outside if found is None else found.union(outside)
+    return found
+
+
+def _in_32_bits(e: Expr) -> list[Expr]:
+    """What of a node of an index is an int32: the result of arithmetic, and what is converted to be an operand."""
+    if e.dtype.name != "int32" or not isinstance(e, Binary | Select):
+        return []
+    operands = (e.left, e.right) if isinstance(e, Binary) else (e.yes, e.no)
+    found = [operand for operand in operands if _is_converted(operand)]
+    return [*found, e] if isinstance(e, Binary) and e.op in ("+", "-", "*") else found
 
 
 class _Indices:
@@ -139,7 +183,8 @@ class _Indices:
     def __init__(self, space: isl.Space, access: Access) -> None:
         self.space = space
         self.parts: dict[str, Expr] = {}
-        self.indices = [rewrite(index, lambda e: self._named(e) if _wraps(e) else None) for index in access.indices]
+        indices = map(_with_conversions, access.indices)
+        self.indices = [rewrite(index, lambda e: self._named(e) if _wraps(e) else None) for index in indices]
 
     def forms(self) -> tuple[list[isl.PwAff], Affine]:
         """The affine forms of the indices, on the frame in which each part is one more dimension."""
@@ -203,11 +248,35 @@ class _Bounds:
         if declared is not None and declared.values is not None:
             self.facts.append(declared.name)
             return self._between(value, *declared.values)
-        if part.dtype.is_integer and not part.dtype.weak and part.dtype.bits <= 16:
-            info = np.iinfo(part.dtype.numpy)
-            return self._between(value, Const(int(info.min), weak_int), Const(int(info.max) + 1, weak_int))
+        if part.dtype.is_integer and not part.dtype.weak:
+            converted = self._converted(part, value)
+            if converted is not None:
+                return converted.intersect(self._of_type(value, part.dtype))
+            if part.dtype.bits <= 32:
+                self.unbounded += [part] if part.dtype.bits > 16 else []
+                return self._of_type(value, part.dtype)
         self.unbounded.append(part)
         return sets.universe(self.reader.space)
 
-    def _between(self, value: Iter, low: Expr, high: Expr) -> isl.Set:
+    def _converted(self, part: Expr, value: Iter) -> isl.Set | None:
+        """What is known of a size or an iterator that is converted: itself where it fits, and never more than it was.
+
+        { v : lo <= x < hi => v = x,  x >= 0 => v <= x }; None where a part is no such conversion.
+        """
+        if not isinstance(part, Cast) or part.operand.dtype is not weak_int:
+            return None
+        try:
+            x = self.reader.value(part.operand)
+        except NotAffine:
+            return None
+        v, zero = self.reader.value(value), sets.constant(self.reader.space, 0).to_pw_aff()
+        fits = self._of_type(part.operand, part.dtype)
+        kept = sets.as_set(v.eq_set(x)).union(fits.complement())
+        return kept.intersect(sets.as_set(v.le_set(x)).union(sets.as_set(x.lt_set(zero))))
+
+    def _of_type(self, value: Expr, dtype: DType) -> isl.Set:
+        info = np.iinfo(dtype.numpy)
+        return self._between(value, Const(int(info.min), weak_int), Const(int(info.max) + 1, weak_int))
+
+    def _between(self, value: Expr, low: Expr, high: Expr) -> isl.Set:
         return self.reader.condition((low <= value) & (value < high))

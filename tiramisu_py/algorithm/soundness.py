@@ -5,8 +5,6 @@ This is checked before any schedule: otherwise an error of the algorithm would b
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import islpy as isl
 
 from tiramisu_py import sets, smallest
@@ -63,7 +61,7 @@ class Values:
         """What the expression and the guards of a computation read, on its points."""
         points = sets.named(c.points, c.name).intersect_params(self.algorithm.context.params())
         listed = [r for e in (c.expr, *c.guards) for r in self.readings(e, c, len(c.point_iterators))]
-        return [replace(r, relation=r.relation.intersect_domain(points)) for r in listed]
+        return [reading.where(points) for reading in listed]
 
 
 def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:

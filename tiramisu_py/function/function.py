@@ -16,6 +16,7 @@ from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.script import as_written
 from tiramisu_py.function.selection import Part, Selection
+from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -24,7 +25,7 @@ from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import free_name
 
 
-class Function(Declarations, TransferCommands, BlockCommands, OnRanks):
+class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializing):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

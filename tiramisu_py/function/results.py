@@ -83,14 +83,14 @@ class Results(Scheduled):
     ) -> Kernel:
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
-        `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang); `fast`
-        names liberties with floating point ("contract", "reassociate", "reciprocal"; none by default); `sanitize` names
-        sanitizers; `threads` limits OpenMP threads; `verify_values` checks declared facts of inputs at each call. `pin`
-        binds the threads to cpus while the function runs, out of those that the process may use: "close" together,
-        "spread" over cores and memory nodes, the cpus of a node ("node:0"), of a distributed function each rank to the
-        node of its number on its machine ("node"), or thread t to place t of a list, ``[0, 1]``; more threads than cpus
-        share them in turn (see `Kernel.placement`). Raises `LegalityError` with the smallest counterexample, or
-        `ToolchainError`.
+        `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang), which may
+        be one for another kind of machine: such a kernel is exported, not called. `fast` names liberties with floating
+        point ("contract", "reassociate", "reciprocal"; none by default); `sanitize` names sanitizers; `threads` limits
+        OpenMP threads; `verify_values` checks declared facts of inputs at each call. `pin` binds the threads to cpus
+        while the function runs, out of those that the process may use: "close" together, "spread" over cores and memory
+        nodes, the cpus of a node ("node:0"), of a distributed function each rank to the node of its number on its
+        machine ("node"), or thread t to place t of a list, ``[0, 1]``; more threads than cpus share them in turn (see
+        `Kernel.placement`). Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
 
         A program with GPU parts runs on `device`: "gpu" (the default), "gpu:1" (its first GPU is number 1), or
         "simulator". Each rank of a distributed program then takes the GPU of its number among the ranks of its machine,

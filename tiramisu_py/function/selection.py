@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.case_commands import CaseCommands
 from tiramisu_py.function.gpu_commands import GpuCommands
 from tiramisu_py.function.loop_commands import LoopCommands
 from tiramisu_py.function.operations import Awaitable
@@ -41,6 +42,7 @@ class Selection(
     StoreCommands,
     PartitionCommands,
     TimeCommands,
+    CaseCommands,
     Awaitable,
 ):
     """Some statements of one computation; the commands apply to those that have the loop that is named."""

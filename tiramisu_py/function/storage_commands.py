@@ -11,7 +11,7 @@ from tiramisu_py.function.statements import Level, Statements
 from tiramisu_py.program.pages import Policy, as_policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory, as_memory
-from tiramisu_py.schedule import messages, placement, policies, ranks, recompute, sliding
+from tiramisu_py.schedule import folds, messages, placement, policies, ranks, recompute, sliding
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.selection import size
 from tiramisu_py.schedule.shared import settled
@@ -95,10 +95,9 @@ class StorageCommands(Statements):
 
         ::
 
-            for r1:                         -->   for r1 in -2 .. n:
-                for r in r1 .. r1 + 3:                bx[(r1 + 2) % 3, c]       (row r1 + 2, for each c)
-                    bx[r - r1, c]                     if r1 >= 0: by[..] = bx[r1 % 3], bx[(r1 + 1) % 3], bx[(r1 + 2) % 3]
-                by[..] = bx[0], bx[1], bx[2]
+            for r1 in 0..n:                -->   for r1 in -2..n:
+                for r in r1..r1+3: bx[r - r1]        bx[(r1 + 2) % 3]                   (row r1 + 2)
+                by[r1] = f(bx[0], bx[1], bx[2])      if r1 >= 0: by[r1] = f(bx[r1 % 3], bx[(r1 + 1) % 3], ...)
 
         First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `level` is a loop of the consumer, in each iteration of
         which the values are recomputed; its iterations follow one another. Strips of `by` values along one index (that
@@ -140,7 +139,7 @@ class StorageCommands(Statements):
         value is overwritten before its last use is proven.
         """
         names = self.statement_names()
-        self._apply("fold", (dim, modulo), {}, lambda p, _: sliding.fold(p, self._source, names, dim, modulo))
+        self._apply("fold", (dim, modulo), {}, lambda p, _: folds.fold(p, self._source, names, dim, modulo))
         return self
 
     def place(self, policy: Policy | str, *, node: int | None = None) -> Self:

@@ -1,15 +1,23 @@
-"""Commands on the way between a computation and memory: store_nontemporal."""
+"""Commands on the way between a computation and memory: store_nontemporal and prefetch."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.schedule import stores
 
+if TYPE_CHECKING:
+    from tiramisu_py.function.handles import Input
+
+#: Keep in all caches.
+MOST_LOCAL = 3
+
 
 class StoreCommands(Statements):
-    """How a computation writes to memory."""
+    """How a computation writes to memory, and reads it."""
 
     def store_nontemporal(self, *, above: int | None = None) -> Self:
         """Write what is computed to memory past the caches, in calls whose arrays are too large for them.
@@ -41,4 +49,31 @@ class StoreCommands(Statements):
         names = self.statement_names()
         self._apply("store_nontemporal", (), {"above": above},
                     lambda p, _: stores.store_nontemporal(p, names, above))  # fmt: skip
+        return self
+
+    def prefetch(self, read: Statements | Input, level: Iter, distance: int = 4, *, locality: int = MOST_LOCAL) -> Self:
+        """Ask for what a later iteration of a loop will read, so that it is in the caches by then.
+
+        ::
+
+            for r, for c in vectors:  -->   for r, for c in vectors:
+                by[r, c] = a[r, c] ..           prefetch a[r, c + 256]
+                                                by[r, c] = a[r, c] ..       (prefetch(a, c, 256))
+
+        In each iteration of `level` (a loop of this computation; of two of one name, the inner one that what is read
+        depends on) what it reads of `read`, an input or a computation in memory, is prefetched as it will be read
+        `distance` iterations later: one element of each cache line, and none in the iterations that vectors leave over.
+        The processor finds plain streams by itself; this is for many rows at once, strides, and the next block.
+        `locality` is 0 for what is needed once, to 3 for what should stay in all caches. Nothing is read: what would be
+        outside the array does no harm. Say it when the loops are as they shall be. A second call for the same array
+        and loop replaces the first.
+
+        Raises `CommandError` where nothing of `read` is read in such a loop, for GPUs and registers, and where what is
+        read depends on other values.
+        """
+        names, source = self.statement_names(), getattr(read, "name", None)
+        if source is None or getattr(read, "_function", None) is not self._function:
+            raise CommandError(f"{read!r} is neither an input nor a computation of {self._function.name}")
+        self._apply("prefetch", (read, level, distance), {"locality": None if locality == MOST_LOCAL else locality},
+                    lambda p, _: stores.prefetch(p, names, str(source), level, distance, locality))  # fmt: skip
         return self

@@ -20,7 +20,7 @@ from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.reductions import combined, privatised
 from tiramisu_py.interpret.strands import Steps, deal, interleaved
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Store
+from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
 
@@ -44,6 +44,9 @@ class Machine:
             yield from self.run(child, inner)
 
     def run_comment(self, node: Comment, frame: Frame) -> Steps:
+        return iter(())
+
+    def run_prefetch(self, node: Prefetch, frame: Frame) -> Steps:
         return iter(())
 
     def run_if(self, node: If, frame: Frame) -> Steps:

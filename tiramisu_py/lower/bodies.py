@@ -18,6 +18,7 @@ from tiramisu_py.lower.indices import Forms, filled
 from tiramisu_py.lower.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.lower.pieces import Piece, iterator_names, point_forms
 from tiramisu_py.lower.places import Places
+from tiramisu_py.lower.prefetches import Lookahead
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -40,10 +41,11 @@ class Body:
     atomic: bool = False
     deferred: bool = False
     nontemporal: bool = False
+    ahead: tuple[Lookahead, ...] = ()
 
     def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
         """The same in a kernel, where an update may have to be atomic, and a copy may be deferred."""
-        return replace(self, atomic=atomic, deferred=deferred, nontemporal=False)
+        return replace(self, atomic=atomic, deferred=deferred, nontemporal=False, ahead=())
 
     def at(self, values: Sequence[Expr]) -> Node:
         """The code where the forms have these values."""
@@ -51,7 +53,8 @@ class Body:
         value = filled(self.value, values)
         name = self.piece.statement.name
         store = Store(self.buffer, indices, value, name, self.update, self.atomic, self.nontemporal)
-        lines = Block((Comment(self.comment), Deferred(store) if self.deferred else store))
+        early = [node for each in self.ahead for node in each.nodes((value, *indices))]
+        lines = Block((Comment(self.comment), *early, Deferred(store) if self.deferred else store))
         guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
         return lines if guard is None else If(guard, lines)
 

@@ -2,7 +2,7 @@
 
 Before: ``for r1 in 0 .. min(8, R - 8*r0): ...``, unrolled. After: ``if (R - 8*r0 >= 8) for r1 in 0 .. 8: ... else``
 the loop as it was. The test stands as far out as what it asks is known, and one test serves all the loops of a nest, so
-that there are two versions of it: all tiles full, or the general one.
+that there are two versions of it: all tiles full, or the general one (or those of `specialized`).
 
 A sequential loop in which the tests hold up to some iteration is cut there. Before: ``for c0 in 0 .. (C + 15) // 16: if
 (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16: full``, then the other iterations: general.
@@ -10,33 +10,20 @@ A sequential loop in which the tests hold up to some iteration is cut there. Bef
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.lower.convergence import meets
 from tiramisu_py.lower.cuts import cut_at
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
-from tiramisu_py.lower.linear import Key, difference, number
+from tiramisu_py.lower.linear import Key, difference
 from tiramisu_py.lower.linear import operands as operands_of
-from tiramisu_py.lower.simplify import simplified, simplify
+from tiramisu_py.lower.simplify import simplify
+from tiramisu_py.lower.specialized import check_size, special, versions
+from tiramisu_py.lower.tiles import Conditions, full_tile
 from tiramisu_py.lower.transform import Names, children, defined, loads, names, variables, walk, with_children
-from tiramisu_py.program.loops import Parallel, Unroll, Vector
-
-#: Vector loops of more strips than this are no register tiles: they need no version of their own.
-MOST_STRIPS = 8
-
-Conditions = Mapping[Key, Expr]
-
-
-@dataclass(frozen=True, eq=False)
-class FullTile:
-    """The bounds of a loop in a full tile, and the conditions under which they are its bounds."""
-
-    lower: Expr
-    upper: Expr
-    conditions: Conditions
+from tiramisu_py.program.loops import Parallel, Unroll
 
 
 def full_tiles(node: Node, taken: Names | None = None) -> Node:
@@ -72,7 +59,7 @@ def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
     if not isinstance(node, For) or node.tag is not None or node.step != 1:
         return None
     full = simplify(_specialised(node.body, conditions))
-    return cut_at(node, list(conditions.values()), full, taken)
+    return cut_at(replace(node, body=_partial(node.body, conditions)), list(conditions.values()), full, taken)
 
 
 def _test_inside(node: Node, conditions: Conditions) -> Node:
@@ -88,7 +75,23 @@ def _guarded(node: Node, conditions: Conditions) -> Node:
     for condition in conditions.values():
         test = condition if test is None else Binary("&", test, condition, bool_)
     assert test is not None
-    return If(test, simplify(_specialised(node, conditions)), node)
+    return If(test, simplify(_specialised(node, conditions)), _partial(node, conditions))
+
+
+def _partial(node: Node, conditions: Conditions) -> Node:
+    """What runs where not all tiles are full: the general version, or one for each extent."""
+    key = special(node, iter(conditions))
+    if key is None:
+        return node
+    others = {other: condition for other, condition in conditions.items() if other != key}
+    result = node
+    for version in reversed(list(versions(node, conditions[key]))):
+        result = If(version.test, _guarded(version.node, others) if others else version.node, result)
+    if others:
+        full = simplify(_specialised(node, {key: conditions[key]}))
+        result = If(conditions[key], _partial(full, others), result)
+    check_size(result)
+    return result
 
 
 def _specialised(node: Node, conditions: Conditions) -> Node:
@@ -98,21 +101,6 @@ def _specialised(node: Node, conditions: Conditions) -> Node:
         return node
     assert isinstance(node, For)
     return replace(node, lower=tile.lower, upper=tile.upper)
-
-
-def full_tile(loop: For) -> FullTile | None:
-    """The full extent of a loop, where it is constant and needs a test; None for loops that gain nothing by it."""
-    if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
-        return None
-    lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
-    pairs = [(low, high, difference(high, low)) for low in lowers for high in uppers]
-    extents = [(extent, low, high) for low, high, extent in pairs if extent is not None and extent > 0]
-    if not extents or not _gains(loop, min(extent for extent, _, _ in extents)):
-        return None
-    _, low, high = min(extents, key=lambda pair: pair[0])
-    tests = [_at_least(other, high) for other in uppers if other is not high]
-    tests += [_at_least(low, other) for other in lowers if other is not low]
-    return FullTile(low, high, {test.key(): test for test in tests}) if tests else None
 
 
 #: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.
@@ -161,19 +149,3 @@ def indexes(loop: For, buffers: frozenset[str]) -> bool:
     places = [(store.buffer, store.indices) for store in stores]
     places += [(load.buffer, load.indices) for load in loads(loop.body)]
     return any(name in buffers and any(loop.variable in variables(i) for i in indices) for name, indices in places)
-
-
-def _gains(loop: For, extent: int) -> bool:
-    if isinstance(loop.tag, Vector):
-        return extent % loop.tag.width == 0 and extent <= MOST_STRIPS * loop.tag.width
-    return isinstance(loop.tag, Unroll) and loop.tag.factor is None
-
-
-def _at_least(a: Expr, b: Expr) -> Expr:
-    """``a >= b``, as ``rest >= constant``."""
-    gap = simplified(Binary("-", a, b, a.dtype))
-    if isinstance(gap, Binary) and gap.op in ("+", "-"):
-        constant = difference(gap, gap.left)
-        if constant is not None:
-            return Binary(">=", gap.left, number(-constant), bool_)
-    return Binary(">=", gap, number(0), bool_)

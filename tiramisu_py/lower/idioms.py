@@ -7,14 +7,15 @@ Arithmetic whose result is narrowed is done in the narrowest type that gives the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeGuard
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16, uint32
 from tiramisu_py.lower.integers import bounds, fits, limits, wrapped
-from tiramisu_py.lower.ir import Idiom, Load, Ramp
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.lower.ir import Assign, Declare, For, Idiom, Let, Load, Node, Ramp, Store
+from tiramisu_py.lower.transform import constant, with_children
 
 _RING = ("+", "-", "*", "&", "|", "^")
 _BY_BITS = {8: (uint8, int8), 16: (uint16, int16), 32: (uint32, int32)}
@@ -23,6 +24,15 @@ _BY_BITS = {8: (uint8, int8), 16: (uint16, int16), 32: (uint32, int32)}
 def recognised(e: Expr) -> Expr:
     """The expression with idioms in place of what they mean, where it has lanes."""
     return rewrite(e, _changed)
+
+
+def with_idioms(node: Node, lane: str) -> Node:
+    """The statement with idioms in its vector expressions; `lane` is the variable of loops over lanes."""
+    if isinstance(node, For) and node.variable == lane:
+        return node
+    if isinstance(node, Store | Let | Declare | Assign):
+        node = replace(node, value=recognised(node.value))
+    return with_children(node, lambda child: with_idioms(child, lane))
 
 
 def _changed(e: Expr) -> Expr | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import islpy as isl
@@ -17,6 +18,7 @@ from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.boxed import in_boxes
 from tiramisu_py.lower.collapse import settled
 from tiramisu_py.lower.collectives import Calls
+from tiramisu_py.lower.constants import with_versions
 from tiramisu_py.lower.definitions import defined
 from tiramisu_py.lower.device_boxes import device_boxes
 from tiramisu_py.lower.events import Waits
@@ -31,6 +33,7 @@ from tiramisu_py.lower.names import loop_variables, reserved_names
 from tiramisu_py.lower.nests import Nest
 from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_operation
 from tiramisu_py.lower.pieces import pieces_of
+from tiramisu_py.lower.prefetches import lookaheads
 from tiramisu_py.lower.rank_reductions import Collected, collected
 from tiramisu_py.lower.ranked import Ranked, on_one_rank
 from tiramisu_py.lower.rings import as_rings, in_windows
@@ -41,7 +44,13 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 def lower(program: Program) -> LoopFunction:
-    """The loops of a program that has been proven; raises `UnsupportedError` where isl finds no loops for it."""
+    """The loops of a program that has been proven, in all its versions; raises `UnsupportedError` where isl finds no
+    loops for it.
+    """
+    return with_versions(program, _lowered(program), _lowered)
+
+
+def _lowered(program: Program) -> LoopFunction:
     reductions = collected(program)
     whole = on_one_rank(reductions.program)
     touches = Touches(whole.program)
@@ -149,7 +158,9 @@ class Gpu:
             return list(self.waits.awaits(statement))
         if statement.name in self.host.operation.values():
             return [self.waits.recorded(operation) for operation in self._operations(statement)]
-        return [body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement)]
+        ahead = lookaheads(self.host.program, statement, self.variables)
+        bodies = (body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement))
+        return [replace(body, ahead=ahead) for body in bodies]
 
     def _operations(self, statement: Statement) -> list[Operation]:
         if statement.name not in self.host.launched:

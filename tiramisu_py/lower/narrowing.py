@@ -36,7 +36,8 @@ def _narrower(e: Expr, facts: Facts) -> Expr | None:
             left, right = _in_32_bits(e.left, facts), _in_32_bits(e.right, facts)
             if left is None or right is None or not (_is_value(e.left) or _is_value(e.right)):
                 return None
-            return Binary(e.op, *(rewrite(side, lambda part: _narrower(part, facts)) for side in (left, right)), e.dtype)
+            low, high = (rewrite(side, lambda part: _narrower(part, facts)) for side in (left, right))
+            return Binary(e.op, low, high, e.dtype)
         case Cast() if e.dtype.is_float and e.dtype.bits == 32 and is_index(e.operand.dtype):
             whole = None if _is_value(e.operand) else _in_32_bits(e.operand, facts)
             return None if whole is None else Cast(whole, e.dtype)

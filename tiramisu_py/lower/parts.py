@@ -29,6 +29,7 @@ from tiramisu_py.lower.ir import (
     Store,
     Variable,
 )
+from tiramisu_py.lower.joining import is_contiguous, joined_store
 from tiramisu_py.lower.linear import number
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.lower.transform import Names, block, constant, expressions, walk, with_children, with_expressions
@@ -56,12 +57,16 @@ def _values(e: Expr) -> Iterator[Expr]:
 
 @dataclass
 class Parts:
-    """Splits vectors of `width` lanes into parts of `size`; `lane` is the variable of loops over lanes."""
+    """Splits vectors of `width` lanes into parts of `size`; `lane` is the variable of loops over lanes.
+
+    Stores of narrow elements fill a register of `register` bytes, if that is given.
+    """
 
     width: int
     size: int
     lane: str
     taken: Names
+    register: int = 0
     variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     buffers: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     mask: Mask | None = None
@@ -100,10 +105,34 @@ class Parts:
                 made = [replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)]
                 return block([self._active(part, k) for k, part in enumerate(made)])
             case Store() if node.buffer in self.buffers or any(map(self._is_vector, (*node.indices, node.value))):
-                return block([self._active(self._stored(node, k), k) for k in range(self.count)])
+                return self._whole(node) or block([self._active(self._stored(node, k), k) for k in range(self.count)])
             case Allocate() if node.lanes > 1:
                 return self._allocated(node)
         return with_children(node, self.split)
+
+    def _whole(self, node: Store) -> Node | None:
+        """The store in as few parts as its own types allow, whatever those of other statements are."""
+        if self.mask is not None or self.register == 0 or not is_contiguous(node) or node.buffer in self.buffers:
+            return None
+        size = min(max(self.register // widest(node), 2), self.width)
+        if size > self.size and not any(map(self._uses_parts, (node.value, *node.indices))):
+            own = Parts(self.width, size, self.lane, self.taken, self.register)
+            return own.split(node) if size < self.width else node
+        lanes = min(self.width, self.register // node.value.dtype.bytes)
+        count = lanes // self.size
+        if count < 2:
+            return None
+        firsts = range(0, self.count, count)
+        stores = [joined_store(node, first, self.size, count, self.part, self.taken) for first in firsts]
+        return None if None in stores else block([store for store in stores if store is not None])
+
+    def _uses_parts(self, e: Expr) -> bool:
+        """Whether an expression reads a vector that is in parts."""
+        return any(
+            (isinstance(part, Iter) and part.name in (*self.variables, self.lane))
+            or (isinstance(part, Load) and part.buffer in self.buffers)
+            for part in parts_of(e)
+        )
 
     def _active(self, node: Node, k: int) -> Node:
         """A statement of part k under the mask of that part, if there is one."""

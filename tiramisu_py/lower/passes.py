@@ -39,7 +39,8 @@ def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
     passes = Passes(taken, read_buffers(function.body), facts_of(function), register)
     body = passes.run(function.body)
     known = with_literals(replace(function, body=merged(body) if function.grid or function.kernels else body))
-    return replace(known, kernels=tuple(_kernel(kernel, passes.facts) for kernel in known.kernels))
+    versions = tuple(replace(each, function=optimise(each.function, register)) for each in function.versions)
+    return replace(known, kernels=tuple(_kernel(kernel, passes.facts) for kernel in known.kernels), versions=versions)
 
 
 def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
@@ -82,7 +83,7 @@ class Passes:
     def _nest(self, node: Node) -> Node:
         if self.threads is not None:
             return self._of_kernel(node, self.threads)
-        body = cut_prologues(simplify(counted(node)), self.facts)
+        body = cut_prologues(simplify(counted(over_registers(node))), self.facts)
         body = full_tiles(body, self.taken)
         body = simplify(narrowed(unroll(body, self.taken), self.facts))
         body = simplify(vectorize(body, self.taken, self.register))

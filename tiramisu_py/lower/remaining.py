@@ -1,7 +1,7 @@
 """The last iterations of a vector loop, which fill no vector: under a mask, or over again as part of a whole vector.
 
-Before: ``for c in c_end .. C: f(c)``. After, with a mask: ``if (c_end < C) f(c_end + lane, the first C - c_end lanes)``.
-Overlapping: ``if (C - 0 >= 16) f(C - 16 + lane, all lanes) else`` the loop as it was.
+Before: ``for c in c_end .. C: f(c)``. After, with a mask: ``if (C - c_end > 0) f(c_end + lane, the first C - c_end
+lanes)``. Overlapping: ``if (C >= 16) f(C - 16 + lane, all lanes) else`` the loop as it was.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tiramisu_py.algorithm.expressions import Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.anchors import time_beside
-from tiramisu_py.lower.arithmetic import number, plus
+from tiramisu_py.lower.arithmetic import added, number, plus, times
 from tiramisu_py.lower.ir import Allocate, Block, Comment, For, Load, Node, Store
 from tiramisu_py.lower.transform import with_children
 from tiramisu_py.program.loops import LoopId, Unroll, Vector
@@ -138,7 +138,7 @@ def _window(stored: isl.Map, used: isl.Map, dim: int, start: isl.Aff, step: int,
     What an iteration stores begins at a multiple of the step, if possible, so that vectors are aligned.
     """
     own, every = (sets.span_above(sets.component(of, dim), start) for of in (stored, used))
-    if own is None or every is None or step > extent:
+    if own is None or every is None or extent % step != 0:
         return None
     low = own[0] + (every[0] - own[0]) // step * step
     low = low if every[1] - low < extent else every[0]
@@ -202,20 +202,27 @@ def _iterations(program: Program, inside: Iterable[Statement], count: int) -> is
 
 
 def _moves(program: Program, ring: Ring, own: list[Statement], reserved: Collection[str]) -> Node:
-    """``for k in 0 .. kept: v[k] = v[k + step]``, for all other indices, in vectors where it is stored in vectors."""
+    """``for k in 0 .. strips: for x in 0 .. step: v[step * k + x] = v[step * (k + 1) + x]``, for all other indices.
+
+    One strip after another, each in vectors where values are stored in vectors.
+    """
     buffer = program.buffers[ring.buffer]
     extents = [int(extent.value) for extent in buffer.extents if isinstance(extent, Const)]
+    strips = extents[ring.axis] // ring.step - 1
     names = [_free(f"{ring.buffer}_{axis}", reserved) for axis in range(len(extents))]
+    strip = _free(f"{ring.buffer}_strip", reserved)
     here: list[Expr] = [Iter(name, int64) for name in names]
+    here[ring.axis] = added(times(Iter(strip, int64), ring.step), here[ring.axis])
     there = [plus(e, ring.step) if axis == ring.axis else e for axis, e in enumerate(here)]
     node: Node = Store(buffer.name, tuple(here), Load(buffer.name, tuple(there), buffer.dtype), own[0].name)
     width = _width(program, own)
     for axis in reversed(range(len(extents))):
-        upper = extents[axis] - ring.step if axis == ring.axis else extents[axis]
-        aligned = width is not None and upper % width == 0 and (axis != ring.axis or ring.step % width == 0)
-        tag = Vector(width) if width is not None and aligned and axis == len(extents) - 1 else Unroll()
+        upper = ring.step if axis == ring.axis else extents[axis]
+        in_vectors = width is not None and upper % width == 0 and axis == len(extents) - 1
+        tag = Vector(width) if width is not None and in_vectors else Unroll()
         node = For(names[axis], number(0), number(upper), node, tag=tag)
     level = program.loops[ring.level].name
+    node = For(strip, number(0), number(strips), node, tag=Unroll())
     return Block((Comment(f"the window of {buffer.name} moves on with {level}, by {ring.step}"), node))
 
 

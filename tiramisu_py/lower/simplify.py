@@ -168,8 +168,9 @@ def simplify(node: Node) -> Node:
 def _masked(node: Mask) -> Node:
     """Where all lanes are active, no mask."""
     count = constant(node.count)
-    whole = count is not None and count >= node.width
-    return node.body if whole or is_empty(node.body) else node
+    if is_empty(node.body) or (count is not None and count <= 0 and not node.padded and not _declares(node.body)):
+        return EMPTY
+    return node.body if count is not None and count >= node.width else node
 
 
 def _loop(node: For) -> Node:

@@ -46,7 +46,8 @@ def traced(function: LoopFunction) -> LoopFunction:
     launches or messages), around messages and their waits, and around what it asks of GPUs.
     """
     kernels = {kernel.name: statements_in(kernel.body) or kernel.name for kernel in function.kernels}
-    return replace(function, body=_Events(kernels).of(function.body), traced=True)
+    versions = tuple(replace(each, function=traced(each.function)) for each in function.versions)
+    return replace(function, body=_Events(kernels).of(function.body), traced=True, versions=versions)
 
 
 def statements_in(node: Node) -> str:

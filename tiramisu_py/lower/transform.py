@@ -30,6 +30,7 @@ from tiramisu_py.lower.ir import (
     Node,
     Piece,
     Post,
+    Prefetch,
     Record,
     Requests,
     Scalar,
@@ -109,7 +110,7 @@ def expressions(node: Node) -> tuple[Expr, ...]:
             return (*node.grid, *node.values)
         case Copy():
             return (*node.into, *node.first, *node.extents)
-        case Record() | Await():
+        case Record() | Await() | Prefetch():
             return node.indices
         case Piece():
             return (*node.first, *(side.extent for side in node.sides), *(() if node.peer is None else (node.peer,)))
@@ -149,7 +150,7 @@ def with_expressions(node: Node, change: Change) -> Node:
         case Copy():
             into, first, extents = (tuple(map(change, part)) for part in (node.into, node.first, node.extents))
             return replace(node, into=into, first=first, extents=extents)
-        case Record() | Await():
+        case Record() | Await() | Prefetch():
             return replace(node, indices=tuple(map(change, node.indices)))
         case Piece():
             sides = tuple(replace(side, extent=change(side.extent)) for side in node.sides)
@@ -237,7 +238,7 @@ def names(node: Node) -> set[str]:
         match statement:
             case For() | Let() | Declare() | Assign():
                 found.add(statement.variable)
-            case Allocate() | Store() | TreeReduce():
+            case Allocate() | Store() | TreeReduce() | Prefetch():
                 found.add(statement.buffer)
             case Deferred():
                 found.add(statement.store.buffer)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Assign, Comment, Deferred, For, Let, Node, Store
+from tiramisu_py.lower.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
 from tiramisu_py.lower.linear import difference, linear, nonnegative, number, operands
 from tiramisu_py.lower.simplify import simplified, simplify
+from tiramisu_py.lower.specialized import is_special
 from tiramisu_py.lower.transform import EMPTY, Names, block, substitute, walk, with_children
 from tiramisu_py.program.loops import Unroll
 
@@ -34,7 +35,7 @@ def unroll(node: Node, taken: Names) -> Node:
     factor = node.tag.factor
     if trip is not None and (factor is None or trip <= factor):
         return repeated(loop, trip, loop.lower)
-    return loop if factor is None else _by_factor(loop, factor, taken)
+    return loop if factor is None else _by_factor(loop, factor, taken, is_special(node))
 
 
 def kept(node: Node, times: int = 1) -> Node:
@@ -77,6 +78,11 @@ def without_comments(node: Node) -> Node:
     return EMPTY if isinstance(node, Comment) else block([with_children(node, without_comments)])
 
 
+def without_prefetches(node: Node) -> Node:
+    """The statement without its prefetches: of a few iterations beside vectors, which have them."""
+    return EMPTY if isinstance(node, Prefetch) else block([with_children(node, without_prefetches)])
+
+
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
     """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
     extent = extent_of(lower, upper)
@@ -95,15 +101,23 @@ def extent_of(lower: Expr, upper: Expr) -> Expr:
     return simplified(extent)
 
 
-def _by_factor(loop: For, factor: int, taken: Names) -> Node:
-    """A loop of step `factor` whose body is repeated, then the iterations left over."""
+def _by_factor(loop: For, factor: int, taken: Names, special: bool) -> Node:
+    """A loop of step `factor` whose body is repeated, then the iterations left over: in a loop, or a version of each
+    number of them.
+    """
     extent = simplified(Binary("-", loop.upper, loop.lower, int64))
     if linear(extent).is_constant:
         end: Expr = strip_end(loop.lower, loop.upper, factor)
         return block([_strips(loop, factor, end), simplify(replace(loop, lower=end))])
     name = taken.fresh(f"{loop.variable}_end")
     end = Iter(name, int64)
-    both = block([_strips(loop, factor, end), replace(loop, lower=end)])
+    rest: Node = replace(loop, lower=end)
+    if special:
+        rest = EMPTY
+        for count in range(1, factor):
+            test = simplified(Binary(">=", extent_of(end, loop.upper), number(count), bool_))
+            rest = If(test, repeated(loop, count, end), rest)
+    both = block([_strips(loop, factor, end), simplify(rest)])
     return Let(name, strip_end(loop.lower, loop.upper, factor), both)
 
 

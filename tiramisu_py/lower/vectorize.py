@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.accumulators import Accumulation, accumulated
+from tiramisu_py.lower.idioms import with_idioms
 from tiramisu_py.lower.ir import (
     Allocate,
     Assign,
@@ -27,6 +28,7 @@ from tiramisu_py.lower.ir import (
     Let,
     Load,
     Node,
+    Prefetch,
     Ramp,
     Store,
 )
@@ -48,7 +50,7 @@ from tiramisu_py.lower.transform import (
     with_children,
 )
 from tiramisu_py.lower.uniform import in_all_lanes, in_no_lane
-from tiramisu_py.lower.unroll import repeated, strip_end, without_comments
+from tiramisu_py.lower.unroll import repeated, strip_end, without_comments, without_prefetches
 from tiramisu_py.program.loops import Combine, Vector
 
 #: Constant loops of at most so many strips become straight-line code.
@@ -69,7 +71,8 @@ def vectorize(
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
         remainder = "scalar" if node.reductions or not on_host else node.tag.remainder
-        return simplify(VectorLoop(loop, node.tag.width, taken, register, atomic, remainder).strips_and_rest())
+        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host)
+        return simplify(vectors.strips_and_rest())
     if isinstance(node, For):
         atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
     return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic, on_host))
@@ -92,6 +95,7 @@ class VectorLoop:
     register: int
     atomic: frozenset[str]
     remainder: str = "scalar"
+    on_host: bool = True
 
     def strips_and_rest(self) -> Node:
         """The whole strips, then the iterations that are left."""
@@ -121,7 +125,8 @@ class VectorLoop:
 
     def _rest(self, end: Expr) -> Node:
         """The iterations from `end` on, which fill no strip."""
-        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=without_comments(self.loop.body))
+        body = without_prefetches(without_comments(self.loop.body))
+        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body)
         if self.remainder == "mask":
             return self._masked(rest, 1)
         return self._overlapping(rest) if self.remainder == "overlap" else rest
@@ -157,8 +162,12 @@ class VectorLoop:
 
     def _in_parts(self, node: Node, lane: str) -> Node:
         """Vectors of the strips in parts that fit a register of the processor."""
-        size = max(self.register // widest(self.loop.body), 2)
-        return Parts(self.width, size, lane, self.taken).split(node) if size < self.width else node
+        if not self.on_host:
+            size = max(self.register // widest(self.loop.body), 2)
+            return Parts(self.width, size, lane, self.taken).split(node) if size < self.width else node
+        node = with_idioms(node, lane)
+        size = max(self.register // widest(node), 2)
+        return Parts(self.width, size, lane, self.taken, self.register).split(node) if size < self.width else node
 
     def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop
@@ -197,7 +206,7 @@ class Strips:
         match node:
             case Block():
                 return block(self.vectors(child, lanes) for child in node.body)
-            case Comment():
+            case Comment() | Prefetch():
                 return node
             case Let():
                 return self._let(node, lanes)

@@ -19,6 +19,9 @@ from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, instance_name
 from tiramisu_py.program.targets import Partition
 
+#: Parameters and their values in a version of a function.
+Sizes = tuple[tuple[str, int], ...]
+
 
 @dataclass(frozen=True)
 class Command:
@@ -41,7 +44,8 @@ class Program:
     without one is held in full by every rank). A program that `is_spread` has the coordinates of its rank in every
     instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does;
     with a `window`, parameters with values of their own on each rank, what it and its neighbours do (see
-    `program.windows`). `narrowed` is then the context. `partitions` are the records of the commands of this name.
+    `program.windows`). `narrowed` is then the context. `partitions` are the records of the commands of this name, and
+    `specialized` the constant sizes for which the function has versions.
     """
 
     algorithm: Algorithm
@@ -60,6 +64,7 @@ class Program:
     rank_axes: int = 0
     ranks: isl.Set | None = None
     partitions: tuple[Partition, ...] = ()
+    specialized: tuple[Sizes, ...] = ()
     command: Command | None = None
     parent: Program | None = None
 

@@ -120,6 +120,16 @@ class NonTemporal:
     above: int | None = None
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """What a statement will read of `source`, `distance` iterations of the loop of this name later, is prefetched."""
+
+    source: str
+    loop: str
+    distance: int
+    locality: int
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """A set of executions of one computation.
@@ -140,7 +150,8 @@ class Statement:
     `waits`. In a program that is spread, an update that ranks combine (`program.combined`) has `onto`: the coordinates
     of the rank whose partial result it adds to. What was `derived` (transfers, messages and waits) is derived anew when
     asked for again. WAIT and BARRIER statements have no source, no target and no body that means anything; their point
-    is nothing. `nontemporal` says whether, and when, what it stores goes past the caches.
+    is nothing. `nontemporal` says whether, and when, what it stores goes past the caches, and
+    `prefetches` what of its loads is asked for ahead of time.
     """
 
     name: str
@@ -163,6 +174,7 @@ class Statement:
     derived: bool = False
     onto: isl.MultiAff | None = None
     nontemporal: NonTemporal | None = None
+    prefetches: tuple[Ahead, ...] = ()
 
     @property
     def stores(self) -> bool:

@@ -7,8 +7,8 @@ it saw before, unless its value comes from outside of the iteration and somethin
     own   = { read : the value it names is stored in the same iteration, before it }
     wrong = domain(again) - own
 
-An update of a reduction reads its partial result, so it must begin in the iteration. The first iteration of a loop never
-runs again, nor does any where the loop is no longer than a vector.
+An update of a reduction reads its partial result, so it must begin in the iteration. The first iteration of a loop
+never runs again, nor does any where the loop is no longer than a vector.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _violation(flow: Flow, read: Touch, write: Touch, again: isl.Map, loop: Loop
 
 
 def _message(statement: Statement, loop: Loop) -> Violation:
-    message = f"iterations of loop {loop.name} run twice where its last vector overlaps, and {statement.handle} in it too"
+    message = f"iterations of loop {loop.name} run twice where its last vector overlaps, and {statement.handle} with them"
     return Violation("communication", message, Witness({}), repair=_advice(loop))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
+from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reads import offsets, sources
 from tiramisu_py.recipes.recorded import Recorded
@@ -27,11 +28,9 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = Non
                   across.tile(r, c, 8, 16, r0, c0, r1, c1)
                   across.parallelize(r0)
                   across.vectorize(c1, 16, remainder="mask")
-                  across.unroll(r1)
                   down.compute_at(across, c0)
                   down.slide(c0, c, 16)
                   down.vectorize(c, 16, remainder="mask")
-                  down.unroll(r)
                   down.store_in(tm.REGISTER)
                   across.store_nontemporal()
 
@@ -80,15 +79,13 @@ class Plan:
         self.last.tile(r, c, self.rows, self.lanes, r0, c0, r1, c1)
         self.last.parallelize(r0)
         self.last.vectorize(c1, self.lanes, remainder="mask")
-        self.last.unroll(r1)
-        for stage, (row, column) in self._backwards():
+        for stage, (_, column) in self._backwards():
             slides = self._across(stage)
             stage.compute_at(self.last, c0)
             if slides:
                 stage.slide(c0, column, self.lanes)
             stage.vectorize(column, self.lanes, remainder="mask")
-            stage.unroll(row)
-            stage.store_in("register")
+            stage.store_in(Memory.REGISTER)
 
     def _rows(self) -> None:
         r, c = self.loops[-1]

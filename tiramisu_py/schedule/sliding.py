@@ -1,4 +1,4 @@
-"""slide: a producer that keeps what later iterations of its consumer's loop read; fold: the same by hand.
+"""slide: a producer that keeps what later iterations of its consumer's loop read.
 
 After ``v.compute_at(by, c0)`` each iteration of c0 computes all the values of v that it reads. With ``v.slide(c0)`` a
 value is computed once, in the first iteration that may need it: strips of `by` neighbours run one an iteration, `lead`
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, value_names
+from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
@@ -21,6 +21,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.schedule.folds import check_plain
 from tiramisu_py.schedule.needed import existing
 from tiramisu_py.schedule.placement import local_index
 from tiramisu_py.schedule.recompute import distinct, filled, loads, read_by
@@ -99,9 +100,9 @@ def _sliding(program: Program, source: str, names: Sequence[str], level: object)
             raise CommandError(f"{statement.handle} is in other loops than {own[0].handle}: {nest(program, statement)}")
         for inner in statement.loops[depth + 1 :]:
             if any(inner in reader.loops for reader in readers):
-                name, outside = program.loops[inner].name, loop_name(level)
                 raise CommandError(
-                    f"{own[0].handle} is computed at {name}, inside {outside}: slide({name}), or compute it at {outside}"
+                    f"{own[0].handle} is computed at {program.loops[inner].name}, inside {loop_name(level)}: "
+                    "slide along that loop, or compute it further out"
                 )
     _check_kind(program, own, loop)
     inside = tuple(reader for reader in readers if loop in reader.loops)
@@ -311,8 +312,9 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
         values = outer.reverse().apply_range(sets.graph(program.value_of(statement), instances))
         footprint = values if footprint is None else footprint.union(values)
     assert footprint is not None
-    _check_plain(program, storage)
-    extents, index = local_index(program, footprint.coalesce(), depth, sliding.source)
+    check_plain(program, storage)
+    across = sets.graph(_with_zero(footprint.get_space().range(), window.axis))
+    extents, index = local_index(program, footprint.apply_range(across).coalesce(), depth, sliding.source)
     space = index.get_space().domain()
     variables = sets.variables(space)
     distance = window.from_start(space, variables[:depth], variables[depth + window.axis])
@@ -324,47 +326,7 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
     return program.with_storage(replace(storage, index=sets.function(space, None, forms)))
 
 
-def _check_plain(program: Program, storage: Storage) -> None:
-    """Refuse a layout of the user's: each index is that of a value, from some corner on."""
-    rank = len(value_names(program.algorithm.source(storage.source)))
-    forms = sets.outputs(storage.index)
-    scope = sets.in_size(storage.index) - rank
-    plain = len(forms) == rank and all(
-        sets.stride(form, scope + axis) == (1 if axis == own else 0)
-        for own, form in enumerate(forms)
-        for axis in range(rank)
-    )
-    if not plain:
-        raise CommandError(f"{storage.name} has a layout of its own: slide lays out the window itself")
-
-
-# -- fold
-
-
-def fold(program: Program, source: str, names: Sequence[str], dim: object, modulo: object) -> Program:
-    """Keep `modulo` elements along one index of a source's values in its present buffer: its index is taken modulo."""
-    count = size(modulo, "the modulo")
-    (storage,) = {
-        program.storages[s.target].name: program.storages[s.target] for s in statements(program, names)
-    }.values()
-    buffer = program.buffers[storage.buffer]
-    if buffer.argument:
-        raise CommandError(f"{source} is in the caller's array {buffer.name}, which keeps all of its elements")
-    if len(list(program.storages_in(buffer.name))) > 1:
-        raise CommandError(f"buffer {buffer.name} is shared by several computations: fold needs one of its own")
-    wanted, declared = loop_name(dim, "an index"), program.algorithm.source(source)
-    known = list(value_names(declared))
-    if not isinstance(declared, Computation):
-        known = list(program.statements[next(iter(names))].dims[-len(known) :])
-    if wanted not in known:
-        raise CommandError(f"{wanted} is no index of {source}: choose one of {', '.join(known)}")
-    axis = known.index(wanted)
-    _check_plain(program, storage)
-    space = storage.index.get_space().domain()
-    variable = sets.variables(space)[sets.in_size(storage.index) - len(known) + axis]
-    forms = sets.outputs(storage.index)
-    forms[axis] = sets.modulo(variable, count)
-    extents = (*buffer.extents[:axis], Const(count, int64), *buffer.extents[axis + 1 :])
-    program = program.with_buffer(replace(buffer, extents=extents))
-    index = sets.function(space, None, forms)
-    return program.with_storage(replace(storage, index=index, chosen=True))
+def _with_zero(space: isl.Space, axis: int) -> isl.MultiAff:
+    """The function that puts 0 in the place of one coordinate."""
+    forms = [sets.constant(space, 0) if k == axis else form for k, form in enumerate(sets.variables(space))]
+    return sets.function(space, None, forms)

@@ -1,15 +1,17 @@
-"""Commands on how a statement stores what it computes: past the caches."""
+"""Commands on how a statement stores and loads: past the caches, and ahead of time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import NonTemporal, Role, Statement
+from tiramisu_py.program.statement import Ahead, NonTemporal, Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.selection import size, statements
+from tiramisu_py.schedule.selection import find, loop_name, loops_named, size, statements
 
 #: Memory that no cache of the host stands before.
 _ELSEWHERE = {
@@ -51,3 +53,56 @@ def _check(program: Program, statement: Statement) -> None:
     buffer = program.buffers[program.storages[statement.target].buffer]
     if buffer.memory in _ELSEWHERE:
         raise CommandError(f"{handle} stores to {_ELSEWHERE[buffer.memory]}: no cache of the host is on the way there")
+
+
+# -- prefetches
+
+
+def prefetch(
+    program: Program, names: Sequence[str], read: str, loop: object, distance: object, locality: object
+) -> Program:
+    """Let statements prefetch what they will read of `read`, `distance` iterations of a loop later."""
+    steps = size(distance, "distance")
+    if isinstance(locality, bool) or locality not in (0, 1, 2, 3):
+        raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
+    loops_named(program, names, loop)
+    wanted, found = loop_name(loop), False
+    for statement in statements(program, names):
+        for source in _sources(program, statement, read) if find(program, statement, wanted) is not None else ():
+            found = True
+            _check_prefetched(program, statement, source)
+            ahead = Ahead(source, wanted, steps, int(str(locality)))
+            others = (other for other in statement.prefetches if (other.source, other.loop) != (source, wanted))
+            program = program.with_statement(replace(program.statements[statement.name], prefetches=(*others, ahead)))
+    if not found:
+        handles = ", ".join(statement.handle for statement in statements(program, names))
+        raise CommandError(f"{handles} does not read {read} in a loop {wanted}: prefetch is for what the loop reads")
+    return program
+
+
+def _accesses(statement: Statement) -> list[Access]:
+    return [part for root in (statement.body, *statement.guards) for part in walk(root) if isinstance(part, Access)]
+
+
+def _sources(program: Program, statement: Statement, read: str) -> list[str]:
+    """What a statement reads under this name: a source, or the copy of one."""
+    if not statement.stores or statement.receives:
+        return []
+    sources = dict.fromkeys(access.source for access in _accesses(statement))
+    return [name for name in sources if read in (name, program.storage_for(statement, name).name)]
+
+
+def _check_prefetched(program: Program, statement: Statement, source: str) -> None:
+    handle = statement.handle
+    if statement.transfer is not None or program.device_of(statement) is not None:
+        raise CommandError(f"{handle} is done by a GPU: only what the host reads can be prefetched")
+    buffer = program.buffers[program.storage_for(statement, source).buffer]
+    if buffer.memory in _ELSEWHERE:
+        raise CommandError(f"{handle} reads {source} in {_ELSEWHERE[buffer.memory]}: there is nothing to prefetch")
+    for access in _accesses(statement):
+        if access.source == source and any(
+            isinstance(part, Access) for index in access.indices for part in walk(index)
+        ):
+            raise CommandError(
+                f"{handle} reads {access}: where that is depends on values, which are not loaded ahead of time"
+            )

@@ -123,7 +123,7 @@ class _Tiling:
 
     def _parts(self, program: Program, statement: Statement) -> tuple[Program, list[str]]:
         """A statement's parts: by what they read from the pass before, and whether the next pass reads them."""
-        of, made = self.passes, []
+        of, made = self.passes, list[Statement]()
         region = of.region(statement.instances, statement.source, statement.name)
         space = region.get_space()
         starts = [0, *sorted(set(of.starts(statement).values()) - {0}), self.asked.steps]
@@ -136,6 +136,7 @@ class _Tiling:
                     name = f"{statement.name}_{_role(number, len(starts) - 2, is_last)}"
                     program, part = self._part(program, statement, name, piece, begin, is_last)
                     made.append(part)
+        made.sort(key=lambda part: part.name.removeprefix(statement.name).startswith("_only"))
         return in_place_of(program, statement, made), [part.name for part in made]
 
     def _part(

@@ -233,6 +233,13 @@ def param_between(of: isl.Set, name: str, low: int, high: int) -> isl.Set:
     )
 
 
+def with_sizes(of: isl.Set, sizes: Iterable[tuple[str, int]]) -> isl.Set:
+    """The elements of a set (which has the parameters) where parameters have these values."""
+    for name, value in sizes:
+        of = param_between(of, name, value, value)
+    return of
+
+
 def involved_params(of: isl.Set | isl.Map) -> list[str]:
     """The parameters on which a set or a relation depends, as it is written."""
     return [name for i, name in enumerate(params(of)) if of.involves_dims(_PARAM, i, 1)]

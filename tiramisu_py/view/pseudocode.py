@@ -27,6 +27,7 @@ from tiramisu_py.lower.ir import (
     Node,
     Piece,
     Post,
+    Prefetch,
     Record,
     Requests,
     Store,
@@ -54,6 +55,9 @@ def pseudocode(function: LoopFunction) -> str:
     lines = [f"{function.name}({arguments}){_rank(function)}:", *_lines(function.body, 1)]
     for kernel in function.kernels:
         lines += ["", *_kernel(kernel)]
+    for version in function.versions:
+        where = " and ".join(f"{param} is {value}" for param, value in version.sizes)
+        lines += ["", f"where {where}:", *_lines(version.function.body, 1)]
     return "\n".join(lines) + "\n"
 
 
@@ -133,6 +137,8 @@ def _lines(node: Node, depth: int) -> list[str]:
         case Store():
             how = "  (atomic)" if node.atomic else "  (non-temporal)" if node.nontemporal else ""
             return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}{how}"]
+        case Prefetch():
+            return [f"{pad}prefetch {node.buffer}{_index(node.indices)}"]
         case Allocate():
             extents = ", ".join(map(str, node.extents))
             head = f"{pad}allocate {node.buffer}[{extents}] in {_place(node)}"

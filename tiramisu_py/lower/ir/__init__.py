@@ -26,6 +26,7 @@ from tiramisu_py.lower.ir.functions import (
     LoopFunction,
     ProcessGrid,
     ScalarArgument,
+    Version,
 )
 from tiramisu_py.lower.ir.host import (
     Allocate,
@@ -37,6 +38,7 @@ from tiramisu_py.lower.ir.host import (
     If,
     Let,
     Mask,
+    Prefetch,
     Private,
     Store,
 )
@@ -52,6 +54,7 @@ Node = (
     | Declare
     | Assign
     | Store
+    | Prefetch
     | Allocate
     | Mask
     | Launch
@@ -103,6 +106,7 @@ __all__ = [
     "Node",
     "Piece",
     "Post",
+    "Prefetch",
     "ProcessGrid",
     "Private",
     "Ramp",
@@ -117,4 +121,5 @@ __all__ = [
     "Traced",
     "TreeReduce",
     "Variable",
+    "Version",
 ]

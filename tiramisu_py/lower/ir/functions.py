@@ -118,7 +118,8 @@ class LoopFunction:
     One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With
     `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which
     `gpu_where` does not hold uses no GPU (None: each uses one, if the function does). Its non-temporal stores are so
-    where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache).
+    where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the
+    first of the `versions` for whose sizes it is, if there is one.
     """
 
     name: str
@@ -137,9 +138,18 @@ class LoopFunction:
     page_lock: bool = False
     gpu_where: Expr | None = None
     nontemporal_above: int | None = None
+    versions: tuple[Version, ...] = ()
 
     @property
     def gpu_by_rank(self) -> bool:
         """Whether each rank takes a GPU by its number among the ranks of its machine, unless it is told otherwise."""
         placed = any(isinstance(a, ArrayArgument) and a.device is not None for a in self.arguments)
         return self.grid is not None and not placed
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A function with the same arguments, for calls in which parameters have these values."""
+
+    sizes: tuple[tuple[str, int], ...]
+    function: LoopFunction

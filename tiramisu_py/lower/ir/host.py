@@ -129,6 +129,18 @@ class Mask:
 
 
 @dataclass(frozen=True, eq=False)
+class Prefetch:
+    """Ask for the cache lines of ``buffer[indices]``, which need not exist: nothing is read. `locality` (0 to 3) says
+    how long they should stay.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    locality: int
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
 class Allocate:
     """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
     In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the

@@ -1,0 +1,169 @@
+"""specialize: versions for constant sizes, chosen by each call, with the results of the general one."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.backends.compiled import SANITISERS, Compiled
+from tests.schedule import pipelines as pl
+from tests.schedule.pipelines import i, j, j0, j1, k
+from tests.schedule.test_stores import jammed
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.lower import lower
+
+
+def multiplied() -> SimpleNamespace:
+    """A matrix product with versions for small ones."""
+    s = pl.matmul()
+    s.C.update.reorder(i, k, j).vectorize(j, 8)
+    s.C.init.vectorize(j, 8)
+    s.f.specialize(K=4, M=16)
+    s.f.specialize(N=2, M=16, K=4)
+    s.f.specialize(M=0)
+    return s
+
+
+def test_each_version_computes_the_same():
+    s = multiplied()
+    kernel = s.f.compile()
+    rng = np.random.default_rng(0)
+    for n, m, k_ in ((3, 16, 4), (2, 16, 4), (2, 0, 4), (5, 16, 3), (2, 17, 4), (0, 16, 4)):
+        a, b = rng.random((n, k_), dtype=np.float32), rng.random((k_, m), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(a, b), s.f.evaluate(a, b))
+
+
+def _chosen(source: dict[str, str], folder, sizes: tuple[int, ...]) -> int:
+    """The number of the version that a call runs: 0 for the general one."""
+    names = iter(range(1, 9))
+    text = re.sub(r"return mm_\w+\(N, ", lambda _: f"return {next(names)} + 0*mm_check(N, ", source["mm.c"])
+    text = re.sub(r"0\*mm_check\([^;]*;", "0;", text)
+    for name, content in {**source, "mm.c": text}.items():
+        (folder / name).write_text(content)
+    flags = ["-std=gnu11", "-fwrapv", "-O0", "-march=native", "-fopenmp", "-Wno-unused-function"]
+    subprocess.run(["gcc", *flags, "-shared", "-fPIC", "mm.c", "-o", "mm.so", "-lm"], cwd=folder, check=True)
+    n, m, k_ = sizes
+    arrays = [np.zeros(max(size, 1), np.float32) for size in (n * k_, k_ * m, n * m)]
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    return int(ctypes.CDLL(str(folder / "mm.so")).mm(*map(ctypes.c_int64, sizes), *pointers))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "version"), [((2, 16, 4), 1), ((3, 16, 4), 2), ((3, 0, 4), 3), ((3, 16, 5), 0), ((2, 8, 4), 0)]
+)
+def test_a_call_runs_the_version_with_most_of_its_sizes(sizes, version, tmp_path):
+    assert _chosen(multiplied().f.source(), tmp_path, sizes) == version
+
+
+def test_sizes_are_constants_in_the_loops_and_nothing_is_left_over():
+    s = jammed(None)
+    s.f.specialize(R=16, C=32)
+    source = s.f.source()["blur.c"]
+    start = source.index("static int blur_R16_C32(")
+    version = source[start : source.index("\nint blur(", start)]
+    assert "for (int64_t r0 = 0; r0 < 2; r0++)" in version
+    code = [line for line in version.splitlines()[3:] if not line.lstrip().startswith("//")]
+    assert not re.search(r"\b[RC]\b|c_end|/16\*16", "\n".join(code))
+    assert version.count("for (") == 1 and "&image[8*r0*34 + 1]" in version
+    assert "if (R == 16 && C == 32)\n    return blur_R16_C32(R, C, image, by);" in source
+
+
+def test_the_general_version_is_what_it_was():
+    plain, s = jammed(None).f.source()["blur.c"], jammed(None)
+    s.f.specialize(C=32)
+    with_version = s.f.source()["blur.c"]
+    body = "  #pragma omp parallel for schedule(static)\n  for (int64_t r0 = 0; r0 < (R + 7)/8; r0++) {"
+    assert plain[plain.index(body) :] == with_version[with_version.rindex(body) :]
+    s.f.undo()
+    assert s.f.source()["blur.c"] == plain
+
+
+def test_versions_store_past_the_caches_too():
+    s = jammed(0)
+    s.f.specialize(C=32)
+    s.f.specialize(C=33)
+    source = s.f.source()
+    assert {"blur_body.h", "blur_C32_body.h", "blur_C33_body.h"} <= set(source)
+    assert "return blur_C32_streaming(R, C, image, by);" in source["blur.c"]
+    kernel = s.f.compile(threads=2)
+    for C in (32, 33, 48):
+        image = np.random.default_rng(C).random((19, C + 2), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(image), s.f.evaluate(image))
+
+
+def test_no_sanitizer_has_anything_to_say():
+    s = multiplied()
+    compiled = Compiled(lower(s.f.completed), "-O1", *SANITISERS)
+    a, b = np.ones((2, 4), np.float32), np.ones((4, 16), np.float32)
+    found = compiled.sanitised({"N": 2, "M": 16, "K": 4}, A=a, B=b, C=np.zeros((2, 16), np.float32))
+    np.testing.assert_array_equal(found["C"], a @ b)
+
+
+def test_it_exports_and_is_traced(tmp_path):
+    s = multiplied()
+    folder = s.f.compile(trace=True).export(tmp_path / "mm")
+    subprocess.run(["make", "clean", "all"], cwd=folder, check=True, capture_output=True)
+    assert "mm_N2_M16_K4" in (folder / "mm.c").read_text()
+
+
+def test_names_of_versions_are_not_those_of_the_user():
+    (N,) = tm.params("N")
+    f = tm.Function("f", params=[N])
+    a = f.input("f_N8", tm.float32, [N])
+    o = f.computation("o", {i: N}, a[i] + N)
+    f.outputs(o)
+    f.specialize(N=8)
+    given = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(f.compile()(given), given + 8)
+
+
+def test_it_is_a_command_like_others():
+    s = pl.scale()
+    s.f.specialize(N=4, M=8)
+    assert s.f.commands == ("scale.specialize(N=4, M=8)",)
+    assert "where N is 4 and M is 8:\n    for i in 0 .. 4:" in s.f.pseudocode()
+    other = s.f.copy()
+    other.undo()
+    assert "where" not in other.pseudocode() and s.f.check().ok
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({}, r"scale\.specialize\(N=64\)"),
+        ({"X": 3}, "scale has no parameter X; it has N, M"),
+        ({"N": -1}, "N is -1"),
+        ({"N": 2.0}, "N is 2.0"),
+        ({"N": True}, "N is True"),
+        ({"N": 7}, "a version for N=7 already"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(sizes, words):
+    s = pl.scale()
+    s.f.specialize(N=7)
+    with pytest.raises(tm.CommandError, match=words):
+        s.f.specialize(**sizes)
+
+
+def test_sizes_that_are_excluded_or_too_many_are_refused():
+    s = pl.heat()
+    with pytest.raises(tm.CommandError, match="N=0 contradicts what heat assumes"):
+        s.f.specialize(N=0)
+    for n in range(1, 17):
+        s.f.specialize(N=n)
+    with pytest.raises(tm.CommandError, match="16 versions already"):
+        s.f.specialize(N=17)
+
+
+def test_a_function_of_a_gpu_has_none():
+    s = pl.scale()
+    s.o.split(j, 8, j0, j1).tag_gpu([i, j0], [j1])
+    s.f.specialize(N=4)
+    with pytest.raises(UnsupportedError, match="scale uses GPUs"):
+        s.f.source()

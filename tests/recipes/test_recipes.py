@@ -1,0 +1,191 @@
+"""Recipes: what they command, that it is proven, and that the result is right at any size and on any processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tiramisu_py.errors import ArgumentError, CommandError
+from tiramisu_py.recipes import Cpu, pointwise, stencil
+
+WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=1 << 20)
+NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
+SIZES = [(1, 1), (7, 15), (8, 16), (9, 17), (33, 70)]
+THIRD = np.float32(1 / 3)
+R, C = tm.params("R C")
+r, c = tm.iters("r c")
+
+
+def down_then_across() -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """A box blur, the columns first: across reads its producer at neighbouring columns."""
+    f = tm.Function("blur", params=[R, C])
+    image = f.input("image", tm.float32, [R + 2, C + 2])
+    down = f.computation("down", {r: R, c: C + 2}, (image[r, c] + image[r + 1, c] + image[r + 2, c]) * THIRD)
+    across = f.computation("across", {r: R, c: C}, (down[r, c] + down[r, c + 1] + down[r, c + 2]) * THIRD)
+    f.outputs(across)
+    return f, down, across
+
+
+def across_then_down() -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """The same the other way: rows of the producer are computed again for each block of rows."""
+    f = tm.Function("blur", params=[R, C])
+    image = f.input("image", tm.float32, [R + 2, C + 2])
+    bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) * THIRD)
+    by = f.computation("by", {r: R, c: C}, (bx[r, c] + bx[r + 1, c] + bx[r + 2, c]) * THIRD)
+    f.outputs(by)
+    return f, bx, by
+
+
+def bytes_of_edges() -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Two stages of bytes."""
+    f = tm.Function("edges", params=[R, C])
+    image = f.input("image", tm.uint8, [R + 2, C + 2])
+    wide = [tm.cast(tm.uint16, image[r, c + k]) for k in range(2)]
+    mean = f.computation("mean", {r: R + 2, c: C + 1}, tm.cast(tm.uint8, (wide[0] + wide[1]) >> 1))
+    edge = f.computation("edge", {r: R, c: C}, tm.maximum(mean[r, c], mean[r + 2, c + 1]) - mean[r, c])
+    f.outputs(edge)
+    return f, mean, edge
+
+
+def image_for(f: tm.Function, rows: int, columns: int) -> np.ndarray[Any, Any]:
+    """A random picture with the border that the stencils read."""
+    numbers = np.random.default_rng(rows * 1000 + columns).integers(0, 256, (rows + 2, columns + 2))
+    return numbers.astype(f.algorithm.inputs["image"].dtype.numpy)
+
+
+@pytest.mark.parametrize("stages", [down_then_across, across_then_down, bytes_of_edges])
+@pytest.mark.parametrize("cpu", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_a_stencil_is_right_at_any_size(stages: Any, cpu: Cpu) -> None:
+    f, *computed = stages()
+    stencil(*computed, cpu=cpu)
+    kernel = f.compile()
+    for rows, columns in SIZES:
+        image = image_for(f, rows, columns)
+        np.testing.assert_array_equal(kernel(image), f.evaluate(image=image))
+
+
+def test_what_a_stencil_commands() -> None:
+    _, down, across = down_then_across()
+    assert stencil(down, across, cpu=WIDE).splitlines() == [
+        'r0, c0, r1, c1 = tm.iters("r0 c0 r1 c1")',
+        "across.tile(r, c, 8, 16, r0, c0, r1, c1)",
+        "across.parallelize(r0)",
+        "across.vectorize(c1, 16, remainder='mask')",
+        "down.compute_at(across, c0)",
+        "down.slide(c0, c, 16)",
+        "down.vectorize(c, 16, remainder='mask')",
+        "down.store_in(tm.REGISTER)",
+        "across.store_nontemporal()",
+    ]
+
+
+def test_a_stage_that_is_read_in_its_own_column_does_not_slide() -> None:
+    _, bx, by = across_then_down()
+    assert "slide" not in stencil(bx, by, cpu=WIDE)
+
+
+@pytest.mark.parametrize("stages", [down_then_across, across_then_down, bytes_of_edges])
+def test_the_text_makes_the_same_schedule(stages: Any) -> None:
+    f, *computed = stages()
+    text = stencil(*computed, cpu=WIDE)
+    again, *others = stages()
+    exec(text, {"tm": tm, "r": r, "c": c, **{other.name: other for other in others}})
+    assert again.commands == f.commands
+    assert again.source() == f.source()
+
+
+def test_sizes_follow_from_the_processor() -> None:
+    _, down, across = down_then_across()
+    text = stencil(down, across, cpu=NARROW)
+    assert "across.tile(r, c, 4, 4, r0, c0, r1, c1)" in text
+    _, down, across = down_then_across()
+    assert "across.tile(r, c, 6, 16, r0, c0, r1, c1)" in stencil(down, across, rows=6, cpu=WIDE)
+
+
+def test_a_stencil_on_this_machine() -> None:
+    f, down, across = down_then_across()
+    stencil(down, across)
+    assert f.check().ok
+
+
+def negative_and_bright(rank: int) -> tuple[tm.Function, tm.Computation, tm.Computation]:
+    """Two outputs of bytes, over one or two loops."""
+    f = tm.Function("both", params=[R, C] if rank == 2 else [R])
+    sizes, at = ([R, C], (r, c)) if rank == 2 else ([R], (r,))
+    image = f.input("image", tm.uint8, sizes)
+    domain = dict(zip(at, sizes, strict=True))
+    negative = f.computation("negative", domain, 255 - image[at])
+    sum_ = tm.cast(tm.uint16, image[at]) + tm.cast(tm.uint16, image[at] >> 1)
+    bright = f.computation("bright", domain, tm.cast(tm.uint8, tm.minimum(sum_, 255)))
+    f.outputs(negative, bright)
+    return f, negative, bright
+
+
+@pytest.mark.parametrize("shape", [(1,), (63,), (64,), (70001,), (1, 1), (3, 64), (5, 131)], ids=str)
+def test_pointwise_is_right_at_any_size(shape: tuple[int, ...]) -> None:
+    f, *both = negative_and_bright(len(shape))
+    pointwise(*both, cpu=WIDE)
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    for found, expected in zip(f.compile()(image), f.evaluate(image=image), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_what_pointwise_commands() -> None:
+    _, *both = negative_and_bright(2)
+    assert pointwise(*both, cpu=WIDE).splitlines() == [
+        "bright.after(negative, c)",
+        "negative.parallelize(r)",
+        "negative.vectorize(c, 64, remainder='mask')",
+        "negative.store_nontemporal()",
+        "bright.store_nontemporal()",
+    ]
+
+
+def test_stages_between_are_computed_for_each_vector() -> None:
+    f = tm.Function("chain", params=[R, C])
+    a = f.input("a", tm.float32, [R, C])
+    half = f.computation("half", {r: R, c: C}, a[r, c] / 2)
+    both = f.computation("both", {r: R, c: C}, half[r, c] * half[r, c])
+    f.outputs(both)
+    text = pointwise(half, both, cpu=WIDE)
+    assert "half.compute_at(both, c)" in text
+    x = np.random.default_rng(0).random((5, 37), dtype=np.float32)
+    np.testing.assert_array_equal(f.compile()(x), f.evaluate(a=x))
+
+
+def test_what_is_no_computation_is_refused() -> None:
+    f, down, across = down_then_across()
+    other = down_then_across()[2]
+    with pytest.raises(ArgumentError, match="stencil takes computations, and 3 is none"):
+        stencil(3)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="stencil needs at least one computation"):
+        stencil()
+    with pytest.raises(ArgumentError, match="across is not a computation of blur"):
+        stencil(down, other)
+    assert f.commands == ()
+    assert across.name == "across"
+
+
+def test_where_a_command_is_refused_none_is_applied() -> None:
+    f, down, across = down_then_across()
+    across.parallelize(c)
+    with pytest.raises(CommandError):
+        stencil(down, across, cpu=WIDE)
+    assert f.commands == ("across.parallelize(c)",)
+
+
+def test_loops_of_other_shapes_are_refused() -> None:
+    f, negative, _ = negative_and_bright(1)
+    with pytest.raises(ArgumentError, match="negative has 1 loops, and needs two"):
+        stencil(negative, cpu=WIDE)
+    assert f.commands == ()
+
+
+@pytest.mark.parametrize("given", [{"vector_bytes": 48}, {"registers": 0}, {"first": "32K"}])
+def test_sizes_that_no_processor_has_are_refused(given: dict[str, Any]) -> None:
+    sizes = {"vector_bytes": 64, "registers": 32, "first": 1 << 15, "second": 1 << 20, **given}
+    with pytest.raises(ArgumentError, match=r"tm\.recipes\.Cpu"):
+        Cpu(**sizes)

@@ -1,0 +1,32 @@
+"""The command that makes versions of a function for constant sizes: specialize."""
+
+from __future__ import annotations
+
+from tiramisu_py.function.scheduled import Scheduled
+from tiramisu_py.function.script import as_written
+from tiramisu_py.schedule import sizes
+
+
+class Specializing(Scheduled):
+    """What a function can be told about sizes that it is often called with."""
+
+    def specialize(self, **constants: int) -> None:
+        """Make a version of the function in which some sizes are constant, beside the general one.
+
+        ::
+
+            for i in 0..N: S[i]     -->   if N == 64:
+                                              for i in 0..64: S[i]
+                                          else:
+                                              for i in 0..N: S[i]         (f.specialize(N=64))
+
+        ``f.specialize(K=16, M=16)`` is for calls in which both are so. Each call chooses by its sizes; of several
+        versions that fit, the one with most constants, or else the first. With constant sizes, what `unroll` and
+        `vectorize` leave over is known when the program is compiled, small buffers become registers, and address
+        arithmetic is cheaper. The schedule is the same in all versions, so what is proven of the function holds of
+        each. They take time to compile and room in the library: 16 at most.
+
+        Raises `CommandError` for parameters that the function does not have, and for sizes that its assumptions
+        exclude; `UnsupportedError` when the function is emitted, if it uses GPUs or ranks.
+        """
+        self.apply(as_written(self.name, "specialize", (), constants), lambda p, _: sizes.specialize(p, constants))
