@@ -73,7 +73,7 @@
   TM_SHUFFLE R load_strided_##apart##_##R##_from_##V(const void *place) {                                      \
     enum { stride = apart };                                                                                   \
     R result;                                                                                                  \
-    result = (R)(TM_CHOSEN(TM_OWN_strided_##entry, (stride, R##_from_##V(load_strided_##apart##_##V(place))))); \
+    result = (R)(TM_CHOSEN(TM_OWN_strided_##entry, ((void)stride, R##_from_##V(load_strided_##apart##_##V(place))))); \
     return result;                                                                                             \
   }
 

@@ -57,12 +57,27 @@
     const __auto_type tm_b = (b);                                                                  \
     TM_EACH_LANE(M, -(tm_a[tm_lane] op tm_b[tm_lane]))                                             \
   })
+#if defined(__AVX512BW__)
+#define TM_REGISTER 64
+#elif defined(__AVX2__)
+#define TM_REGISTER 32
+#else
+#define TM_REGISTER 16
+#endif
+/* Of vectors that fit a register, GCC sees through its own comparisons: to one masked operation with AVX-512. */
 #define TM_CHOOSE(V, a, op, b, yes, no)                                                            \
   __extension__({                                                                                  \
     const __auto_type tm_a = (a);                                                                  \
     const __auto_type tm_b = (b);                                                                  \
     const V tm_yes = (yes), tm_no = (no);                                                          \
-    TM_EACH_LANE(V, tm_a[tm_lane] op tm_b[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])             \
+    V tm_chosen;                                                                                   \
+    if (sizeof(V) <= TM_REGISTER) {                                                                \
+      const __auto_type tm_where = tm_a op tm_b;                                                   \
+      tm_chosen = (V)(((__typeof__(tm_where))tm_yes & tm_where) | ((__typeof__(tm_where))tm_no & ~tm_where)); \
+    } else {                                                                                       \
+      tm_chosen = __extension__({ TM_EACH_LANE(V, tm_a[tm_lane] op tm_b[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane]) }); \
+    }                                                                                              \
+    tm_chosen;                                                                                     \
   })
 #define TM_SELECT(V, mask, yes, no)                                                                \
   __extension__({                                                                                  \

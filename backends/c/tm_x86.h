@@ -165,9 +165,9 @@ TM_SHUFFLE __m512i tm_first_bytes(uintptr_t place, int64_t bytes) {
   return _mm512_maskz_loadu_epi8(mask, (const void *)place);
 }
 #define TM_PLACES(lanes) ((__m512i)((__typeof__(result)){TM_RAMP_##lanes} * stride))
-#define TM_FIRST(bytes) tm_first_bytes((uintptr_t)place, bytes)
+#define TM_HEAD(bytes) tm_first_bytes((uintptr_t)place, bytes)
 #define TM_NEXT(bytes) tm_first_bytes((uintptr_t)place + 64, (bytes) - 64)
-#define TM_OWN_strided_uint16_to_32x16 ~, _mm512_maskz_permutex2var_epi16(0x55555555, TM_FIRST(30 * stride + 2), TM_PLACES(16), TM_NEXT(30 * stride + 2))
+#define TM_OWN_strided_uint16_to_32x16 ~, _mm512_maskz_permutex2var_epi16(0x55555555, TM_HEAD(30 * stride + 2), TM_PLACES(16), TM_NEXT(30 * stride + 2))
 #ifdef __AVX512VBMI__
 /* Bytes `at` and `at` + 1 of each `stride`, times the weights in the halves of each element of w, added up. */
 TM_SHUFFLE __m512i tm_dot_of_2(__m512i bytes, int stride, int at, int w0, int w1) {
@@ -180,9 +180,9 @@ TM_SHUFFLE __m512i tm_dot(__m512i bytes, int stride, int count, int w0, int w1, 
   const __m512i sum = tm_dot_of_2(bytes, stride, 0, w0, w1);
   return count == 2 ? sum : _mm512_add_epi32(sum, tm_dot_of_2(bytes, stride, 2, w2, w3));
 }
-#define TM_OWN_strided_uint8_to_32x16 ~, _mm512_maskz_permutexvar_epi8(0x1111111111111111, TM_PLACES(16), TM_FIRST(15 * stride + 1))
+#define TM_OWN_strided_uint8_to_32x16 ~, _mm512_maskz_permutexvar_epi8(0x1111111111111111, TM_PLACES(16), TM_HEAD(15 * stride + 1))
 #define TM_OWN_dot_uint8_to_32x16 ~, tm_dot(tm_first_bytes((uintptr_t)place, 15 * stride + count), stride, count, w0, w1, w2, w3)
-#define TM_OWN_strided_uint8_to_16x32 ~, _mm512_maskz_permutex2var_epi8(0x5555555555555555, TM_FIRST(31 * stride + 1), TM_PLACES(32), TM_NEXT(31 * stride + 1))
+#define TM_OWN_strided_uint8_to_16x32 ~, _mm512_maskz_permutex2var_epi8(0x5555555555555555, TM_HEAD(31 * stride + 1), TM_PLACES(32), TM_NEXT(31 * stride + 1))
 #endif
 #endif
 

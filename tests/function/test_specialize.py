@@ -164,6 +164,7 @@ def test_sizes_that_are_excluded_or_too_many_are_refused():
 def test_a_function_of_a_gpu_has_none():
     s = pl.scale()
     s.o.split(j, 8, j0, j1).tag_gpu([i, j0], [j1])
+    s.f.derive_transfers()
     s.f.specialize(N=4)
     with pytest.raises(UnsupportedError, match="scale uses GPUs"):
         s.f.source()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import platform
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, i, j, r, r0, r1
+from tests.schedule.pipelines import c, i, j, j0, j1, r, r0, r1
 from tiramisu_py.lower import lower
 
 
@@ -229,3 +231,67 @@ def test_the_start_of_a_reduction_may_be():
     s.C.update.parallelize(i)
     a, b = np.ones((4, 5), np.float32), np.ones((5, 32), np.float32)
     np.testing.assert_array_equal(s.f.compile()(a, b), np.full((4, 32), 5, np.float32))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
+def test_the_host_of_a_program_with_a_gpu_stores_past_the_caches():
+    N, M = tm.params("N M")
+    f = tm.Function("both", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    p = f.computation("p", {i: N, j: M}, a[i, j] * 2)
+    o = f.computation("o", {i: N, j: M}, p[i, j] + 1)
+    f.outputs(o)
+    p.split(j, 16, j0, j1).tag_gpu([i, j0], [j1])
+    o.vectorize(j, 16).store_nontemporal(above=0)
+    f.derive_transfers()
+    source = f.source()["both.c"]
+    assert "const bool tm_streams = " in source and "TM_STREAMED(tm_streams);" in source
+    kernel = f.compile(device="simulator", sanitize=True)
+    for m in (32, 21):
+        given = np.random.default_rng(m).random((3, m), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(given), f.evaluate(given))
+
+
+def test_a_traced_and_pinned_function_stores_past_the_caches():
+    s = jammed()
+    kernel = s.f.compile(trace=True, pin="close", threads=2)
+    image = np.random.default_rng(0).random((18, 66), dtype=np.float32)
+    np.testing.assert_array_equal(kernel(image), s.f.evaluate(image))
+    assert "tm_pin(" in kernel.source["blur.c"] and "tm_trace" in kernel.source["blur_body.h"]
+
+
+def test_an_exported_library_has_all_that_it_needs(tmp_path):
+    folder = jammed().f.compile().export(tmp_path / "blur")
+    assert {"blur_body.h", "tm_stores.h"} <= {path.name for path in folder.iterdir()}
+    main = """
+#include <stdio.h>
+#include "blur.h"
+static float image[10][34], by[8][32] __attribute__((aligned(64)));
+int main(void) {
+  for (int r = 0; r < 10; r++) for (int c = 0; c < 34; c++) image[r][c] = 9;
+  if (blur(8, 32, &image[0][0], &by[0][0]) != 0) return 1;
+  for (int r = 0; r < 8; r++) for (int c = 0; c < 32; c++) if (by[r][c] != 9) return 2;
+  puts("right");
+}
+"""
+    (folder / "main.c").write_text(main)
+    for build in ("make clean all", "cc main.c -I. libblur.a -fopenmp -lm -o main"):
+        subprocess.run(build, shell=True, cwd=folder, check=True, capture_output=True)
+    assert subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, check=True).stdout == "right\n"
+    kept = (folder / "Makefile").read_text()
+    assert "blur_body.h" in kept and "tm_stores.h" in kept
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_every_processor_has_the_stores_of_its_width(compiler, target, tmp_path):
+    if shutil.which(compiler) is None or platform.machine() != "x86_64":
+        pytest.skip(f"needs {compiler} for x86-64")
+    for name, text in jammed().f.source().items():
+        (tmp_path / name).write_text(text)
+    flags = f"-std=gnu11 -fwrapv -O2 -march={target} -fopenmp -Wall -Wextra -Werror -S blur.c -o blur.s"
+    subprocess.run([compiler, *flags.split()], cwd=tmp_path, check=True)
+    text = (tmp_path / "blur.s").read_text()
+    register = {"x86-64": "%xmm", "x86-64-v3": "%ymm", "x86-64-v4": "%zmm"}[target]
+    stores = [line for line in text.splitlines() if "movnt" in line]
+    assert stores and all(register in line for line in stores) and "sfence" in text

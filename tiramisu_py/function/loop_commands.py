@@ -145,9 +145,7 @@ class LoopCommands(Statements):
                     lambda p, text: tags.parallelize(p, names, over, schedule, chunk, combine, text))  # fmt: skip
         return self
 
-    def vectorize(
-        self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar"
-    ) -> Self:
+    def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
         """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); what is left over runs one by one.
 
         ::

@@ -6,7 +6,7 @@ Arithmetic whose result is narrowed is done in the narrowest type that gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -108,16 +108,20 @@ def low_bits(e: Expr, dtype: DType) -> Expr | None:
         case Binary(op="<<"):
             return _over(e, dtype, low_bits(e.left, dtype))
         case Binary(op=">>" | "//"):
-            return _average(e, dtype) or _over(e, dtype, _exact(e.left, dtype))
+            return _first(_average(e, dtype), lambda: _over(e, dtype, _exact(e.left, dtype)))
         case Binary(op="*") if dtype.bits == 8:
             return None  # there is no such instruction
         case Binary() if e.op in _RING:
-            return _distance_within(e, dtype) or _both(e, dtype)
+            return _first(_distance_within(e, dtype), lambda: _both(e, dtype))
         case Call(function="abs", extern=None, arguments=(Binary(op="-") as inner,)) if not _leaves(inner):
             return _distance_of(inner.left, inner.right, dtype)
         case Select():
-            return _distance_within(e, dtype) or _choice(e, dtype)
+            return _first(_distance_within(e, dtype), lambda: _choice(e, dtype))
     return None
+
+
+def _first(found: Expr | None, otherwise: Callable[[], Expr | None]) -> Expr | None:
+    return otherwise() if found is None else found
 
 
 def _exact(e: Expr, dtype: DType) -> Expr | None:

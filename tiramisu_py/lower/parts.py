@@ -102,8 +102,8 @@ class Parts:
                 return block([self._active(part, k) for k, part in enumerate(made)])
             case Assign() if node.variable in self.variables:
                 names = self.variables[node.variable]
-                made = [replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)]
-                return block([self._active(part, k) for k, part in enumerate(made)])
+                parts = [replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)]
+                return block([self._active(part, k) for k, part in enumerate(parts)])
             case Store() if node.buffer in self.buffers or any(map(self._is_vector, (*node.indices, node.value))):
                 return self._whole(node) or block([self._active(self._stored(node, k), k) for k in range(self.count)])
             case Allocate() if node.lanes > 1:

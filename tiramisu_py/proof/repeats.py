@@ -118,7 +118,9 @@ def _violation(flow: Flow, read: Touch, write: Touch, again: isl.Map, loop: Loop
 
 
 def _message(statement: Statement, loop: Loop) -> Violation:
-    message = f"iterations of loop {loop.name} run twice where its last vector overlaps, and {statement.handle} with them"
+    message = (
+        f"iterations of loop {loop.name} run twice where its last vector overlaps, and {statement.handle} with them"
+    )
     return Violation("communication", message, Witness({}), repair=_advice(loop))
 
 

@@ -24,6 +24,7 @@ from tiramisu_py.lower.ir import (
     Launch,
     Let,
     LoopFunction,
+    Mask,
     Node,
     Piece,
     Post,
@@ -132,6 +133,8 @@ def _lines(node: Node, depth: int) -> list[str]:
             return lines if node.otherwise is None else [*lines, f"{pad}else:", *_lines(node.otherwise, depth + 1)]
         case Let():
             return [f"{pad}{node.variable} = {node.value}", *_lines(node.body, depth)]
+        case Mask():
+            return [f"{pad}of vectors, the first {node.count} lanes:", *_lines(node.body, depth + 1)]
         case Declare() | Assign():
             return [f"{pad}{node.variable} = {node.value}"]
         case Store():
