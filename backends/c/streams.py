@@ -13,6 +13,8 @@ from importlib import resources
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.precedence import PRODUCT, call
 from tiramisu_py.backends.c.scalars import Scalars
@@ -37,9 +39,20 @@ def uses_streams(node: Node) -> bool:
 
 def is_stream(node: Store) -> bool:
     """Whether a store writes a whole vector past the caches."""
-    last = node.indices[-1] if node.indices else None
-    ramp = isinstance(last, Ramp) and not any(isinstance(index, Ramp) for index in node.indices[:-1])
-    return node.nontemporal and ramp and isinstance(last, Ramp) and last.lanes * node.value.dtype.bytes >= LEAST
+    vector = _vector(node)
+    return vector is not None and vector[1] * node.value.dtype.bytes >= LEAST
+
+
+def _vector(node: Store) -> tuple[Expr, int] | None:
+    """The last index of a non-temporal store of neighbours, in lane 0, and the number of lanes."""
+    if not node.nontemporal or not node.indices or any(map(_lanes, node.indices[:-1])):
+        return None
+    line, lanes = along_lanes(node.indices[-1]), _lanes(node.indices[-1])
+    return (line[0], lanes) if line is not None and line[1] == 1 and lanes > 1 else None
+
+
+def _lanes(index: Expr) -> int:
+    return max((part.lanes for part in parts(index) if isinstance(part, Ramp)), default=0)
 
 
 def runtime(function: LoopFunction) -> dict[str, str]:
@@ -86,10 +99,12 @@ def is_outermost(node: For, scope: Scope) -> bool:
 def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
     """A prefetch of the lines that an access begins in: one, or more of several lines."""
     array = scope.arrays.get(node.buffer)
+    if array is None or array.nested or array.lanes > 1:
+        return []  # in registers, or on the stack
     lines = [along_lanes(index) for index in node.indices]
     known = [line for line in lines if line is not None]
-    if array is None or array.nested or array.lanes > 1 or len(known) < len(lines):
-        return []  # in registers, or on the stack
+    if len(known) < len(lines):
+        return _prefetched_first(node, scope)
     scalars = Scalars(scope)
     first = array.flat(tuple(base for base, _ in known))
     step = constant(array.distance(tuple(step for _, step in known))) or 0
@@ -99,6 +114,16 @@ def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
     places = [first if k == 0 else Binary("+", first, number(k * elements), int64) for k in range(count)]
     found = (call("TM_PREFETCH", array.name, scalars.text(place), str(node.locality)).text for place in places)
     return [cgen.Statement(text) for text in found]
+
+
+def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
+    """A prefetch of the line of lane 0, of lanes that are not evenly spaced."""
+    first = tuple(rewrite(index, lambda e: e.base if isinstance(e, Ramp) else None) for index in node.indices)
+    if any(scope.lanes.of(index) > 1 for index in first):
+        return []  # made of vectors that are there already
+    scalars, array = Scalars(scope), scope.arrays[node.buffer]
+    place = scalars.text(array.flat(first))
+    return [cgen.Statement(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
 
 
 # -- which addresses are aligned
@@ -149,11 +174,11 @@ class Alignment:
             self._visit(child, known)
 
     def _store(self, node: Store, known: Mapping[str, Residue]) -> None:
-        argument, last = self.arrays.get(node.buffer), node.indices[-1]
-        if argument is None or not isinstance(last, Ramp):
+        argument, vector = self.arrays.get(node.buffer), _vector(node)
+        if argument is None or vector is None:
             return
-        size = min(last.lanes * argument.dtype.bytes, MOST)
-        offset = _residue(last.base, size // argument.dtype.bytes, known)
+        size = min(vector[1] * argument.dtype.bytes, MOST)
+        offset = _residue(vector[0], size // argument.dtype.bytes, known)
         if offset is not None:
             self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1)] = None
             self.checked.add(node)

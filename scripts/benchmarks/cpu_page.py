@@ -19,15 +19,15 @@ from thesis_pictures import bars, short
 TITLE = "The stories of examples/cpu beside others"
 PROJECTS = ("tiramisu_py", "numpy", "halide", "opencv-python-headless", "numba", "devito")
 RULES = """\
-One process for each program, with arrays at the same addresses of memory that all share (huge pages where the system
-gives them); the programs take turns, ours as a C function. Times are minima of all turns; ratios are of these, and behind them in brackets
-the median of the ratios in each round. Before that each program computes once from the same data, and is compared with
-ours: float32 up to 1e-5 of values below 1, because kernels with float32 are compiled with contraction into fused
-multiply-adds (`fast=("contract",)`), as the others are; OpenCV rounds where we cut off (a difference of 1 in bytes, 2
-in edges), and interpolates between 32nds of a pixel. `Halide, usual` has the schedule of Halide's tutorials; `Halide,
-best` is the fastest of all that were tried, in both orders of the stages where there are two. The limit of a workload
-is its bytes at the best rate of a loop in C that moves the same streams, with ordinary or non-temporal stores; of heat
-it is its vector operations at the rate of independent multiply-adds."""
+One process for each program, with arrays in memory that all share (huge pages where the system gives them); the
+programs take turns, ours as a C function. Times are minima of all turns; ratios are of these, and behind them in
+brackets the median of the ratios in each round. Before that each program computes once from the same data, and is
+compared with ours: float32 up to 1e-5 of values below 1, because kernels with float32 are compiled with contraction
+into fused multiply-adds (`fast=("contract",)`), as the others are; OpenCV rounds where we cut off (a difference of 1 in
+bytes, 2 in edges), and interpolates between 32nds of a pixel. `Halide, usual` has the schedule of Halide's tutorials;
+`Halide, best` is the fastest of all that were tried, in both orders of the stages where there are two. The limit of a
+workload is its bytes at the best rate of a loop in C that moves the same streams, with ordinary or non-temporal stores;
+of heat it is its vector operations at the rate of independent multiply-adds."""
 
 
 @dataclass(frozen=True)

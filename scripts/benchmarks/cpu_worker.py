@@ -56,9 +56,10 @@ def ours(name: str, workload: Workload, given: Mapping[str, Any], out: Mapping[s
     """One of our schedules, compiled; its C function is called with what has been checked once."""
     kernel = variants(workload)[name](*scheduling(workload)).compile(fast=workload.fast)
     kernel(**given, **out)
-    call = kernel.arguments.bind((), {**given, **out})
-    passed = {name: ctypes.c_int64(value) for name, value in call.params.items()}
-    passed |= {name: ctypes.c_void_p(array.ctypes.data) for name, array in {**given, **out}.items() if name not in passed}
+    arrays = {name: each for name, each in {**given, **out}.items() if isinstance(each, np.ndarray)}
+    sizes = kernel.arguments.bind((), {**given, **out}).params
+    passed: dict[str, Any] = {name: ctypes.c_int64(size) for name, size in sizes.items()}
+    passed |= {name: ctypes.c_void_p(array.ctypes.data) for name, array in arrays.items()}
     entry = ctypes.CDLL(str(kernel.library))[kernel.name]
     order = [passed[name] for name in re.findall(r"(\w+)(?=[,)])", kernel.signature)]
     return lambda: entry(*order)

@@ -26,7 +26,7 @@ def stages() -> tm.Function:
         stage.tag_distribute(q)
         stage.vectorize(c, 16).store_nontemporal(above=0)
     by.parallelize(r1)
-    f.derive_communication()
+    f.derive_transfers()
     return f
 
 

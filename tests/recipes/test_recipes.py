@@ -82,9 +82,11 @@ def test_what_a_stencil_commands() -> None:
     ]
 
 
-def test_a_stage_that_is_read_in_its_own_column_does_not_slide() -> None:
+def test_what_slides_is_what_is_read_at_several_columns() -> None:
     _, bx, by = across_then_down()
-    assert "slide" not in stencil(bx, by, cpu=WIDE)
+    lines = stencil(bx, by, cpu=WIDE).splitlines()
+    assert [line for line in lines if "slide" in line] == ["image_cache.slide(c0, c_image, 16)"]
+    assert "image_cache = bx.cache(image, c0, [r_image, c_image])" in lines
 
 
 @pytest.mark.parametrize("stages", [down_then_across, across_then_down, bytes_of_edges])
@@ -92,7 +94,8 @@ def test_the_text_makes_the_same_schedule(stages: Any) -> None:
     f, *computed = stages()
     text = stencil(*computed, cpu=WIDE)
     again, *others = stages()
-    exec(text, {"tm": tm, "r": r, "c": c, **{other.name: other for other in others}})
+    given = {other.name: other for other in others}
+    exec(text, {"tm": tm, "r": r, "c": c, "image": again["image"], **given})
     assert again.commands == f.commands
     assert again.source() == f.source()
 

@@ -295,3 +295,16 @@ def test_every_processor_has_the_stores_of_its_width(compiler, target, tmp_path)
     register = {"x86-64": "%xmm", "x86-64-v3": "%ymm", "x86-64-v4": "%zmm"}[target]
     stores = [line for line in text.splitlines() if "movnt" in line]
     assert stores and all(register in line for line in stores) and "sfence" in text
+
+
+def test_vectors_whose_place_is_moved_are_streams_too():
+    """The column moves with the row: aligned or not is known only at run time."""
+    N, M = tm.params("N M")
+    f = tm.Function("moved", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    o = f.computation("o", {i: N, j: M}, a[i, j] + 1)
+    f.outputs(o)
+    o.skew(i, j, 1).vectorize(j, 8).store_nontemporal(above=0)
+    assert "TM_STREAM" in f.source()["moved_body.h"]
+    given = np.random.default_rng(0).random((17, 40), dtype=np.float32)
+    np.testing.assert_array_equal(f.compile()(given), given + np.float32(1))

@@ -148,13 +148,14 @@ class Flow:
         for other in wrong:
             if self.precedence.always(other.write, right.write):
                 continue
-            overwrites = left.intersect(other.pairs.apply_range(self._not_before(other.write, right.write)))
+            late = self._not_before(other.write, right.write, other.pairs.range(), left.range())
+            overwrites = left.intersect(other.pairs.apply_range(late))
             left = left.subtract(overwrites)
         return left
 
-    def _not_before(self, a: Touch, b: Touch) -> isl.Map:
-        """``a -> b`` at one place where a does not come before b."""
-        pairs = self.same_place(a, b)
+    def _not_before(self, a: Touch, b: Touch, of_a: isl.Set, of_b: isl.Set) -> isl.Map:
+        """``a -> b`` at one place, of these writes, where a does not come before b."""
+        pairs = self.same_place(a, b).intersect_domain(of_a.coalesce()).intersect_range(of_b.coalesce()).coalesce()
         if self.precedence.always(a, b) is False:
             return pairs
         earlier = self.precedence.before(a, b, pairs)

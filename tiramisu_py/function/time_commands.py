@@ -27,6 +27,7 @@ class TimeCommands(Statements):
         *,
         together: Sequence[Statements] = (),
         origin: int = 0,
+        wavefront: Mapping[Iter, int] | None = None,
     ) -> tuple[Selection, ...]:
         """Compute several levels of time in one tile of space, with the halo that they need computed in each tile.
 
@@ -66,11 +67,11 @@ class TimeCommands(Statements):
         before = set(self._function.program.statements)
 
         def change(program: Program, text: str) -> Program:
-            asked = time_tiles.wanted(time, steps, tiles, outer, origin)
+            asked = time_tiles.wanted(time, steps, tiles, outer, origin, wavefront)
             return time_tiles.time_tile(program, list(dict.fromkeys(names)), asked, text)
 
         written: tuple[object, ...] = (time, steps, tiles) if outer is None else (time, steps, tiles, list(outer))
-        shown = {"together": list(together) or None, "origin": origin or None}
+        shown = {"together": list(together) or None, "origin": origin or None, "wavefront": wavefront}
         self._apply("time_tile", written, shown, change)
         statements = self._function.program.statements.values()
         return self._made([s.name for s in statements if s.source == self._source and s.name not in before])

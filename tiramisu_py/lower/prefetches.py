@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Load, Prefetch
@@ -74,9 +74,26 @@ def _lines(accesses: Sequence[tuple[Expr, ...]], line: int) -> list[tuple[Expr, 
 
 def _apart(indices: tuple[Expr, ...], first: tuple[Expr, ...]) -> int | None:
     """How many elements an access is behind another in the same row; None where that is not constant."""
-    if not indices or any(difference(a, b) != 0 for a, b in zip(indices[:-1], first[:-1], strict=True)):
+    if not indices or any(_distance(a, b) != 0 for a, b in zip(indices[:-1], first[:-1], strict=True)):
         return None if indices else 0
-    return difference(indices[-1], first[-1])
+    return _distance(indices[-1], first[-1])
+
+
+def _distance(a: Expr, b: Expr) -> int | None:
+    """``a - b`` where that is a constant, of values in 32 bits too."""
+    exact = difference(a, b)
+    if exact is not None:
+        return exact
+    (x, more), (y, less) = _moved(a), _moved(b)
+    return more - less if x.key() == y.key() else None
+
+
+def _moved(index: Expr) -> tuple[Expr, int]:
+    """A computed index less the constant that is added to it, and this."""
+    inner = index.operand if isinstance(index, Cast) else index
+    if isinstance(inner, Binary) and inner.op in ("+", "-") and isinstance(inner.right, Const):
+        return inner.left, int(inner.right.value) if inner.op == "+" else -int(inner.right.value)
+    return inner, 0
 
 
 def lookaheads(program: Program, statement: Statement, variables: Mapping[LoopId, str]) -> tuple[Lookahead, ...]:

@@ -21,16 +21,19 @@ _MORE = 16
 
 
 def larger_modulo(flow: Flow, storage: Storage) -> str:
-    """The command that folds a buffer less: ``p.store_in([i % 2])``; "" where none is found."""
+    """The command that folds a buffer less: ``p.store_in([i % 2])``, ``p.fold(r, 3)``; "" where none is found."""
     program = flow.touches.program
     declared = program.algorithm.source(storage.source)
     buffer = program.buffers[storage.buffer]
     alone = len(list(program.storages_in(buffer.name))) == 1
-    if buffer.scope or storage.inner or not isinstance(declared, Computation) or not alone:
+    if storage.inner or not isinstance(declared, Computation) or not alone:
         return ""
+    scope = len(buffer.scope)
     for axis, dimension, modulo in _folds(program, storage):
         for larger in range(modulo + 1, modulo + 1 + _MORE):
             if _serves(flow, _folded(program, storage, axis, dimension, larger), buffer.name):
+                if scope:
+                    return f"{declared.name}.fold({declared.iterators[dimension - scope]}, {larger})"
                 return f"{declared.name}.store_in([{_indices(storage, declared, axis, dimension, larger)}])"
     return ""
 

@@ -31,6 +31,7 @@ class Recorded:
         self.function = owner
         self._start = len(owner.commands)
         self._fresh: list[str] = []
+        self._made: dict[str, str] = {}
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -67,9 +68,14 @@ class Recorded:
         self._fresh.append(name)
         return Iter(name)
 
+    def named(self, name: str) -> None:
+        """Let the text of the last command say that its result has this name."""
+        self._made[self.function.commands[-1]] = name
+
     def text(self) -> str:
         """The commands as Python, one a line, after the iterators that they name."""
-        commands = list(self.function.commands[self._start :])
+        given = self.function.commands[self._start :]
+        commands = [f"{self._made[line]} = {line}" if line in self._made else line for line in given]
         named = [name for name in self._fresh if any(re.search(rf"\b{name}\b", line) for line in commands)]
         if not named:
             return "\n".join(commands)

@@ -86,6 +86,30 @@ class Plan:
                 stage.slide(c0, column, self.lanes)
             stage.vectorize(column, self.lanes, remainder="mask")
             stage.store_in(Memory.REGISTER)
+        for stage, (row, column) in zip(self.recipe.stages, self.loops, strict=True):
+            for source in self._inputs_across(stage, column):
+                self._window(stage, source, c0, row, column)
+
+    def _window(self, stage: Computation, source: str, level: Iter, row: Iter, column: Iter) -> None:
+        """Load each vector of an input once, and keep it for the next block."""
+        y, x = self.recipe.fresh(f"{row.name}_{source}"), self.recipe.fresh(f"{column.name}_{source}")
+        window = stage.cache(self.recipe.function[source], level, [y, x])
+        self.recipe.named(window.name)
+        window.slide(level, x, self.lanes)
+        window.vectorize(x, self.lanes, remainder="mask")
+        window.store_in(Memory.REGISTER)
+
+    def _inputs_across(self, stage: Computation, column: Iter) -> list[str]:
+        """The inputs of two dimensions that a stage reads at several columns."""
+        function, found = self.recipe.function, []
+        (statement,) = function.program.statements_of(stage.name)
+        for source in sources(statement):
+            declared = function.algorithm.inputs.get(source)
+            if declared is None or len(declared.shape) != 2 or declared.dtype.bytes != stage.dtype.bytes:
+                continue
+            if len(offsets(statement, source, 1, column) or ()) > 1:
+                found.append(source)
+        return found
 
     def _rows(self) -> None:
         r, c = self.loops[-1]

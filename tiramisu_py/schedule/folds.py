@@ -33,7 +33,7 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
     if wanted not in known:
         raise CommandError(f"{wanted} is no index of {source}: choose one of {', '.join(known)}")
     axis = known.index(wanted)
-    check_plain(program, storage)
+    check_plain(program, storage, apart=axis)
     space = storage.index.get_space().domain()
     variable = sets.variables(space)[sets.in_size(storage.index) - len(known) + axis]
     forms = sets.outputs(storage.index)
@@ -44,14 +44,15 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
     return program.with_storage(replace(storage, index=index, chosen=True))
 
 
-def check_plain(program: Program, storage: Storage) -> None:
-    """Refuse a layout of the user's: each index is that of a value, from some corner on."""
+def check_plain(program: Program, storage: Storage, apart: int | None = None) -> None:
+    """Refuse a layout of the user's: each index (other than `apart`) is that of a value, from some corner on."""
     rank = len(value_names(program.algorithm.source(storage.source)))
     forms = sets.outputs(storage.index)
     scope = sets.in_size(storage.index) - rank
     plain = len(forms) == rank and all(
         sets.stride(form, scope + axis) == (1 if axis == own else 0)
         for own, form in enumerate(forms)
+        if own != apart
         for axis in range(rank)
     )
     if not plain:

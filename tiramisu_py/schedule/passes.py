@@ -18,13 +18,17 @@ from tiramisu_py.schedule.steps import Halo, distances, halos
 
 @dataclass(frozen=True)
 class TimeTile:
-    """What is asked for: levels of a pass, the sizes of tiles by dimension, and names for the loops outside."""
+    """What is asked for: levels of a pass, the sizes of tiles by dimension, and names for the loops outside.
+
+    With a `wavefront`, a dimension and a number of rows, the levels of a tile advance together, so many rows at a time.
+    """
 
     time: str
     steps: int
     tiles: Mapping[str, int]
     outer: tuple[str, ...]
     origin: int = 0
+    wavefront: tuple[str, int] | None = None
 
 
 class Passes:
@@ -132,6 +136,34 @@ class Passes:
         reads = [[d for d in self.reads if d.reader == s.name and d.source == source] for s in self.steps]
         return max((max(d.most for d in mine) - min(d.least for d in mine) for mine in reads if mine), default=0)
 
+    # -- wavefronts
+
+    def blocks(self, frame: isl.Space, source: str) -> isl.Aff:
+        """The number of the block of rows in which an instance of a tile runs, along its wavefront."""
+        assert self.asked.wavefront is not None
+        dim, rows = self.asked.wavefront
+        below, above = self.halo[dim]
+        variables = sets.variables(frame)
+        own = value_names(self.program.algorithm.source(source))
+        at = variables[len(self.asked.outer) + own.index(dim)]
+        corner = sets.scaled(variables[1 + self.dims.index(dim)], self.asked.tiles[dim])
+        before = below.slope * (self.asked.steps - 1) + max(below.offsets.values()) + max(above.offsets.values())
+        level = sets.scaled(self.since(frame), above.slope)
+        moved = at.sub(corner).add(level)
+        return sets.floor_div(sets.plus(moved, before - above.offsets[source]), rows)
+
+    def ring(self, source: str) -> int:
+        """How many rows of a level of a source its readers need at a time, in whole blocks of the wavefront."""
+        assert self.asked.wavefront is not None
+        dim, rows = self.asked.wavefront
+        position, above = self.dims.index(dim), self.halo[dim][1]
+        apart = [
+            d.below[position] + above.slope * d.most + above.offsets[source] - above.offsets[d.by]
+            for d in self.reads
+            if d.source == source
+        ]
+        return -(-(rows + max([0, *apart])) // rows) * rows
+
     # -- sets
 
     def region(self, instances: isl.Set, source: str, name: str) -> isl.Set:
@@ -171,8 +203,11 @@ class Passes:
     def since(self, frame: isl.Space) -> isl.Aff:
         """The number of a level within its pass."""
         variables = sets.variables(frame)
-        level = variables[len(self.asked.outer)]
-        return sets.plus(level.sub(sets.scaled(variables[0], self.asked.steps)), -self.asked.origin)
+        return self.number(variables[0], variables[len(self.asked.outer)])
+
+    def number(self, of: isl.Aff, level: isl.Aff) -> isl.Aff:
+        """The number of a level within a pass."""
+        return sets.plus(level.sub(sets.scaled(of, self.asked.steps)), -self.asked.origin)
 
     def following(self, frame: isl.Space) -> list[isl.Aff]:
         """How many levels follow in the pass: the less of the two forms."""

@@ -23,13 +23,21 @@ def stored(program: Program, passes: Passes, source: str, local: str, scope: tup
     asked, own = passes.asked, program.algorithm.computations[source].iterators
     space = sets.sized_frame(program.algorithm.param_space, None, len(scope) + len(own))
     outer, inner = sets.variables(space)[: len(scope)], sets.variables(space)[len(scope) :]
-    levels = passes.reach(source) + 1
-    index, extents = [sets.modulo(inner[0], levels)], [_constant(levels)]
+    if asked.wavefront is None:
+        levels = passes.reach(source) + 1
+        index, extents = [sets.modulo(inner[0], levels)], [_constant(levels)]
+    else:
+        levels = asked.steps - 1 if passes.is_direct(source) else asked.steps
+        index, extents = [passes.number(outer[0], inner[0])], [_constant(max(levels, 1))]
     whole = extents_of(existing(program, source), program.context)
     for axis, dim in enumerate(own[1:], 1):
         if dim not in asked.tiles:
             index.append(inner[axis])
             extents.append(whole[axis])
+            continue
+        if asked.wavefront is not None and dim == asked.wavefront[0]:
+            index.append(sets.modulo(inner[axis], passes.ring(source)))
+            extents.append(_constant(passes.ring(source)))
             continue
         below, above = passes.halo[dim]
         most = asked.steps - 1 + passes.copied_in(source)

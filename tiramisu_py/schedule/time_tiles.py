@@ -29,7 +29,9 @@ from tiramisu_py.schedule.selection import check_new_name, free_name, loop_name,
 from tiramisu_py.schedule.tile_buffers import stored
 
 
-def wanted(time: object, steps: object, tiles: object, outer: object, origin: object) -> TimeTile:
+def wanted(
+    time: object, steps: object, tiles: object, outer: object, origin: object, wavefront: object = None
+) -> TimeTile:
     """What `time_tile` is asked for, its arguments checked."""
     if not isinstance(tiles, Mapping) or not tiles:
         raise CommandError(f"tiles={tiles!r}: give a dict of the sizes of tiles by loop, as in {{y: 64, x: 1024}}")
@@ -41,7 +43,19 @@ def wanted(time: object, steps: object, tiles: object, outer: object, origin: ob
         outer = [f"{dim}0" for dim in (name, *sizes)]
     if not isinstance(outer, list | tuple) or len(outer) != 1 + len(sizes):
         raise CommandError(f"outer={outer!r}: name {1 + len(sizes)} loops, over passes and over tiles along each loop")
-    return TimeTile(name, count, sizes, tuple(loop_name(given) for given in outer), whole(origin, "origin"))
+    names = tuple(loop_name(given) for given in outer)
+    return TimeTile(name, count, sizes, names, whole(origin, "origin"), _wavefront(wavefront, sizes))
+
+
+def _wavefront(given: object, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise CommandError(f"wavefront={given!r}: give a dict of one loop to a number of rows, as in {{y: 8}}")
+    ((loop, rows),) = given.items()
+    if loop_name(loop) not in sizes:
+        raise CommandError(f"wavefront={{{loop_name(loop)}: {rows}}}: tiles are along {', '.join(sizes)}; name one of these")
+    return loop_name(loop), size(rows, "the number of rows of a wavefront")
 
 
 def time_tile(program: Program, names: Sequence[str], asked: TimeTile, command: str) -> Program:
@@ -89,9 +103,11 @@ class _Tiling:
         self.asked = passes.asked
         self.command = command
         first = passes.program.next_loop()
-        names = (*self.asked.outer, self.asked.time)
+        blocks = () if self.asked.wavefront is None else (f"{self.asked.wavefront[0]}1",)
+        names = (*self.asked.outer, *blocks, self.asked.time)
         self.loops = tuple(Loop(first + k, name) for k, name in enumerate(names))
         self.shared = tuple(loop.id for loop in self.loops)
+        self.scope = self.shared[: len(self.asked.outer)]
         self.context = passes.program.context.params()
         self.local = {source: free_name(passes.program, f"{source}_tile") for source in passes.sources}
 
@@ -106,7 +122,7 @@ class _Tiling:
             program, parts[statement.name] = self._parts(program, statement)
         program = program.with_(orders=(*program.orders, *self._within_levels(parts)))
         for source in self.passes.sources:
-            program = stored(program, self.passes, source, self.local[source], self.shared[:-1])
+            program = stored(program, self.passes, source, self.local[source], self.scope)
         program = self._copies(program, [name for made in parts.values() for name in made])
         used = {loop for s in program.statements.values() for loop in s.loops}
         return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
@@ -154,13 +170,20 @@ class _Tiling:
             dims=dims,
             instances=instances,
             point=sets.compose(own, statement.point),
-            coords=sets.renamed(sets.identity(space), None),
+            coords=self._coords(space, statement.source),
             loops=loops,
             sources={**statement.sources, **{source: self.local[source] for source in in_tile}},
             target=statement.source if is_last else self.local[statement.source],
             part_of=(*statement.part_of, statement.name),
         )
         return program, part
+
+    def _coords(self, space: isl.Space, source: str) -> isl.MultiAff:
+        """The iterations of an instance: its dimensions, and the block of a wavefront around its level."""
+        forms, count = sets.variables(space), len(self.asked.outer)
+        if self.asked.wavefront is not None:
+            forms.insert(count, self.passes.blocks(space, source))
+        return sets.function(space, None, forms)
 
     def _inner(
         self, program: Program, own: Sequence[str], names: Sequence[str], shared: tuple[LoopId, ...]
@@ -179,16 +202,22 @@ class _Tiling:
             region = self.passes.region(sets.named(existing(program, source), None), source, source)
             loaded = region.intersect(self.passes.before(region.get_space(), source))
             if not loaded.is_empty():
+                self._check_rows(source, "reads reach back more than a level")
                 program, name = self._copy(program, source, "load", loaded, source, self.local[source])
                 program = self._ordered(program, [(name, other) for other in computing])
             left = region.intersect(self.passes.left(region.get_space(), source))
             if not left.is_empty():
+                self._check_rows(source, "the last levels of a pass are read in the tile too")
                 program, name = self._copy(program, source, "store", left, self.local[source], source)
                 program = self._ordered(program, [(other, name) for other in computing])
         return program
 
+    def _check_rows(self, source: str, why: str) -> None:
+        if self.asked.wavefront is not None:
+            raise CommandError(f"a wavefront keeps few rows of each level, and {source} is copied, since {why}")
+
     def _ordered(self, program: Program, pairs: Iterable[tuple[str, str]]) -> Program:
-        orders = (Order(a, b, self.shared[-2], self.command) for a, b in pairs)
+        orders = (Order(a, b, self.scope[-1], self.command) for a, b in pairs)
         return program.with_(orders=(*program.orders, *orders))
 
     def _copy(
@@ -197,7 +226,7 @@ class _Tiling:
         """A statement that copies levels between the array of a source and the buffer of the tile."""
         declared = program.algorithm.computations[source]
         name = free_name(program, f"{source}_{what}")
-        program, dims, loops = self._inner(program, declared.iterators, declared.iterators, self.shared[:-1])
+        program, dims, loops = self._inner(program, declared.iterators, declared.iterators, self.scope)
         instances = sets.named(copied.intersect_params(self.context).coalesce(), name)
         instances = sets.with_dims(instances, dims)
         space = instances.get_space()

@@ -1,0 +1,173 @@
+"""A buffer of elements with constant indices as variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, typed_const
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.lower.cells import Cell, access, shift
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Declare,
+    Lane,
+    Let,
+    Load,
+    Mask,
+    Node,
+    Ramp,
+    Shifted,
+    Store,
+    Variable,
+)
+from tiramisu_py.lower.linear import Key, number
+from tiramisu_py.lower.transform import (
+    all_expressions,
+    block,
+    children,
+    expressions,
+    walk,
+    with_children,
+    with_expressions,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Promotion:
+    """One buffer and the variables that replace its elements, each of `lanes` lanes.
+
+    In the statements `after` it is an array, to which the variables are stored before. Where masks differ, what is
+    stored under one leaves the other lanes as they are.
+    """
+
+    node: Allocate
+    lanes: int
+    variables: dict[Cell, str]
+    after: tuple[Node, ...] = ()
+
+    def body(self) -> Node:
+        """The buffer's scope over variables, each declared where it is first stored, if that is straight-line code."""
+        promoted = self._promoted(self.node.body)
+        read = {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}
+        live = {name for name in self.variables.values() if name in read}
+        statements = _flat(_without_assigns(promoted, set(self.variables.values()) - live))
+        assigned = [a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign)]
+        once = {name for name in live if assigned.count(name) == 1}
+        return block(self._declared(statements, live, once))
+
+    @cached_property
+    def _one_mask(self) -> bool:
+        """Whether all accesses are under the same mask, so that nothing is in the other lanes."""
+        counts = list(_counts(self.node.body, self.node.buffer, None, {}))
+        return None not in counts and len(set(counts)) < 2
+
+    def _promoted(self, node: Node, mask: Mask | None = None) -> Node:
+        if any(node is kept for kept in self.after):
+            return block([*self._stored(), node]) if node is self.after[0] else node
+        node = with_expressions(node, lambda e: rewrite(e, self._variable))
+        if isinstance(node, Store) and node.buffer == self.node.buffer:
+            name = self.variables[self._cell(node.indices)]
+            return Assign(name, self._where_active(name, node.value, mask), node.statement)
+        if isinstance(node, Mask):
+            mask = None if node.padded else node
+        return with_children(node, lambda child: self._promoted(child, mask))
+
+    def _where_active(self, name: str, value: Expr, mask: Mask | None) -> Expr:
+        """What a variable holds after a store under a mask."""
+        if mask is None or self.lanes == 1 or self._one_mask:
+            return value
+        active = Binary("<", Ramp(number(0), self.lanes), mask.count, bool_)
+        return Select(active, value, Variable(name, self.node.dtype), self.node.dtype)
+
+    def _stored(self) -> list[Node]:
+        """The variables, stored to the array."""
+        stores: list[Node] = []
+        for cell, name in self.variables.items():
+            indices: list[Expr] = [number(position) for position in cell]
+            if self.lanes > 1:
+                indices[-1] = Ramp(number(cell[-1] * self.lanes), self.lanes)
+            stores.append(Store(self.node.buffer, tuple(indices), Variable(name, self.node.dtype), self.node.buffer))
+        return stores
+
+    def _variable(self, e: Expr) -> Expr | None:
+        if not isinstance(e, Load) or e.buffer != self.node.buffer:
+            return None
+        rank = len(self.node.extents)
+        by = shift(self.node, e.indices[:rank])
+        variable: Expr = Variable(self.variables[self._cell(e.indices[:rank])], e.dtype)
+        if by:
+            found = access(self.node, e.indices[:rank])
+            assert found is not None
+            return Shifted(variable, Variable(self.variables[found.next.cell], e.dtype), by, e.dtype)
+        return Lane(variable, rewrite(e.indices[rank], self._variable), e.dtype) if len(e.indices) > rank else variable
+
+    def _cell(self, indices: tuple[Expr, ...]) -> Cell:
+        found = access(self.node, indices)
+        assert found is not None
+        return found.cell
+
+    def _declared(self, statements: list[Node], live: set[str], once: set[str]) -> list[Node]:
+        """The statements with the first, straight-line assignment of each variable as its declaration."""
+        pending = set(live)
+        zeros: list[Node] = []
+        found: list[Node] = []
+        for statement in statements:
+            first = isinstance(statement, Assign) and statement.variable in pending
+            if first and isinstance(statement, Assign) and statement.variable not in _mentioned(statement.value):
+                name = statement.variable
+                pending.discard(name)
+                found.append(Declare(name, statement.value, self.lanes, name in once))
+                continue
+            for name in sorted(pending & _mentioned_in(statement)):
+                pending.discard(name)
+                zeros.append(Declare(name, self._zero(), self.lanes))
+            found.append(statement)
+        return zeros + found
+
+    def _zero(self) -> Const:
+        return typed_const(0, self.node.dtype)
+
+
+def _flat(node: Node) -> list[Node]:
+    return list(node.body) if isinstance(node, Block) else [node]
+
+
+def _counts(node: Node, buffer: str, count: Key | None, known: Mapping[str, Expr]) -> Iterator[Key | None]:
+    """Of each access to a buffer how many lanes of it are active, None where all are; definitions put in."""
+    if isinstance(node, Let):
+        known = {**known, node.variable: node.value}
+    if isinstance(node, Mask):
+        defined = rewrite(node.count, lambda e: known.get(e.name) if isinstance(e, Iter) else None)
+        count = None if node.padded else defined.key()
+    if isinstance(node, Store) and node.buffer == buffer:
+        yield count
+    used = (part for e in expressions(node) for part in parts(e))
+    yield from (count for part in used if isinstance(part, Load) and part.buffer == buffer)
+    for child in children(node):
+        yield from _counts(child, buffer, count, known)
+
+
+def _mentioned(e: Expr) -> set[str]:
+    return {part.name for part in parts(e) if isinstance(part, Iter)}
+
+
+def _mentioned_in(node: Node) -> set[str]:
+    found: set[str] = set()
+    for statement in walk(node):
+        if isinstance(statement, Assign):
+            found.add(statement.variable)
+        for e in expressions(statement):
+            found |= _mentioned(e)
+    return found
+
+
+def _without_assigns(node: Node, dead: set[str]) -> Node:
+    if isinstance(node, Assign) and node.variable in dead:
+        return Block(())
+    return block([with_children(node, lambda child: _without_assigns(child, dead))]) if dead else node
