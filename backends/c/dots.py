@@ -1,6 +1,6 @@
 """Weighted sums of neighbours: ``4899*rgb[c, 0] + 9617*rgb[c, 1] + 1868*rgb[c, 2]`` of bytes, in int32.
 
-The channels of 16 pixels come from one load, and processors multiply and add them by twos.
+The channels of 16 pixels (of 8, in registers of 32 bytes) come from one load, and processors multiply and add them by twos.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.vectors import Vectors
 
 _WEIGHTS = range(-(2**15), 2**15)
-#: How many lanes the sums have, and how many neighbours are weighted at most.
-LANES, MOST = 16, 4
+#: How many lanes the sums have, in registers of 64 and of 32 bytes, and how many neighbours are weighted at most.
+LANES, MOST = (16, 8), 4
 
 
 def weighted(vectors: Vectors, e: Binary) -> Code | None:
     """A sum in which 2 to 4 elements from the first of a few on are weighted; None where there are none."""
-    if e.op != "+" or e.dtype != int32 or vectors.lanes != LANES or vectors.scope.mask is not None:
+    if e.op != "+" or e.dtype != int32 or vectors.lanes not in LANES or vectors.scope.mask is not None:
         return None
     terms = _terms(e)
     found = [(term, *read) for term in terms if (read := _weight(term)) is not None]
@@ -36,7 +36,7 @@ def weighted(vectors: Vectors, e: Binary) -> Code | None:
         chosen = _neighbours(vectors, first, stride, found)
         if len(chosen) < 2:
             continue
-        function = vectors.types.idioms.dot(uint8, int32, LANES, stride, len(chosen))
+        function = vectors.types.idioms.dot(uint8, int32, vectors.lanes, stride, len(chosen))
         weights = [str(weight) for _, weight in chosen] + ["0"] * (MOST - len(chosen))
         total = call(function, f"&{place}", *weights)
         taken = [term for term, _ in chosen]

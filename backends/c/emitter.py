@@ -6,9 +6,9 @@ from importlib import resources
 
 import cgen
 
-from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.backends.c import pages, streams, versions
 from tiramisu_py.backends.c.checks import Checks
+from tiramisu_py.backends.c.definitions import Definition, of_user
 from tiramisu_py.backends.c.devices import page_locks
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.names import c_names, is_reserved
@@ -162,7 +162,7 @@ class Source:
         included += [*pages.runtime(self.function), *pinning.runtime(self.function), *streams.runtime(self.function)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
-            lines += _extern(extern)
+            lines += of_user(extern)
         types = self.types.declarations()
         lines += [cgen.Line(declaration) for declaration in types] + ([cgen.Line()] if types else [])
         lines += [*self._errors(), cgen.Line(), *self.log.defined()]
@@ -183,10 +183,10 @@ class Source:
         return [
             cgen.Statement(f"static _Thread_local char {self.name}_error[{room}]"),
             cgen.Line(),
-            _Function(f"const char *{self.name}_last_error(void)", last),
+            Definition(f"const char *{self.name}_last_error(void)", last),
             cgen.Line(),
             cgen.Line("__attribute__((format(printf, 2, 3), cold))"),
-            _Function(f"static int {self.name}_fail(int code, const char *format, ...)", cgen.Block(fail)),
+            Definition(f"static int {self.name}_fail(int code, const char *format, ...)", cgen.Block(fail)),
         ]
 
     def _devices(self) -> Lines:
@@ -208,10 +208,12 @@ class Source:
             cgen.Statement(f"extern const tm_gpu_program {name}_program"),
             cgen.Statement(f"static _Thread_local int {name}_first_device{first}"),
             cgen.Line(),
-            _Function(f"void {name}_use_device(int first)", cgen.Block([cgen.Assign(f"{name}_first_device", "first")])),
+            Definition(
+                f"void {name}_use_device(int first)", cgen.Block([cgen.Assign(f"{name}_first_device", "first")])
+            ),
             cgen.Line(),
             cgen.LineComment("Ends the work on GPUs, and releases what the call holds there; the code to return."),
-            _Function(f"static int {name}_end(tm_gpu_call *gpu, int code)", cgen.Block(end)),
+            Definition(f"static int {name}_end(tm_gpu_call *gpu, int code)", cgen.Block(end)),
             cgen.Line(f"#define TM_TRY(...) do {{ const int tm_code = {self._where_begun('(__VA_ARGS__)')}; "
                       f"if (tm_code != 0) {self._gpu_failure()}; }} while (0)"),
             cgen.Line(),
@@ -233,7 +235,7 @@ class Source:
     def _check(self) -> Lines:
         checks = Checks(self.function, self.name, of_function(self.function, self.names), self._entry())
         arrays = self._declared_for_check()
-        return [_Function(f"static int {self.name}_check({arrays})", cgen.Block(checks.lines()))]
+        return [Definition(f"static int {self.name}_check({arrays})", cgen.Block(checks.lines()))]
 
     def _declared_for_check(self) -> str:
         declared = ["const tm_mpi *mpi"] if self.distributed else []
@@ -268,7 +270,7 @@ class Source:
         else:
             body += self.versions.special()
             body += self.versions.general() or self._body(statements, entry, scope)
-        return [_Function(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
+        return [Definition(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
 
     def _body(self, statements: Statements, entry: mpi.Entry | None, scope: Scope) -> Lines:
         ended = cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")
@@ -293,24 +295,3 @@ class Source:
         failed = cgen.If(cgen.Line("tm_began != 0"), cgen.Statement(f"return {self.name}_end(gpu, tm_began)"))
         begun = cgen.Block([cgen.Statement(f"const int tm_began = {begin}"), failed])
         return [call, cgen.If(cgen.Line(Scalars(scope).text(where)), begun)]
-
-
-class _Function(cgen.Collection):
-    """A function from the text of its declaration."""
-
-    def __init__(self, declaration: str, body: cgen.Block) -> None:
-        super().__init__([cgen.Line(declaration), body])
-
-
-def _extern(extern: ExternFunction) -> Lines:
-    """What a function of the user needs: its header, its source, or else its declaration."""
-    lines: Lines = []
-    if extern.header:
-        system = extern.header.startswith("<")
-        lines.append(cgen.Include(extern.header.strip('<>"'), system=system))
-    if extern.source:
-        lines += [cgen.Line(line) for line in extern.source.strip("\n").split("\n")]
-    if not lines:
-        arguments = ", ".join(dtype.c_name for dtype in extern.arguments) or "void"
-        lines.append(cgen.Statement(f"{extern.result.c_name} {extern.name}({arguments})"))
-    return [*lines, cgen.Line()]

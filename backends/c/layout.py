@@ -26,6 +26,14 @@ def chained(block: cgen.Block) -> cgen.Block:
     return _Chained(block.contents) if len(block.contents) == 1 and isinstance(block.contents[0], cgen.If) else block
 
 
+def opened(lines: list[cgen.Generable]) -> list[cgen.Generable]:
+    """The lines, without the braces of a block that is all there is but for comments."""
+    others = [line for line in lines if not isinstance(line, cgen.LineComment)]
+    if len(others) != 1 or not isinstance(others[0], cgen.Block):
+        return lines
+    return [part for line in lines for part in (line.contents if isinstance(line, cgen.Block) else [line])]
+
+
 def text(module: cgen.Generable) -> str:
     """The text of a module, an opening brace at the end of its line, ``else`` after the closing one."""
     lines: list[str] = []

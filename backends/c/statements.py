@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import gathers, streams
 from tiramisu_py.backends.c.devices import Devices
-from tiramisu_py.backends.c.layout import chained
+from tiramisu_py.backends.c.layout import chained, opened
 from tiramisu_py.backends.c.masks import first_stored
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
@@ -147,7 +147,7 @@ class Statements:
     def block(self, node: Node, scope: Scope) -> cgen.Block:
         """A C block of its own; `scope` becomes its scope."""
         lines = self.emit(node, scope)
-        return cgen.Block(_opened(lines) if self.on_gpu or self.entry else lines)
+        return cgen.Block(opened(lines) if self.on_gpu or self.entry else lines)
 
     def _named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
         """A definition, in a C block of its own where its name is taken in this one."""
@@ -191,7 +191,7 @@ class Statements:
 
     def _mask(self, node: Mask, scope: Scope) -> Lines:
         """What is in a mask, whose declarations are those of the block around it."""
-        around, scope.mask = scope.mask, None if node.padded else node
+        around, scope.mask = scope.mask, node
         lines = self.emit(node.body, scope)
         scope.mask = around
         return lines
@@ -282,14 +282,6 @@ class Statements:
         assert isinstance(node, Allocate)
         emit = self.temporaries.emit if node.memory is Memory.HOST else self.devices.allocate
         return emit(node, scope)
-
-
-def _opened(lines: Lines) -> Lines:
-    """The lines, without the braces of a block that is all there is but for comments."""
-    others = [line for line in lines if not isinstance(line, cgen.LineComment)]
-    if len(others) != 1 or not isinstance(others[0], cgen.Block):
-        return lines
-    return [part for line in lines for part in (line.contents if isinstance(line, cgen.Block) else [line])]
 
 
 def _is_update(value: Expr, target: Expr) -> bool:

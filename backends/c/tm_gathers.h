@@ -33,6 +33,9 @@
         (*c)[lane] = second[0], (*d)[lane] = second[1];                                            \
       })
 
+/* Two neighbours as one value that is loaded. */
+typedef double tm_pair __attribute__((aligned(4), may_alias));
+
 /* -- AVX-512 */
 
 #ifdef __AVX512F__
@@ -54,9 +57,11 @@ TM_SHUFFLE tm_window tm_window_around(__m512i row, __m512i column, int64_t rows,
   const int top = tm_first_place(row), left = tm_first_place(column);
   const __m512i down = _mm512_sub_epi32(row, _mm512_set1_epi32(top));
   const __m512i right = _mm512_sub_epi32(column, _mm512_set1_epi32(left));
-  const int outside = _mm512_cmpgt_epu32_mask(down, _mm512_set1_epi32(2)) | _mm512_cmpgt_epu32_mask(right, _mm512_set1_epi32(30));
+  const __mmask16 below = _mm512_cmpgt_epu32_mask(down, _mm512_set1_epi32(2));
+  const __mmask16 beside = _mm512_cmpgt_epu32_mask(right, _mm512_set1_epi32(30));
   const int64_t start = top * columns + left;
-  return (tm_window){outside || rows - top < 4 || rows * columns - start - 3 * columns < 32 ? -1 : start, down, right};
+  const bool inside = rows - top >= 4 && (rows - 3) * columns - start >= 32;
+  return (tm_window){(below | beside) == 0 && inside ? start : -1, down, right};
 }
 
 /* The places as positions in the array, of lanes 0 to 7 and of lanes 8 to 15. */
@@ -75,8 +80,7 @@ TM_SHUFFLE __m512 tm_eight_pairs(const float *place, const int64_t *position) {
   __m128d two[4];
 #pragma GCC unroll 4
   for (int k = 0; k < 4; k++)
-    two[k] = _mm_loadh_pd(_mm_load_sd((const double *)(place + position[2 * k])),
-                          (const double *)(place + position[2 * k + 1]));
+    two[k] = (__m128d){*(const tm_pair *)(place + position[2 * k]), *(const tm_pair *)(place + position[2 * k + 1])};
   const __m256d low = _mm256_insertf128_pd(_mm256_castpd128_pd256(two[0]), two[1], 1);
   const __m256d high = _mm256_insertf128_pd(_mm256_castpd128_pd256(two[2]), two[3], 1);
   return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1));
@@ -177,8 +181,7 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
     __m128d two[4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++)
-      two[j] = _mm_loadh_pd(_mm_load_sd((const double *)(line + position[2 * j])),
-                            (const double *)(line + position[2 * j + 1]));
+      two[j] = (__m128d){*(const tm_pair *)(line + position[2 * j]), *(const tm_pair *)(line + position[2 * j + 1])};
     /* lanes 0, 1, 4, 5 and 2, 3, 6, 7: a shuffle within halves then sorts them */
     const __m256 first = _mm256_castpd_ps(_mm256_insertf128_pd(_mm256_castpd128_pd256(two[0]), two[2], 1));
     const __m256 second = _mm256_castpd_ps(_mm256_insertf128_pd(_mm256_castpd128_pd256(two[1]), two[3], 1));

@@ -84,14 +84,12 @@ static inline __attribute__((always_inline, unused)) void tm_stream(char *place,
 #define TM_PREFETCH(array, element, locality) \
   __builtin_prefetch((const void *)((uintptr_t)(array) + (uintptr_t)(element) * sizeof *(array)), 0, locality)
 
-/* The bytes of the last-level cache that a core uses; 32 MiB where the system does not say. */
+/* The bytes of the last-level cache that a core uses; 32 MiB where the system does not say. The files of Linux come
+ * first: on processors with several such caches, sysconf answers their sum. */
 static inline __attribute__((unused)) int64_t tm_find_last_cache(void) {
   int64_t found = 0;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-  found = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
 #ifdef __linux__
-  for (int i = 0, last = 0, level = 0; i < 8 && (found <= 0 || last > 0); i++) {
+  for (int i = 0, last = 0, level = 0; i < 8; i++) {
     char path[80];
     long kilobytes = 0;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
@@ -105,6 +103,9 @@ static inline __attribute__((unused)) int64_t tm_find_last_cache(void) {
     if (fscanf(file, "%ldK", &kilobytes) == 1 && kilobytes > 0) found = (int64_t)kilobytes * 1024, last = level;
     fclose(file);
   }
+#endif
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  if (found <= 0) found = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
 #ifdef _SC_LEVEL2_CACHE_SIZE
   if (found <= 0) found = sysconf(_SC_LEVEL2_CACHE_SIZE);

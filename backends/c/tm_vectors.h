@@ -40,6 +40,13 @@
     TM_EACH_LANE(V, function(tm_a[tm_lane], tm_b[tm_lane]))                                        \
   })
 
+/* The mask of where a function of each lane is not 0. */
+#define TM_HOLDS(M, function, a)                                                                   \
+  __extension__({                                                                                  \
+    const __auto_type tm_a = (a);                                                                  \
+    TM_EACH_LANE(M, function(tm_a[tm_lane]) ? -1 : 0)                                              \
+  })
+
 /* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0; both at once, of
  * elements as wide as those that are compared. */
 #ifdef __clang__
@@ -55,7 +62,7 @@
   __extension__({                                                                                  \
     const __auto_type tm_a = (a);                                                                  \
     const __auto_type tm_b = (b);                                                                  \
-    TM_EACH_LANE(M, -(tm_a[tm_lane] op tm_b[tm_lane]))                                             \
+    TM_EACH_LANE(M, tm_a[tm_lane] op tm_b[tm_lane] ? -1 : 0)                                       \
   })
 #if defined(__AVX512BW__)
 #define TM_REGISTER 64

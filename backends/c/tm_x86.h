@@ -161,6 +161,14 @@
 /* Unsigned elements `stride` apart, made wider, which one permutation does. Nothing after the last of them is read. */
 #ifdef __AVX512BW__
 TM_SHUFFLE __m512i tm_first_bytes(uintptr_t place, int64_t bytes) {
+  /* Out of the caches masked loads are slow: what is read is not fetched in advance. */
+  if (bytes >= 64) return _mm512_loadu_si512((const void *)place);
+  if (bytes == 48) {
+    const __m256i most = _mm256_loadu_si256((const void *)place);
+    const __m256i rest = _mm256_zextsi128_si256(_mm_loadu_si128((const void *)(place + 32)));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(most), rest, 1);
+  }
+  if (bytes == 32) return _mm512_zextsi256_si512(_mm256_loadu_si256((const void *)place));
   const __mmask64 mask = bytes <= 0 ? 0 : bytes >= 64 ? ~UINT64_C(0) : ~UINT64_C(0) >> (64 - bytes);
   return _mm512_maskz_loadu_epi8(mask, (const void *)place);
 }
@@ -184,6 +192,25 @@ TM_SHUFFLE __m512i tm_dot(__m512i bytes, int stride, int count, int w0, int w1, 
 #define TM_OWN_dot_uint8_to_32x16 ~, tm_dot(tm_first_bytes((uintptr_t)place, 15 * stride + count), stride, count, w0, w1, w2, w3)
 #define TM_OWN_strided_uint8_to_16x32 ~, _mm512_maskz_permutex2var_epi8(0x5555555555555555, TM_HEAD(31 * stride + 1), TM_PLACES(32), TM_NEXT(31 * stride + 1))
 #endif
+#endif
+
+#ifdef __AVX2__
+/* The same for 8 lanes: two loads of 16 bytes, the second of which ends with the last byte weighted. */
+TM_SHUFFLE __m256i tm_dot_8_of_2(__m256i bytes, int stride, int at, int later, int w0, int w1) {
+  typedef int16_t places __attribute__((vector_size(32)));
+  const places lane = {TM_RAMP_16}, pixel = (lane >> 1) & 3, upper = lane >> 3;
+  const places from = pixel * (int16_t)stride + (lane & 1) + (int16_t)at + upper * (int16_t)later;
+  const __m256i pairs = _mm256_shuffle_epi8(bytes, (__m256i)((from & 15) | INT16_MIN));
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi32((int)((uint32_t)w1 << 16 | (uint16_t)w0)));
+}
+TM_SHUFFLE __m256i tm_dot_8(const uint8_t *place, int stride, int count, int w0, int w1, int w2, int w3) {
+  const int all = 7 * stride + count, later = 4 * stride - (all - 16);
+  const __m128i low = _mm_loadu_si128((const __m128i_u *)place), high = _mm_loadu_si128((const __m128i_u *)(place + all - 16));
+  const __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+  const __m256i sum = tm_dot_8_of_2(bytes, stride, 0, later, w0, w1);
+  return count == 2 ? sum : _mm256_add_epi32(sum, tm_dot_8_of_2(bytes, stride, 2, later, w2, w3));
+}
+#define TM_OWN_dot_uint8_to_32x8 ~, tm_dot_8((const uint8_t *)place, stride, count, w0, w1, w2, w3)
 #endif
 
 #endif

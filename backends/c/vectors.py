@@ -289,4 +289,4 @@ class Vectors:
 
     def _predicate(self, e: Call) -> tuple[Code, int]:
         bits = strong(e.arguments[0].dtype).bits
-        return call("TM_MAP", self.mask_type(bits), f"-!!{e.function}", self(e.arguments[0])), bits
+        return call("TM_HOLDS", self.mask_type(bits), e.function, self(e.arguments[0])), bits

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.backends.c import streams
+from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
@@ -95,7 +96,7 @@ class Versions:
         given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
         unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
-        return [cgen.Collection([cgen.Line(f"static int {name}({source.parameters(restrict=True)})"), body])]
+        return [Definition(f"static int {name}({source.parameters(restrict=True)})", body)]
 
 
 def own_names(function: LoopFunction) -> list[str]:

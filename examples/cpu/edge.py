@@ -38,7 +38,9 @@ def scheduled() -> tm.Function:
     """Eight rows at a time: sums stay in registers, nine rows of means in the cache."""
     f, three, ring, edges = algorithm()
     edges.split(r, 8, r0, r1)
+    edges.reorder(r0, c, r1)
     edges.parallelize(r0)
+    edges.unroll(r1)
     edges.vectorize(c, 64, remainder="mask")
     edges.store_nontemporal()
     ring.compute_at(edges, r0)

@@ -1,6 +1,6 @@
 """Heat in a plate: fifty steps, in tiles of space and time that overlap, so that the grid goes through memory rarely.
 
-A tile of 128 x 1024 points is computed for thirteen steps before the next one begins.
+A tile of 64 x 512 points is computed for thirteen steps before the next one begins.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
 def scheduled() -> tm.Function:
     """Thirteen steps at a time in tiles that fit the cache; what a tile needs of its neighbours it computes as well."""
     f, heat = algorithm()
-    heat.time_tile(t, 13, {i: 128, j: 1024})
+    heat.time_tile(t, 13, {i: 64, j: 512})
     heat.parallelize(i0)
-    heat.vectorize(j, 16)
+    heat.vectorize(j, 16, remainder="mask")
     f["heat_out"].parallelize(i)
     f["heat_out"].vectorize(j, 16)
     return f

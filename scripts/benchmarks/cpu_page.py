@@ -19,7 +19,7 @@ from thesis_pictures import bars, short
 TITLE = "The stories of examples/cpu beside others"
 PROJECTS = ("tiramisu_py", "numpy", "halide", "opencv-python-headless", "numba", "devito")
 RULES = """\
-One process for each program, with arrays in memory that all share (huge pages where the system gives them); the
+One process for each program, with its own copy of the same data (huge pages where the system gives them); the
 programs take turns, ours as a C function. Times are minima of all turns; ratios are of these, and behind them in
 brackets the median of the ratios in each round. Before that each program computes once from the same data, and is
 compared with ours: float32 up to 1e-5 of values below 1, because kernels with float32 are compiled with contraction

@@ -1,4 +1,4 @@
-"""Arrays that several processes map: each on pages of its own, huge ones where the system gives them."""
+"""Arrays that processes exchange in files, and arrays of a process's own that lie on huge pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-HUGE = 2**21
+HUGE, LINE = 2**21, 64
 Array = np.ndarray[Any, np.dtype[Any]]
 Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 
@@ -23,9 +23,9 @@ def folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def mapped(file: Path, shape: tuple[int, ...], dtype: Any) -> Array:
-    """The array in this file, which is made where it is not there yet; it starts at a page."""
+    """The array in this file, which is made where it is not there yet."""
     count = int(np.prod(shape))
-    size = max(1, -(-count * np.dtype(dtype).itemsize // HUGE)) * HUGE
+    size = max(1, count * np.dtype(dtype).itemsize)
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if os.fstat(handle).st_size < size:
@@ -33,11 +33,26 @@ def mapped(file: Path, shape: tuple[int, ...], dtype: Any) -> Array:
         pages = mmap.mmap(handle, size)
     finally:
         os.close(handle)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, dtype=dtype, count=count).reshape(shape)
 
 
 def all_mapped(place: Path, shapes: Shapes) -> dict[str, Array]:
     """Arrays by name, of one file each."""
     return {name: mapped(place / name, shape, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+def own(array: Array, number: int = 0) -> Array:
+    """A copy of this process's own, from the start of a cache line, on huge pages where the system gives them.
+
+    Arrays with different numbers start at different places of their pages.
+    """
+    start = LINE * 17 * number
+    size = -(-(array.nbytes + start + 1) // HUGE) * HUGE
+    pages = mmap.mmap(-1, size + HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    every = np.frombuffer(pages, dtype=np.uint8)
+    first = -every.ctypes.data % HUGE + start
+    copy = every[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

@@ -39,6 +39,14 @@ class Case:
     want: Callable[[Array, Array], Array]
 
 
+def converted(dtype: Any) -> Callable[[Any, Any], Any]:
+    return lambda x, y: tm.cast(dtype, x)
+
+
+def cast_to(t: str) -> Callable[[Array, Array], Array]:
+    return lambda x, y: x.astype(t)
+
+
 def each(dtype: Any) -> list[Case]:
     """What there is for every type."""
     return [
@@ -48,10 +56,7 @@ def each(dtype: Any) -> list[Case]:
         Case("unlike", lambda x, y: tm.select(x != y, x, y), lambda x, y: np.where(x != y, x, y)),
         Case("below", lambda x, y: x < y, lambda x, y: x < y),
         Case("size", lambda x, y: tm.absolute(x), lambda x, y: np.abs(x)),
-        *(
-            Case(f"to_{other}", lambda x, y, t=other: tm.cast(getattr(tm, t), x), lambda x, y, t=other: x.astype(t))
-            for other in OTHERS[dtype]
-        ),
+        *(Case(f"to_{other}", converted(getattr(tm, other)), cast_to(other)) for other in OTHERS[dtype]),
     ]
 
 
@@ -79,7 +84,8 @@ def of_small(t: str) -> list[Case]:
     return [
         Case("more", lambda x, y: clamped(wide(x) + wide(y)), lambda x, y: clipped(x.astype("i8") + y)),
         Case("less", lambda x, y: clamped(wide(x) - wide(y)), lambda x, y: clipped(x.astype("i8") - y)),
-        Case("apart", lambda x, y: tm.maximum(x, y) - tm.minimum(x, y), lambda x, y: np.maximum(x, y) - np.minimum(x, y)),
+        Case("apart", lambda x, y: tm.maximum(x, y) - tm.minimum(x, y),
+             lambda x, y: np.maximum(x, y) - np.minimum(x, y)),
         Case("far", lambda x, y: tm.cast(getattr(tm, t), tm.absolute(wide(x) - wide(y))),
              lambda x, y: np.abs(x.astype("i8") - y).astype(t)),
         Case("mean", lambda x, y: tm.cast(getattr(tm, t), (wide(x) + wide(y) + 1) >> 1),
@@ -135,7 +141,8 @@ def check(t: str, compiler: str, level: str | None) -> None:
         pytest.skip("this machine has no AVX-512")
     f, cases = program(t, 64 // np.dtype(t).itemsize)
     x, y = samples(t)
-    for case, found in zip(cases, f.compile(compiler=compiler, target=level)(x, y), strict=True):
+    results: Any = f.compile(compiler=compiler, target=level)(x, y)
+    for case, found in zip(cases, results, strict=True):
         with np.errstate(all="ignore"):
             want = case.want(x, y)
         known = ~outside(t, case, x)
@@ -220,9 +227,11 @@ def test_nothing_outside_a_picture_is_read() -> None:
             np.testing.assert_array_equal(found[k], given[k::3].astype(np.float32))
         np.testing.assert_array_equal(found[3], given[1::3].astype(np.uint16))
         np.testing.assert_array_equal(found[4], given16[1::2].astype(np.int32))
-    for n in (16, 48):
-        picture = guarded(np.random.default_rng(n).integers(0, 256, (1, n, 3), np.uint8))
-        grey(3, 16).compile()(picture)
+    for level in (None, "x86-64-v3"):
+        weighted: Any = grey(3, 16).compile(target=level)
+        for n in (16, 48):
+            picture = guarded(np.random.default_rng(n).integers(0, 256, (1, n, 3), np.uint8))
+            np.testing.assert_array_equal(weighted(picture), weighted(picture.copy()))
 
 
 def assembly(f: tm.Function, march: str, tmp_path: Path) -> str:
@@ -249,6 +258,14 @@ def sum_within(x: Any, y: Any) -> Any:
     return tm.cast(tm.uint8, tm.minimum(tm.cast(tm.uint16, x) + tm.cast(tm.uint16, y), 255))
 
 
+def apart(x: Any, y: Any) -> Any:
+    return tm.maximum(x, y) - tm.minimum(x, y)
+
+
+def both(x: Any, y: Any) -> Any:
+    return tm.select((x > y) & (y > 0.0), x, y)
+
+
 def halved(x: Any, y: Any) -> Any:
     return tm.cast(tm.uint8, (tm.cast(tm.uint16, x) + tm.cast(tm.uint16, y)) >> 1)
 
@@ -257,13 +274,14 @@ def halved(x: Any, y: Any) -> Any:
 @pytest.mark.parametrize(
     ("f", "text", "instructions"),
     [
-        (simple(tm.uint8, sum_within), "add_saturated_uint8x64(load_uint8x64(&x[i]), load_uint8x64(&y[i]))", ["vpaddusb"]),
-        (simple(tm.uint8, lambda x, y: tm.maximum(x, y) - tm.minimum(x, y)), "distance_uint8x64(", ["vpmaxub", "vpminub"]),
+        (simple(tm.uint8, sum_within), "add_saturated_uint8x64(load_uint8x64(&x[i]), load_", ["vpaddusb"]),
+        (simple(tm.uint8, apart), "distance_uint8x64(", ["vpmaxub", "vpminub"]),
         (simple(tm.float32, tm.minimum), "min_float32x16(", ["vminps"]),
+        (simple(tm.float64, both), "TM_COMPARE(int64x8, ", ["vcmppd", "vptestnmq|vptestmq|vpternlogq"]),
         (simple(tm.uint8, halved), "uint8x64_from_2_uint16x32(result_0, result_1)", ["vpmovzxbw", "vpermt2b|vpermi2b"]),
         (grey(3, 64), "dot_3_of_3_int32x16_from_uint8x16(", ["vpermb", "vpmaddwd", "vpermt2b|vpermi2b"]),
     ],
-    ids=["sum", "distance", "least", "halved", "grey"],
+    ids=["sum", "distance", "least", "both", "halved", "grey"],
 )  # fmt: skip
 def test_operations_are_called_by_name_and_become_their_instructions(
     f: tm.Function, text: str, instructions: list[str], tmp_path: Path

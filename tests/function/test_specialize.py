@@ -16,7 +16,8 @@ from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import i, j, j0, j1, k
 from tests.schedule.test_stores import jammed
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower import lower
+from tiramisu_py.interpret import run
+from tiramisu_py.lower import lower, optimise
 
 
 def multiplied() -> SimpleNamespace:
@@ -103,6 +104,17 @@ def test_no_sanitizer_has_anything_to_say():
     a, b = np.ones((2, 4), np.float32), np.ones((4, 16), np.float32)
     found = compiled.sanitised({"N": 2, "M": 16, "K": 4}, A=a, B=b, C=np.zeros((2, 16), np.float32))
     np.testing.assert_array_equal(found["C"], a @ b)
+
+
+@pytest.mark.parametrize("sizes", [(2, 16, 4), (3, 16, 4), (3, 0, 4), (3, 16, 5)])
+def test_the_machine_runs_the_version_too(sizes):
+    n, m, k_ = sizes
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (n, k_)).astype(np.float32), rng.integers(0, 9, (k_, m)).astype(np.float32)
+    found = np.zeros((n, m), np.float32)
+    s = multiplied()
+    run(optimise(lower(s.f.completed)), {"A": a, "B": b, "C": found}, {"N": n, "M": m, "K": k_})
+    np.testing.assert_array_equal(found, a @ b)
 
 
 def test_it_exports_and_is_traced(tmp_path):

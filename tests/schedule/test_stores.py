@@ -82,6 +82,23 @@ def _built(source: dict[str, str], folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "blur.so"))
 
 
+@pytest.mark.parametrize("linux", [True, False])
+def test_the_last_level_cache_is_found_with_and_without_the_files_of_linux(linux, tmp_path):
+    (tmp_path / "tm_stores.h").write_text(jammed().f.source()["tm_stores.h"])
+    (tmp_path / "main.c").write_text(
+        '#include "tm_stores.h"\n'
+        'int main(void) { printf("%ld %ld %ld", (long)tm_last_cache(), (long)tm_last_cache(), (long)TM_CACHED); }\n'
+    )
+    flags = [] if linux else ["-U__linux__"]
+    subprocess.run(["gcc", "-std=gnu11", *flags, "main.c", "-o", "main"], cwd=tmp_path, check=True)
+    said = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    first, again, cached = map(int, said.split())
+    assert first == again and 2**18 <= first < 2**36 and cached == first // 4 * 3
+    file = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
+    if linux and file.exists():
+        assert first == int(file.read_text().rstrip("K\n")) * 1024
+
+
 def test_each_thread_waits_for_its_stores_within_the_parallel_region():
     body = jammed().f.source()["blur_body.h"]
     region = body[body.index("#pragma omp parallel") :]

@@ -73,18 +73,32 @@ class Call:
     offset: int = 0
 
 
+@dataclass(frozen=True)
+class Printed:
+    """A function under a name of its own, and its sources by file name."""
+
+    function: LoopFunction
+    texts: Mapping[str, str]
+
+
+def printed(functions: Sequence[LoopFunction]) -> list[Printed]:
+    """Functions whose names are not those of others in one program."""
+    named = [replace(function, name=f"{function.name}_{k}") for k, function in enumerate(functions)]
+    return [Printed(function, emit(function)) for function in named]
+
+
 class Program:
     """Functions compiled for a target, with every warning an error, and linked to one program."""
 
-    def __init__(self, target: Target, functions: Sequence[LoopFunction], folder: Path) -> None:
+    def __init__(self, target: Target, parts: Sequence[Printed], folder: Path) -> None:
         self.target = target
-        self.functions = [replace(f, name=f"{f.name}_{k}") for k, f in enumerate(functions)]
+        self.functions = [part.function for part in parts]
         self.path = folder / "program"
         cases = []
-        for k, function in enumerate(self.functions):
-            for name, text in emit(function).items():
+        for k, part in enumerate(parts):
+            for name, text in part.texts.items():
                 (folder / name).write_text(text)
-            cases.append(f"    case {k}: return {_called(function)};\n")
+            cases.append(f"    case {k}: return {_called(part.function)};\n")
         includes = "".join(f'#include "{f.name}.h"\n' for f in self.functions)
         (folder / "main.c").write_text(includes + _MAIN.replace("@CASES@", "".join(cases)))
         wanted = [*REQUIRED, *STRICT, *target.openmp, *target.flags]

@@ -86,13 +86,57 @@ def _tiled(f: tm.Function) -> None:
 
 def _jammed(f: tm.Function) -> None:
     bx, by = f["bx"], f["by"]
-    by.split(r, 4, r0, r1)
-    by.reorder(r0, c, r1)
-    by.parallelize(r0)
+    by.unroll_and_jam(r, 4)
+    by.parallelize(r)
     by.vectorize(c, 8)
-    by.unroll(r1)
     bx.compute_at(by, c)
     bx.unroll(r)
+
+
+def _plain(**options: str) -> Callable[[tm.Function], None]:
+    def schedule(f: tm.Function) -> None:
+        for stage in (f["bx"], f["by"]):
+            stage.vectorize(c, 16, **options)
+
+    return schedule
+
+
+def _streaming(f: tm.Function) -> None:
+    _plain(remainder="mask")(f)
+    f["by"].store_nontemporal(above=0)
+    f["by"].prefetch(f["bx"], c, 64)
+
+
+def _rows(f: tm.Function) -> None:
+    bx, by = f["bx"], f["by"]
+    by.split(r, 4, r0, r1)
+    by.parallelize(r0)
+    by.vectorize(c, 16)
+    bx.compute_at(by, r1)
+    bx.slide(r1)
+    bx.vectorize(c, 16)
+
+
+def _window(f: tm.Function) -> None:
+    """The input slides through registers: each vector is loaded once, and neighbours are shifted in."""
+    bx, by = f["bx"], f["by"]
+    by.tile(r, c, 2, 16, r0, c0, r1, c1)
+    by.unroll(r1)
+    by.vectorize(c1, 16, remainder="mask")
+    bx.inline()
+    a = by.cache(f["a"], c0, [r, c])
+    a.slide(c0, c, 16)
+    a.store_in(tm.REGISTER)
+    a.unroll(r)
+    a.vectorize(c, 16, remainder="mask")
+
+
+def _heat(**tiles: int) -> tm.Function:
+    f = _example("heat").algorithm()[0]
+    y, x = tm.iters("i j")
+    f["heat"].time_tile(t, 4, {y: tiles["y"], x: tiles["x"]})
+    f["heat"].vectorize(x, 8)
+    return f
 
 
 def _floats(name: str, schedule: Callable[[tm.Function], object]) -> Shape:
@@ -110,4 +154,13 @@ SHAPES = [
     _floats("tiled", _tiled),
     _bytes("tiled", _tiled),
     _bytes("jammed", _jammed),
+    _floats("masked", _plain(remainder="mask")),
+    _bytes("masked", _plain(remainder="mask")),
+    _floats("overlapped", _plain(remainder="overlap")),
+    _bytes("overlapped", _plain(remainder="overlap")),
+    _floats("streaming", _streaming),
+    _bytes("streaming", _streaming),
+    _floats("rows", _rows),
+    _floats("window", _window),
+    Shape("heat-tiled", partial(_heat, y=4, x=16), partial(_example("heat").sample, steps=9), ((3, 3), (9, 33))),
 ]

@@ -10,7 +10,7 @@ import pytest
 from tests.backends.forms import samples
 from tests.backends.test_c_vectors import GROUPS, before, together
 from tests.targets.machines import TARGETS, Target
-from tests.targets.programs import Call, Program
+from tests.targets.programs import Call, Program, printed
 from tiramisu_py.lower.passes import optimise
 
 CHOSEN = [target for target in TARGETS if "neon" in target.name or "generic" in target.name]
@@ -20,7 +20,7 @@ CHOSEN = [target for target in TARGETS if "neon" in target.name or "generic" in 
 def test_all_forms_are_the_same(target: Target, tmp_path: Path) -> None:
     if target.missing:
         pytest.skip(target.missing)
-    program = Program(target, [optimise(together(group), target.register) for group in GROUPS], tmp_path)
+    program = Program(target, printed([optimise(together(group), target.register) for group in GROUPS]), tmp_path)
     calls = [
         Call(which, {"N": n, "M": 5}, {**samples(n, 5), **{form.name: before(form, n, 5) for form in group}})
         for which, group in enumerate(GROUPS)

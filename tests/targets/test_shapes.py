@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.targets.machines import TARGETS, Target
-from tests.targets.programs import Call, Program
+from tests.targets.programs import Call, Printed, Program, printed
 from tests.targets.shapes import SHAPES, Shape
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+
+
+@functools.cache
+def sources(register: int) -> list[Printed]:
+    """All shapes, for vectors of so many bytes."""
+    return printed([shape.scheduled().lowered(register) for shape in SHAPES])
+
+
+@functools.cache
+def every_call() -> list[tuple[Call, dict[str, np.ndarray]]]:
+    """The calls of all shapes."""
+    functions = [part.function for part in sources(TARGETS[0].register)]
+    return [pair for k, shape in enumerate(SHAPES) for pair in calls(k, shape, functions[k])]
 
 
 def calls(which: int, shape: Shape, function: LoopFunction) -> list[tuple[Call, dict[str, np.ndarray]]]:
@@ -43,11 +57,9 @@ def _params(function: LoopFunction, given: dict[str, np.ndarray]) -> dict[str, i
 def test_every_shape_is_right(target: Target, tmp_path: Path) -> None:
     if target.missing:
         pytest.skip(target.missing)
-    functions = [shape.scheduled().lowered(target.register) for shape in SHAPES]
-    program = Program(target, functions, tmp_path)
-    wanted = [pair for k, shape in enumerate(SHAPES) for pair in calls(k, shape, functions[k])]
-    found = program([call for call, _ in wanted])
-    for (call, want), got in zip(wanted, found, strict=True):
+    program = Program(target, sources(target.register), tmp_path)
+    found = program([call for call, _ in every_call()])
+    for (call, want), got in zip(every_call(), found, strict=True):
         for name, array in want.items():
             message = f"{SHAPES[call.which]} at {call.params}, {call.offset} bytes off a cache line"
             np.testing.assert_array_equal(got[name], array, err_msg=message, strict=True)

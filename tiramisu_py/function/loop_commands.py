@@ -158,10 +158,17 @@ class LoopCommands(Statements):
         (float2, float4) where they are known to be aligned, and are loaded and stored one by one elsewhere.
 
         `remainder` says how the last iterations run on the host, which fill no vector: ``"scalar"``, one by one;
-        ``"mask"``, as one more vector of which the first lanes alone touch memory::
+        ``"mask"``, as one more vector of which the first lanes alone touch memory; ``"overlap"``, as a vector that ends
+        with the loop and runs some iterations again (one by one in loops shorter than a vector)::
 
             for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
-                S[j]                      if (j < N) S[j : j + 8]                 (the first N - j lanes)
+                S[j]                      if (j < N) S[j : j + 8]                 ("mask": the first N - j lanes)
+                                          if (j < N) S[N - 8 : N]                 ("overlap", where N >= 8)
+
+        With masks a loop that is never longer than a few vectors, such as a tile, has no scalar code at all, and keeps
+        its values in registers in partial tiles too. What vectors overlap is refused where running an iteration again
+        would change something: an update in place, a sum that began earlier. Iterations that are combined
+        (``combine=``), and those inside kernels, run one by one whatever `remainder` is.
         """
         names = self.statement_names()
         shown = {"combine": combine, "remainder": remainder if remainder != "scalar" else None}
@@ -178,6 +185,16 @@ class LoopCommands(Statements):
                                           for (; i < N; i++) S[i];                      (unroll(i, 2))
 
         Without a factor the loop should have a constant number of iterations in full tiles; other tiles keep a loop.
+        With ``remainder="specialize"`` there is a version for each number of iterations that a tile can have (and of
+        what is left of a factor) instead, in which nothing is a loop and registers stay registers::
+
+            for r1 in 0..min(4, R - 4*r0): S    -->   if (R - 4*r0 >= 4) { S; S; S; S; }
+                                                      else if (R - 4*r0 == 3) { S; S; S; }
+                                                      else if (R - 4*r0 == 2) { S; S; }
+                                                      else S;
+
+        The test stands outside of the loops in which it does not change. Compiling raises `UnsupportedError` where the
+        versions would be too much code.
         """
         names = self.statement_names()
         self._apply("unroll", (loop,) if factor is None else (loop, factor),

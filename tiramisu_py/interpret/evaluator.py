@@ -20,7 +20,7 @@ class Frame:
     """What one strand of execution sees: variables (parameters and scalar arguments too), arrays, atomic buffers.
 
     `where` names what is being executed, for messages. `device` is the GPU that executes it; None is the host. Of
-    vectors, only the first `active` lanes touch memory; those after them, where they are `padded`, do no harm.
+    vectors, only the first `active` lanes touch memory (None: all).
     """
 
     variables: dict[str, Value]
@@ -29,7 +29,6 @@ class Frame:
     where: str = "the function"
     device: int | None = None
     active: int | None = None
-    padded: bool = False
 
     def branch(self) -> Frame:
         """A strand of its own: what it binds is not seen by others; the arrays themselves are shared."""
@@ -99,7 +98,7 @@ class Evaluator:
         array, active = self.frame.array(e.buffer), self.frame.active
         if active is None:
             return array.read(indices, self.frame.where)
-        return masks.read(array, indices, active, self.frame.padded, self.frame.where)
+        return masks.read(array, indices, active, self.frame.where)
 
     def visit_lane(self, e: Lane) -> Value:
         return self(e.vector)[self(e.lane)]

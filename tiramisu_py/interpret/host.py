@@ -32,6 +32,7 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
     kernels for a race between threads, and for a barrier to which not all threads of a block come; and for whatever
     touches memory after it was freed, or after the function returned.
     """
+    function = _version(function, params)
     frame = entered(function, arguments, params)
     machine = Host(function, random.Random(seed), Queues(random.Random(seed), MOODS[seed % len(MOODS)]))
     with np.errstate(all="ignore"):
@@ -40,6 +41,14 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
         returned(function, frame)
         machine.queues.rest()
         left(function, frame)
+
+
+def _version(function: LoopFunction, params: Mapping[str, int]) -> LoopFunction:
+    """The version of a function that a call with these parameters runs."""
+    for version in function.versions:
+        if all(params.get(name) == value for name, value in version.sizes):
+            return version.function
+    return function
 
 
 class Host(Machine):

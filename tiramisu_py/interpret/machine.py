@@ -87,16 +87,16 @@ class Machine:
         if frame.active is None:
             frame.array(node.buffer).write(indices, value, node.statement)
         else:
-            masks.write(frame.array(node.buffer), indices, value, frame.active, frame.padded, node.statement)
+            masks.write(frame.array(node.buffer), indices, value, frame.active, node.statement)
         yield None
 
     def run_mask(self, node: Mask, frame: Frame) -> Steps:
         frame.where = "the mask of a vector"
-        around = frame.active, frame.padded
+        around = frame.active
         count = min(max(Evaluator(frame).integer(node.count), 0), node.width)
-        frame.active, frame.padded = count, node.padded
+        frame.active = count
         yield from self.run(node.body, frame)
-        frame.active, frame.padded = around
+        frame.active = around
 
     def run_allocate(self, node: Allocate, frame: Frame) -> Steps:
         frame.where = f"the allocation of {node.buffer}"

@@ -5,36 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from tiramisu_py.interpret.arithmetic import Value
-from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array, Element
 
 
-def read(array: Array, indices: Element, active: int, padded: bool, where: str) -> Value:
-    """The element, or one for each lane: 0 in those that are not active, or of padded ones whatever is there."""
+def read(array: Array, indices: Element, active: int, where: str) -> Value:
+    """The element, or one for each lane: 0 in those that are not active."""
     lanes = _lanes(array, indices)
     if lanes == 1:
         return array.read(indices, where)
-    first = _first(array, indices, active)
     found = np.zeros(lanes, dtype=array.data.dtype)
-    if padded:
-        found[...] = array.data[array.inside(indices, where)]
     if active > 0:
-        found[:active] = array.read(first, where)
+        found[:active] = array.read(_first(array, indices, active), where)
     return found
 
 
-def write(array: Array, indices: Element, value: Value, active: int, padded: bool, where: str) -> None:
-    """Store a value in the lanes that are active; padded ones may touch only elements that hold nothing."""
+def write(array: Array, indices: Element, value: Value, active: int, where: str) -> None:
+    """Store a value in the lanes that are active."""
     lanes = _lanes(array, indices)
     if lanes == 1 and _rank(array, indices):
         array.write(indices, value, where)
-        return
-    values = np.broadcast_to(value, (lanes,))
-    if padded and active < lanes:
-        beyond = tuple(index if np.ndim(index) == 0 else index[active:] for index in array.inside(indices, where))
-        if _rank(array, indices) and np.any(array.written[beyond]):
-            raise InterpretError(f"{where} writes {array.name} in lanes beyond the last, where something is kept")
-    if active > 0:
+    elif active > 0:
+        values = np.broadcast_to(value, (lanes,))
         array.write(_first(array, indices, active), values[:active], where)
 
 

@@ -59,10 +59,6 @@ class Array:
         self._unclaimed(at, True, where)
         return at
 
-    def inside(self, indices: Element, where: str) -> Element:
-        """Elements that there are."""
-        return self._checked(indices, where)
-
     def leave(self, reason: str) -> None:
         """From now on nothing may touch it."""
         if self.claims.held:

@@ -139,7 +139,7 @@ class Parts:
         if self.mask is None:
             return node
         count = simplified(Binary("-", self.mask.count, number(k * self.size), int64))
-        return Mask(count, self.size, node, self.mask.padded)
+        return Mask(count, self.size, node)
 
     def _named(self, name: str) -> tuple[str, ...]:
         names = tuple(self.taken.fresh(f"{name}_{k}") for k in range(self.count))

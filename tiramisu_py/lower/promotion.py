@@ -16,6 +16,7 @@ from tiramisu_py.lower.ir import (
     Assign,
     Block,
     Declare,
+    For,
     Lane,
     Let,
     Load,
@@ -75,7 +76,7 @@ class Promotion:
             name = self.variables[self._cell(node.indices)]
             return Assign(name, self._where_active(name, node.value, mask), node.statement)
         if isinstance(node, Mask):
-            mask = None if node.padded else node
+            mask = node
         return with_children(node, lambda child: self._promoted(child, mask))
 
     def _where_active(self, name: str, value: Expr, mask: Mask | None) -> Expr:
@@ -138,19 +139,30 @@ def _flat(node: Node) -> list[Node]:
     return list(node.body) if isinstance(node, Block) else [node]
 
 
-def _counts(node: Node, buffer: str, count: Key | None, known: Mapping[str, Expr]) -> Iterator[Key | None]:
-    """Of each access to a buffer how many lanes of it are active, None where all are; definitions put in."""
+def _counts(
+    node: Node, buffer: str, count: Key | None, known: Mapping[str, Expr], turns: frozenset[str] = frozenset()
+) -> Iterator[Key | None]:
+    """Of each access to a buffer how many lanes of it are active; definitions put in.
+
+    None where all are, or where that changes from turn to turn of a loop inside the buffer's scope.
+    """
+    if isinstance(node, For):
+        turns |= {node.variable}
     if isinstance(node, Let):
-        known = {**known, node.variable: node.value}
+        known = {**known, node.variable: rewrite(node.value, lambda e: _known(e, known))}
     if isinstance(node, Mask):
-        defined = rewrite(node.count, lambda e: known.get(e.name) if isinstance(e, Iter) else None)
-        count = None if node.padded else defined.key()
+        defined = rewrite(node.count, lambda e: _known(e, known))
+        count = None if turns & _mentioned(defined) else defined.key()
     if isinstance(node, Store) and node.buffer == buffer:
         yield count
     used = (part for e in expressions(node) for part in parts(e))
     yield from (count for part in used if isinstance(part, Load) and part.buffer == buffer)
     for child in children(node):
-        yield from _counts(child, buffer, count, known)
+        yield from _counts(child, buffer, count, known, turns)
+
+
+def _known(e: Expr, known: Mapping[str, Expr]) -> Expr | None:
+    return known.get(e.name) if isinstance(e, Iter) else None
 
 
 def _mentioned(e: Expr) -> set[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.ir import Block, For, If, Let, Mask, Node
-from tiramisu_py.lower.linear import difference, number, operands
+from tiramisu_py.lower.linear import difference, linear, number, operands
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.lower.transform import Names, block, constant, substitute, walk, with_children
 from tiramisu_py.lower.unroll import extent_of
@@ -23,7 +23,7 @@ def most_iterations(loop: For) -> int | None:
     return min((extent for low, high in pairs if (extent := difference(high, low)) is not None), default=None)
 
 
-def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names, padded: bool = False) -> Node:
+def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names) -> Node:
     """The iterations of a loop as so many strips under masks; `vectors` is the strip that begins at its variable."""
     left = extent_of(loop.lower, loop.upper)
     name = taken.fresh(f"{loop.variable}_left")
@@ -32,7 +32,7 @@ def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names, padd
     for k in range(strips):
         start = simplified(Binary("+", loop.lower, number(k * width), int64))
         lanes = simplified(Binary("-", count, number(k * width), int64))
-        copies.append(Mask(lanes, width, substitute(vectors, {loop.variable: start}), padded))
+        copies.append(Mask(lanes, width, substitute(vectors, {loop.variable: start})))
     test = simplified(Binary(">", left, number(0), bool_))
     return If(test, Let(name, left, block(copies)))
 
@@ -52,7 +52,7 @@ def has_masks(node: Node) -> bool:
 
 
 def with_one_count(node: Node) -> Node:
-    """The statement with neighbouring masks under one definition of how many lanes are active."""
+    """The statement with neighbouring masks under one test, and one definition of how many lanes are active."""
     node = with_children(node, with_one_count)
     if not isinstance(node, Block):
         return node
@@ -62,9 +62,18 @@ def with_one_count(node: Node) -> Node:
         if isinstance(child, Let) and isinstance(last, Let) and _same_count(last, child):
             body = substitute(child.body, {child.variable: Iter(last.variable, int64)})
             found[-1] = replace(last, body=block([last.body, body]))
+        elif isinstance(child, If) and isinstance(last, If) and _same_test(last, child):
+            found[-1] = replace(last, then=with_one_count(block([last.then, child.then])))
         else:
             found.append(child)
     return block(found)
+
+
+def _same_test(a: If, b: If) -> bool:
+    """Whether two tests ask the same, of sizes and loops alone."""
+    plain = linear(a.condition.left).exact if isinstance(a.condition, Binary) else False
+    alone = a.otherwise is None and b.otherwise is None and a.condition.key() == b.condition.key()
+    return plain and alone and has_masks(a) and has_masks(b)
 
 
 def _same_count(a: Let, b: Let) -> bool:
@@ -79,7 +88,7 @@ def limited(node: Node, lane: str) -> Node:
 
 def _limited(node: Node, lane: str, mask: Mask | None) -> Node:
     if isinstance(node, Mask):
-        mask = None if node.padded else node
+        mask = node
     if mask is not None and isinstance(node, For) and node.variable == lane and constant(node.upper) == mask.width:
         upper = simplified(Binary("min", mask.count, number(mask.width), int64))
         return replace(node, upper=upper)

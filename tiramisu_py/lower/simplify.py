@@ -168,7 +168,7 @@ def simplify(node: Node) -> Node:
 def _masked(node: Mask) -> Node:
     """Where all lanes are active, no mask."""
     count = constant(node.count)
-    if is_empty(node.body) or (count is not None and count <= 0 and not node.padded and not _declares(node.body)):
+    if is_empty(node.body) or (count is not None and count <= 0 and not _declares(node.body)):
         return EMPTY
     return node.body if count is not None and count >= node.width else node
 

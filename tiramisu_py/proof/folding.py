@@ -30,6 +30,8 @@ def larger_modulo(flow: Flow, storage: Storage) -> str:
         return ""
     scope = len(buffer.scope)
     for axis, dimension, modulo in _folds(program, storage):
+        if dimension < scope:
+            continue
         for larger in range(modulo + 1, modulo + 1 + _MORE):
             if _serves(flow, _folded(program, storage, axis, dimension, larger), buffer.name):
                 if scope:

@@ -138,10 +138,10 @@ class Passes:
 
     # -- wavefronts
 
-    def blocks(self, frame: isl.Space, source: str) -> isl.Aff:
-        """The number of the block of rows in which an instance of a tile runs, along its wavefront."""
+    def front(self, frame: isl.Space, source: str) -> isl.Aff:
+        """How far the wavefront of a tile is in an instance, in rows."""
         assert self.asked.wavefront is not None
-        dim, rows = self.asked.wavefront
+        dim, _ = self.asked.wavefront
         below, above = self.halo[dim]
         variables = sets.variables(frame)
         own = value_names(self.program.algorithm.source(source))
@@ -150,7 +150,7 @@ class Passes:
         before = below.slope * (self.asked.steps - 1) + max(below.offsets.values()) + max(above.offsets.values())
         level = sets.scaled(self.since(frame), above.slope)
         moved = at.sub(corner).add(level)
-        return sets.floor_div(sets.plus(moved, before - above.offsets[source]), rows)
+        return sets.plus(moved, before - above.offsets[source])
 
     def ring(self, source: str) -> int:
         """How many rows of a level of a source its readers need at a time, in whole blocks of the wavefront."""

@@ -88,7 +88,8 @@ def _sources(program: Program, statement: Statement, read: str) -> list[str]:
     """What a statement reads under this name: a source, or the copy of one."""
     if not statement.stores or statement.receives:
         return []
-    sources = dict.fromkeys(access.source for access in _accesses(statement))
+    found = dict.fromkeys(access.source for access in _accesses(statement))
+    sources = [name for name in found if statement.sources.get(name, name) in program.storages]  # no scalars
     return [name for name in sources if read in (name, program.storage_for(statement, name).name)]
 
 
@@ -100,9 +101,8 @@ def _check_prefetched(program: Program, statement: Statement, source: str) -> No
     if buffer.memory in _ELSEWHERE:
         raise CommandError(f"{handle} reads {source} in {_ELSEWHERE[buffer.memory]}: there is nothing to prefetch")
     for access in _accesses(statement):
-        if access.source == source and any(
-            isinstance(part, Access) for index in access.indices for part in walk(index)
-        ):
+        values = (part for index in access.indices for part in walk(index) if isinstance(part, Access) and part.indices)
+        if access.source == source and any(values):
             raise CommandError(
                 f"{handle} reads {access}: where that is depends on values, which are not loaded ahead of time"
             )

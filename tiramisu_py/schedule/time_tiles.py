@@ -54,7 +54,9 @@ def _wavefront(given: object, sizes: Mapping[str, int]) -> tuple[str, int] | Non
         raise CommandError(f"wavefront={given!r}: give a dict of one loop to a number of rows, as in {{y: 8}}")
     ((loop, rows),) = given.items()
     if loop_name(loop) not in sizes:
-        raise CommandError(f"wavefront={{{loop_name(loop)}: {rows}}}: tiles are along {', '.join(sizes)}; name one of these")
+        raise CommandError(
+            f"wavefront={{{loop_name(loop)}: {rows}}}: tiles are along {', '.join(sizes)}; name one of these"
+        )
     return loop_name(loop), size(rows, "the number of rows of a wavefront")
 
 
@@ -179,10 +181,14 @@ class _Tiling:
         return program, part
 
     def _coords(self, space: isl.Space, source: str) -> isl.MultiAff:
-        """The iterations of an instance: its dimensions, and the block of a wavefront around its level."""
+        """The iterations of an instance: its dimensions; in a wavefront the block around its level, and the row in it."""
         forms, count = sets.variables(space), len(self.asked.outer)
         if self.asked.wavefront is not None:
-            forms.insert(count, self.passes.blocks(space, source))
+            dim, rows = self.asked.wavefront
+            front = self.passes.front(space, source)
+            own = value_names(self.passes.program.algorithm.source(source))
+            forms[count + own.index(dim)] = sets.modulo(front, rows)
+            forms.insert(count, sets.floor_div(front, rows))
         return sets.function(space, None, forms)
 
     def _inner(

@@ -118,14 +118,12 @@ class Mask:
     """Vectors of `width` lanes, of which the first `count` alone touch memory: the last iterations of a vector loop.
 
     Loads in `body` are 0 in the other lanes, and stores leave their elements alone; what is innermost counts. The count
-    may be below 0 or above the width. It is no scope of its own: what is declared in it is visible after it. With
-    `padded`, the other lanes do load and store, elements that are there but hold nothing.
+    may be below 0 or above the width. It is no scope of its own: what is declared in it is visible after it.
     """
 
     count: Expr
     width: int
     body: Node
-    padded: bool = False
 
 
 @dataclass(frozen=True, eq=False)

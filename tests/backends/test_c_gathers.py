@@ -1,0 +1,185 @@
+"""Neighbours at computed places: values bit for bit, at the ends of arrays, on every kind of processor."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tests.backends.compiled import SANITISERS, Compiled
+from tiramisu_py.lower import lower
+
+H, W = tm.params("H W")
+y, x = tm.iters("y x")
+SIZES = ((2, 2), (2, 37), (37, 2), (6, 48), (40, 131))
+SMALL = "H >= 2 and W >= 2 and H <= 32768 and W <= 32768"
+#: What to compile for, and the size of its vectors in bytes.
+TARGETS = {"avx512": (("-march=native",), 64), "avx2": (("-march=haswell",), 32), "sse2": (("-march=x86-64",), 16)}
+
+
+def warp(dtype, lanes: int = 16, assume: str = SMALL, rows: int = 2) -> tm.Function:
+    """A bilinear warp with a constant border of 0; the map is six scalars."""
+    f = tm.Function("warp", params=[H, W], assume=assume)
+    image = f.input("image", dtype, [H, W])
+    a = [f.scalar(name, tm.float32) for name in ("a00", "a01", "b0", "a10", "a11", "b1")]
+    across, down = a[0] * x + a[1] * y + a[2], a[3] * x + a[4] * y + a[5]
+    column, row = tm.cast(tm.int32, tm.floor(across)), tm.cast(tm.int32, tm.floor(down))
+    right, below = across - tm.floor(across), down - tm.floor(down)
+    inside = (column >= 0) & (column < W - 1) & (row >= 0) & (row < H - 1)
+    left, top = tm.clip(column, 0, W - 2), tm.clip(row, 0, H - rows)
+
+    def tap(i, j):
+        return tm.cast(tm.float32, image[top + i, left + j])
+
+    upper = tap(0, 0) + right * (tap(0, 1) - tap(0, 0))
+    lower_ = tap(1, 0) + right * (tap(1, 1) - tap(1, 0))
+    value = tm.select(inside, upper + below * (lower_ - upper), 0.0)
+    out = f.computation("out", {y: H, x: W}, tm.cast(dtype, value))
+    f.outputs(out)
+    if lanes:
+        out.vectorize(x, lanes)
+    return f
+
+
+def turned(degrees: float, scale: float = 1.0) -> list[np.float32]:
+    """The six scalars of a rotation with a shift."""
+    c, s = scale * np.cos(np.radians(degrees)), scale * np.sin(np.radians(degrees))
+    return [np.float32(v) for v in (c, s, -1.5, -s, c, 2.25)]
+
+
+def picture(size: tuple[int, int], dtype: tm.DType) -> np.ndarray:
+    values = np.random.default_rng(size[1]).integers(0, 256, size)
+    return values.astype(dtype.numpy)
+
+
+def is_supported(flags: tuple[str, ...]) -> bool:
+    text = Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+    return flags != ("-march=haswell",) or "avx2" in text
+
+
+@pytest.mark.parametrize("dtype", [tm.float32, tm.uint8])
+def test_a_warp_equals_its_evaluation_bit_for_bit(dtype):
+    f = warp(dtype)
+    kernel = f.compile()
+    for size in SIZES:
+        image = picture(size, dtype)
+        for degrees, scale in ((0, 1.0), (5, 1.0), (44, 0.03), (90, 1.0), (211, 17.0)):
+            given = turned(degrees, scale)
+            np.testing.assert_array_equal(kernel(image, *given), f.evaluate(image, *given))
+
+
+@pytest.mark.parametrize("dtype", [tm.float32, tm.uint8])
+def test_inside_it_is_what_numpy_interpolates(dtype):
+    image = picture((30, 50), dtype)
+    c, s, _, _, _, _ = turned(10)
+    rows, columns = np.mgrid[0:30, 0:50].astype(np.float32)
+    across, down = columns * c + rows * s, rows * c - columns * s + np.float32(4)
+    inside = (across >= 0) & (across < 49) & (down >= 0) & (down < 29)
+    left, top = (np.where(inside, np.floor(v), 0).astype(int) for v in (across, down))
+    right, below = across - left, down - top
+    near = [image[top + i, left + j].astype(np.float64) for i in (0, 1) for j in (0, 1)]
+    upper, lower_ = near[0] + right * (near[1] - near[0]), near[2] + right * (near[3] - near[2])
+    wanted = np.where(inside, upper + below * (lower_ - upper), 0)
+    found = warp(dtype).compile()(image, c, s, np.float32(0), -s, c, np.float32(4))
+    assert inside.sum() > 500
+    np.testing.assert_allclose(found, wanted, atol=1.01 if dtype is tm.uint8 else 1e-2)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 3e38, -3e38, 2.0**31, -(2.0**31) - 256])
+def test_a_map_that_leads_nowhere_reads_nothing_outside(wrong):
+    f = warp(tm.float32)
+    kernel = f.compile()
+    image = picture((9, 40), tm.float32)
+    for place in (0, 2, 4):
+        given = turned(5)
+        given[place] = np.float32(wrong)
+        with np.errstate(all="ignore"):
+            wanted = f.evaluate(image, *given)
+        np.testing.assert_array_equal(kernel(image, *given), wanted)
+
+
+@pytest.mark.parametrize("dtype", [tm.float32, tm.uint8])
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_processor_reads_outside_the_array(dtype, target):
+    flags, register = TARGETS[target]
+    if not is_supported(flags):
+        pytest.skip("the processor has not these vectors")
+    f = warp(dtype)
+    compiled = Compiled(lower(f.program), "-O1", *flags, *SANITISERS, register=register)
+    size = (9, 48)  # the first rows are read as windows, the last ones are not
+    image, given = picture(size, dtype), turned(5)
+    names = dict(zip(("a00", "a01", "b0", "a10", "a11", "b1"), given, strict=True))
+    found = compiled.sanitised({"H": 9, "W": 48}, image=image, **names, out=np.empty(size, dtype.numpy))
+    np.testing.assert_array_equal(found["out"], f.evaluate(image, *given))
+
+
+def test_neighbours_are_one_call_and_what_they_share_is_computed_once():
+    text = warp(tm.float32).source()["warp.c"]
+    strip = text[text.index("x += 16") : text.index("for (int64_t x = x_end")]
+    assert strip.count("TM_NEIGHBOURS(") == 1
+    assert strip.count("floorf") == 2
+    assert "TM_GATHER(" not in strip
+    assert "int64x16" not in strip  # all lanes are of 32 bits
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 32])
+def test_other_numbers_of_lanes_are_as_right(lanes):
+    f = warp(tm.float32, lanes)
+    image = picture((7, 70), tm.float32)
+    np.testing.assert_array_equal(f.compile()(image, *turned(20)), f.evaluate(image, *turned(20)))
+
+
+@pytest.mark.parametrize("dtype", [tm.int16, tm.float64, tm.int32])
+def test_other_types_are_as_right(dtype):
+    f = warp(dtype)
+    image = picture((7, 70), dtype)
+    np.testing.assert_array_equal(f.compile()(image, *turned(20)), f.evaluate(image, *turned(20)))
+
+
+def test_without_a_bound_on_sizes_indices_are_compared_in_64_bits():
+    f = warp(tm.float32, assume="H >= 2 and W >= 2")
+    image = picture((7, 70), tm.float32)
+    np.testing.assert_array_equal(f.compile()(image, *turned(20)), f.evaluate(image, *turned(20)))
+    assert any("32-bit index arithmetic" in line for line in f.check().trusted)
+    assert not any("32-bit" in line for line in warp(tm.float32).check().trusted)
+
+
+@pytest.mark.parametrize("remainder", ["mask", "overlap"])
+def test_a_remainder_in_vectors_reads_nothing_of_lanes_that_are_not_there(remainder):
+    f = warp(tm.float32, 0)
+    f["out"].vectorize(x, 16, remainder=remainder)
+    kernel = f.compile()
+    for size in ((2, 5), (6, 35)):
+        image = picture(size, tm.float32)
+        np.testing.assert_array_equal(kernel(image, *turned(5)), f.evaluate(image, *turned(5)))
+
+
+def test_a_prefetch_of_computed_places_changes_no_value():
+    f = warp(tm.float32)
+    f["out"].prefetch(f["image"], y, 8)
+    assert f.source()["warp.c"].count("TM_PREFETCH") == 2
+    image = picture((33, 70), tm.float32)
+    np.testing.assert_array_equal(f.compile()(image, *turned(5)), f.evaluate(image, *turned(5)))
+
+
+def test_a_branch_that_a_size_guards_is_read_only_where_it_is_taken():
+    N = tm.params("N")[0]
+    (i,) = tm.iters("i")
+    f = tm.Function("guarded", params=[N], assume="N >= 2 and N <= 1000")
+    table, at = f.input("table", tm.float32, [N, N]), f.input("at", tm.int32, [N])
+    row = tm.clip(at[i], 0, N - 2)
+
+    def tap(p, q):
+        return table[row + p, row + q]
+
+    near = tap(0, 0) + tap(0, 1) + tap(1, 0) + tap(1, 1)
+    o = f.computation("o", {i: N}, tm.select(i < N - 1, near, 0.0))
+    f.outputs(o)
+    o.vectorize(i, 16)
+    for n in (2, 17, 50):
+        values = np.random.default_rng(n).random((n, n), dtype=np.float32)
+        places = np.random.default_rng(n).integers(-5, n + 5, n).astype(np.int32)
+        np.testing.assert_array_equal(f.compile()(values, places), f.evaluate(values, places))
