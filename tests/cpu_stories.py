@@ -57,6 +57,6 @@ def same(name: str, options: tuple[Any, ...], kernel: tm.Kernel, f: tm.Function)
 
 if __name__ == "__main__":
     for each, taken in stories():
-        for scheduled in schedules(each, taken):
-            same(each, taken, scheduled.compile(sanitize=("address", "undefined"), threads=2), scheduled)
+        scheduled = module(each).scheduled(*taken)
+        same(each, taken, scheduled.compile(sanitize=("address", "undefined"), threads=2), scheduled)
     print("clean")

@@ -1,6 +1,7 @@
 """Weighted sums of neighbours: ``4899*rgb[c, 0] + 9617*rgb[c, 1] + 1868*rgb[c, 2]`` of bytes, in int32.
 
-The channels of 16 pixels (of 8, in registers of 32 bytes) come from one load, and processors multiply and add them by twos.
+The channels of 16 pixels come from one load (of 8, in registers of 32 bytes from two), and processors multiply and add
+them by twos.
 """
 
 from __future__ import annotations

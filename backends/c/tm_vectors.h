@@ -142,6 +142,15 @@
 #define TM_LANES_32(n) TM_LANES_16(n), TM_LANES_16((n) + 16)
 #define TM_LANES_64(n) TM_LANES_32(n), TM_LANES_32((n) + 32)
 #define TM_SHIFTED(lanes, low, high, n) __builtin_shufflevector(low, high, TM_LANES_##lanes(n))
+// The same for vectors V of 64 bytes, with elements of 4 bytes and of 8: gcc does not find valignd by itself.
+#if defined(__AVX512F__) && !defined(__clang__)
+#include <immintrin.h>
+#define TM_SHIFTED_4(V, low, high, n) ((V)_mm512_alignr_epi32((__m512i)(high), (__m512i)(low), n))
+#define TM_SHIFTED_8(V, low, high, n) ((V)_mm512_alignr_epi64((__m512i)(high), (__m512i)(low), n))
+#else
+#define TM_SHIFTED_4(V, low, high, n) TM_SHIFTED(16, low, high, n)
+#define TM_SHIFTED_8(V, low, high, n) TM_SHIFTED(8, low, high, n)
+#endif
 
 #define TM_RAMP_2 0, 1
 #define TM_RAMP_4 TM_RAMP_2, 2, 3

@@ -72,7 +72,7 @@ class Vectors:
             case Load():
                 return self._load(e)
             case Shifted():
-                return call("TM_SHIFTED", str(self.lanes), self(e.low), self(e.high), str(e.by))
+                return self._between(e)
             case Unary():
                 return prefix(e.op, self(operand(e.operand, e.dtype)))
             case Binary():
@@ -95,6 +95,12 @@ class Vectors:
         if self._uniform(e) and strong(e.dtype).name in _SPREAD:
             return self.scalars(e)
         return self(e)
+
+    def _between(self, e: Shifted) -> Code:
+        size = 1 if e.dtype.is_bool else strong(e.dtype).bytes
+        whole = size in (4, 8) and size * self.lanes == 64
+        name, kind = (f"TM_SHIFTED_{size}", self.type(e.dtype)) if whole else ("TM_SHIFTED", str(self.lanes))
+        return call(name, kind, self(e.low), self(e.high), str(e.by))
 
     def _ramp(self, e: Ramp) -> Code:
         lanes = Code(f"({self.type(int64)}){{TM_RAMP_{self.lanes}}}")

@@ -52,6 +52,11 @@ class TimeCommands(Statements):
         same step, which read each other: each level of all of them is computed in the tile. What is read must be at
         constant distances along the loops that are tiled.
 
+        With ``wavefront={y: 8}`` the levels of a tile advance together, 8 rows at a time: a loop y1 over blocks of rows
+        is around t, and each level is one row (or as far as reads reach) behind the one before. Of each level the
+        buffer then keeps a ring of rows only, so that a tile may be tall, with little halo, and what a level reads has
+        just been computed. This is for reads of the level before alone.
+
         Returns the parts of this computation, to be scheduled apart: ``heat_first``, the first levels of passes, which
         read what the pass before stored; ``heat_inner``; ``heat_last``, which stores for the next pass; ``heat_only``,
         of a pass of one level (a last one): those that there are. Where reads reach back more than a level, or values

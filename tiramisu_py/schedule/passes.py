@@ -138,10 +138,10 @@ class Passes:
 
     # -- wavefronts
 
-    def front(self, frame: isl.Space, source: str) -> isl.Aff:
-        """How far the wavefront of a tile is in an instance, in rows."""
+    def block(self, frame: isl.Space, source: str) -> isl.Aff:
+        """The number of the block of rows in which an instance of a tile runs, along its wavefront."""
         assert self.asked.wavefront is not None
-        dim, _ = self.asked.wavefront
+        dim, rows = self.asked.wavefront
         below, above = self.halo[dim]
         variables = sets.variables(frame)
         own = value_names(self.program.algorithm.source(source))
@@ -150,7 +150,7 @@ class Passes:
         before = below.slope * (self.asked.steps - 1) + max(below.offsets.values()) + max(above.offsets.values())
         level = sets.scaled(self.since(frame), above.slope)
         moved = at.sub(corner).add(level)
-        return sets.plus(moved, before - above.offsets[source])
+        return sets.floor_div(sets.plus(moved, before - above.offsets[source]), rows)
 
     def ring(self, source: str) -> int:
         """How many rows of a level of a source its readers need at a time, in whole blocks of the wavefront."""

@@ -181,14 +181,10 @@ class _Tiling:
         return program, part
 
     def _coords(self, space: isl.Space, source: str) -> isl.MultiAff:
-        """The iterations of an instance: its dimensions; in a wavefront the block around its level, and the row in it."""
-        forms, count = sets.variables(space), len(self.asked.outer)
+        """The iterations of an instance: its dimensions, and the block of a wavefront around its level."""
+        forms = sets.variables(space)
         if self.asked.wavefront is not None:
-            dim, rows = self.asked.wavefront
-            front = self.passes.front(space, source)
-            own = value_names(self.passes.program.algorithm.source(source))
-            forms[count + own.index(dim)] = sets.modulo(front, rows)
-            forms.insert(count, sets.floor_div(front, rows))
+            forms.insert(len(self.asked.outer), self.passes.block(space, source))
         return sets.function(space, None, forms)
 
     def _inner(
