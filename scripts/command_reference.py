@@ -94,6 +94,15 @@ def of_values(names: list[str]) -> Iterator[str]:
     yield "## Other names\n\n" + ", ".join(f"`tm.{name}`" for name in plain) + "\n"
 
 
+def of_recipes() -> Iterator[str]:
+    """The recipes, and what they take."""
+    yield f"## Recipes\n\n{text(inspect.getdoc(tm.recipes) or '')}\n"
+    for name in tm.recipes.__all__:
+        value = getattr(tm.recipes, name)
+        shown = name if inspect.isclass(value) else signature(name, value)
+        yield f"### tm.recipes.{shown}\n\n{text(inspect.getdoc(value) or '')}\n"
+
+
 def first_line(documented: object) -> str:
     """The first sentence of a docstring."""
     return (inspect.getdoc(documented) or "").splitlines()[0]
@@ -111,6 +120,7 @@ def page() -> str:
     for name in CLASSES:
         parts += of_class(name, getattr(tm, name))
     parts += of_values([name for name in names if name not in classes or name in NAMES])
+    parts += of_recipes()
     parts += of_errors(sorted(errors))
     return "\n".join(parts)
 

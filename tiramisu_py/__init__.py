@@ -6,6 +6,7 @@ proves that the scheduled program computes the values that the algorithm names, 
 The usual way in: `params`, `iters`, `Function`.
 """
 
+from tiramisu_py import recipes
 from tiramisu_py.algorithm.declarations import Operator, logical_and, logical_or, product
 from tiramisu_py.algorithm.declarations import max_ as max
 from tiramisu_py.algorithm.declarations import min_ as min
@@ -273,6 +274,7 @@ __all__ = [
     "product",
     "rint",
     "rank",
+    "recipes",
     "ranks",
     "root",
     "select",

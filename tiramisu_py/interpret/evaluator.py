@@ -114,7 +114,8 @@ class Evaluator:
         return np.concatenate([np.asarray(self(part)) for part in e.parts])
 
     def visit_idiom(self, e: Idiom) -> Value:
-        return arithmetic.idiom(e.name, *(self(operand) for operand in e.operands), e.dtype)
+        x, y = (self(operand) for operand in e.operands)
+        return arithmetic.idiom(e.name, x, y, e.dtype)
 
     def visit_unary(self, e: Unary) -> Value:
         return arithmetic.unary(e.op, self(e.operand), e.dtype)
