@@ -13,10 +13,11 @@ from tiramisu_py.algorithm.expressions import Expr, Select, select
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.lower.ir import For, If, LoopFunction, Store
 from tiramisu_py.lower.lowering import lower
-from tiramisu_py.lower.pieces import MOST_BODIES, pieces_of
+from tiramisu_py.lower.pieces import pieces_of
 from tiramisu_py.lower.trace import asked_for, executions
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule import loops, tags
+from tiramisu_py.schedule.cases import MOST_BODIES
 
 SIZES = [(1, 1), (2, 5), (3, 1), (33, 65), (40, 7)]
 

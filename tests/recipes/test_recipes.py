@@ -9,7 +9,7 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.errors import ArgumentError, CommandError
-from tiramisu_py.recipes import Cpu, pointwise, stencil
+from tiramisu_py.recipes import Cpu, pointwise, stencil, time_stencil
 
 WIDE = Cpu(vector_bytes=64, registers=32, first=48 << 10, second=1 << 20)
 NARROW = Cpu(vector_bytes=16, registers=16, first=32 << 10, second=256 << 10)
@@ -157,6 +157,60 @@ def test_stages_between_are_computed_for_each_vector() -> None:
     assert "half.compute_at(both, c)" in text
     x = np.random.default_rng(0).random((5, 37), dtype=np.float32)
     np.testing.assert_array_equal(f.compile()(x), f.evaluate(a=x))
+
+
+T, N, M = tm.params("T N M")
+t, i, j = tm.iters("t i j")
+
+
+def plate() -> tuple[tm.Function, tm.Computation]:
+    """Heat in a plate whose edge keeps its temperature."""
+    f = tm.Function("plate", params=[T, N, M], assume="T >= 1 and N >= 3 and M >= 3")
+    start = f.input("start", tm.float32, [N, M])
+    edge = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)
+    heat = f.computation(
+        "heat",
+        {t: T + 1, i: N, j: M},
+        lambda h: tm.select(
+            edge, start[i, j], h[t - 1, i, j - 1] + h[t - 1, i, j + 1] + h[t - 1, i - 1, j] + h[t - 1, i + 1, j]
+        ),
+    )
+    f.outputs(heat[T, i, j])
+    return f, heat
+
+
+def test_what_a_time_stencil_commands() -> None:
+    _, heat = plate()
+    assert time_stencil(heat, cpu=WIDE).splitlines() == [
+        't0, i0, j0 = tm.iters("t0 i0 j0")',
+        "heat.time_tile(t, 12, {i: 72, j: 512}, [t0, i0, j0])",
+        "heat.parallelize(i0)",
+        "heat.vectorize(j, 16, remainder='mask')",
+        'heat_out = f["heat_out"]',
+        "heat_out.parallelize(i)",
+        "heat_out.vectorize(j, 16)",
+    ]
+
+
+def test_a_time_stencil_is_right_and_its_text_makes_the_same_schedule() -> None:
+    f, heat = plate()
+    small = Cpu(vector_bytes=32, registers=16, first=32 << 10, second=64 << 10)
+    text = time_stencil(heat, steps=3, cpu=small)
+    kernel = f.compile()
+    for steps, rows, columns in ((1, 3, 3), (3, 9, 9), (7, 20, 300)):
+        start = np.random.default_rng(0).random((rows, columns), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(start, T=steps), f.evaluate(start=start, T=steps))
+    again, heat = plate()
+    exec(text, {"tm": tm, "f": again, "heat": heat, "t": t, "i": i, "j": j})
+    assert again.commands == f.commands
+
+
+def test_a_time_stencil_needs_space() -> None:
+    f = tm.Function("line", params=[T])
+    x = f.computation("x", {t: T}, tm.cast(tm.float32, t))
+    f.outputs(x)
+    with pytest.raises(ArgumentError, match="x has one loop, and needs at least two: time, then space"):
+        time_stencil(x)
 
 
 def test_what_is_no_computation_is_refused() -> None:

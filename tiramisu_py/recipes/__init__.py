@@ -3,5 +3,6 @@
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.pointwise import pointwise
 from tiramisu_py.recipes.stencil import stencil
+from tiramisu_py.recipes.time_stencil import time_stencil
 
-__all__ = ["Cpu", "pointwise", "stencil"]
+__all__ = ["Cpu", "pointwise", "stencil", "time_stencil"]

@@ -32,6 +32,7 @@ class Recorded:
         self._start = len(owner.commands)
         self._fresh: list[str] = []
         self._made: dict[str, str] = {}
+        self._handles: dict[int, str] = {}
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -72,10 +73,17 @@ class Recorded:
         """Let the text of the last command say that its result has this name."""
         self._made[self.function.commands[-1]] = name
 
+    def from_function(self, stage: Computation) -> None:
+        """Let the text say where the handle comes from that the next commands are given to."""
+        self._handles[len(self.function.commands)] = f'{stage} = f["{stage}"]'
+
     def text(self) -> str:
         """The commands as Python, one a line, after the iterators that they name."""
-        given = self.function.commands[self._start :]
-        commands = [f"{self._made[line]} = {line}" if line in self._made else line for line in given]
+        commands: list[str] = []
+        for number, line in enumerate(self.function.commands[self._start :], self._start):
+            if number in self._handles:
+                commands.append(self._handles[number])
+            commands.append(f"{self._made[line]} = {line}" if line in self._made else line)
         named = [name for name in self._fresh if any(re.search(rf"\b{name}\b", line) for line in commands)]
         if not named:
             return "\n".join(commands)

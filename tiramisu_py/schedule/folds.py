@@ -18,9 +18,10 @@ from tiramisu_py.schedule.selection import loop_name, size, statements
 def fold(program: Program, source: str, names: Sequence[str], dim: object, modulo: object) -> Program:
     """Keep `modulo` elements along one index of a source's values in its present buffer: its index is taken modulo."""
     count = size(modulo, "the modulo")
-    (storage,) = {
-        program.storages[s.target].name: program.storages[s.target] for s in statements(program, names)
-    }.values()
+    targets = sorted({program.storages[statement.target].name for statement in statements(program, names)})
+    if len(targets) > 1:
+        raise CommandError(f"{source} is kept in several places: {', '.join(targets)}; fold the part kept in one of them")
+    storage = program.storages[targets[0]]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:
         raise CommandError(f"{source} is in the caller's array {buffer.name}, which keeps all of its elements")

@@ -101,8 +101,8 @@ def _check_prefetched(program: Program, statement: Statement, source: str) -> No
     if buffer.memory in _ELSEWHERE:
         raise CommandError(f"{handle} reads {source} in {_ELSEWHERE[buffer.memory]}: there is nothing to prefetch")
     for access in _accesses(statement):
-        values = (part for index in access.indices for part in walk(index) if isinstance(part, Access) and part.indices)
-        if access.source == source and any(values):
+        values = [part for index in access.indices for part in walk(index) if isinstance(part, Access) and part.indices]
+        if access.source == source and values:
             raise CommandError(
                 f"{handle} reads {access}: where that is depends on values, which are not loaded ahead of time"
             )
