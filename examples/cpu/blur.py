@@ -32,13 +32,11 @@ def scheduled() -> tm.Function:
     f, down, by = algorithm()
     by.tile(r, c, 8, 16, r0, c0, r1, c1)
     by.parallelize(r0)
-    by.unroll(r1)
     by.vectorize(c1, 16, remainder="mask")
     by.store_nontemporal()
     down.compute_at(by, c0)
     down.slide(c0, c, 16)
     down.store_in(tm.REGISTER)
-    down.unroll(r)
     down.vectorize(c, 16, remainder="mask")
     return f
 

@@ -8,7 +8,7 @@ from story import Arguments, tell
 import tiramisu_py as tm
 
 R, C = tm.params("R C")
-r, c, r0, r1 = tm.iters("r c r0 r1")
+r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 
 
 def difference(a: tm.Expr, b: tm.Expr) -> tm.Expr:
@@ -35,18 +35,19 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computa
 
 
 def scheduled() -> tm.Function:
-    """Eight rows at a time: sums stay in registers, nine rows of means in the cache."""
+    """Bands of eight rows, through which a window of registers slides; the rows of the next band are asked for."""
     f, three, ring, edges = algorithm()
-    edges.split(r, 8, r0, r1)
-    edges.reorder(r0, c, r1)
+    edges.tile(r, c, 8, 64, r0, c0, r1, c1)
     edges.parallelize(r0)
     edges.unroll(r1)
-    edges.vectorize(c, 64, remainder="mask")
+    edges.vectorize(c1, 64, remainder="mask")
     edges.store_nontemporal()
-    ring.compute_at(edges, r0)
-    ring.reorder(c, r)
+    ring.compute_at(edges, c0)
+    ring.slide(c0, c, 64)
+    ring.store_in(tm.REGISTER)
     ring.unroll(r)
-    ring.vectorize(c, 32, remainder="mask")
+    ring.vectorize(c, 64, remainder="mask")
+    ring.prefetch(f.arguments["image"], r, 9)
     three.compute_at(ring, c)
     three.unroll(r)
     return f

@@ -37,13 +37,11 @@ def scheduled() -> tm.Function:
     f, down, smooth = algorithm()
     smooth.tile(r, c, 8, 16, r0, c0, r1, c1)
     smooth.parallelize(r0)
-    smooth.unroll(r1)
     smooth.vectorize(c1, 16, remainder="mask")
     smooth.store_nontemporal()
     down.compute_at(smooth, c0)
     down.slide(c0, c, 16)
     down.store_in(tm.REGISTER)
-    down.unroll(r)
     down.vectorize(c, 16, remainder="mask")
     return f
 

@@ -20,7 +20,9 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
     count = size(modulo, "the modulo")
     targets = sorted({program.storages[statement.target].name for statement in statements(program, names)})
     if len(targets) > 1:
-        raise CommandError(f"{source} is kept in several places: {', '.join(targets)}; fold the part kept in one of them")
+        raise CommandError(
+            f"{source} is kept in several places: {', '.join(targets)}; fold the part kept in one of them"
+        )
     storage = program.storages[targets[0]]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:

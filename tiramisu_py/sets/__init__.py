@@ -4,6 +4,7 @@ Everything is built from objects, never from text. A *frame* is the space of one
 dimensions, over all parameters of the function. Affine expressions live on a frame; functions are lists of them.
 """
 
+from tiramisu_py.sets.blocks import in_whole_blocks
 from tiramisu_py.sets.domains import (
     as_set,
     at_any_params,
@@ -215,6 +216,7 @@ __all__ = [
     "identity_on",
     "in_name",
     "in_size",
+    "in_whole_blocks",
     "integer",
     "interval",
     "involved_params",
