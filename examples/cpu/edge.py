@@ -16,7 +16,7 @@ def difference(a: tm.Expr, b: tm.Expr) -> tm.Expr:
     return tm.maximum(a, b) - tm.minimum(a, b)
 
 
-def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computation]:
+def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation, tm.Computation]:
     """Sums of three; eight neighbours without the pixel itself; the two diagonals of four means."""
     f = tm.Function("edge", params=[R, C], assume="R >= 1 and C >= 1")
     image = f.input("image", tm.uint8, [R + 3, C + 3])
@@ -31,12 +31,12 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computa
     second = tm.cast(tm.uint16, difference(ring[r + 1, c + 1], ring[r, c]))
     edges = f.computation("edges", {r: R, c: C}, tm.cast(tm.uint8, tm.minimum(first + second, 255)))
     f.outputs(edges)
-    return f, three, ring, edges
+    return f, image, three, ring, edges
 
 
 def scheduled() -> tm.Function:
     """Bands of eight rows, through which a window of registers slides; the rows of the next band are asked for."""
-    f, three, ring, edges = algorithm()
+    f, image, three, ring, edges = algorithm()
     edges.tile(r, c, 8, 64, r0, c0, r1, c1)
     edges.parallelize(r0)
     edges.unroll(r1)
@@ -47,7 +47,7 @@ def scheduled() -> tm.Function:
     ring.store_in(tm.REGISTER)
     ring.unroll(r)
     ring.vectorize(c, 64, remainder="mask")
-    ring.prefetch(f.arguments["image"], r, 9)
+    ring.prefetch(image, r, 9)
     three.compute_at(ring, c)
     three.unroll(r)
     return f

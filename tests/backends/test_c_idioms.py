@@ -154,9 +154,13 @@ def test_operations_are_those_of_numpy_for_all_operands(t: str) -> None:
     check(t, COMPILERS[0], None)
 
 
+#: Each type with two of them, so that each of them has two types or more.
+TYPES = [*INTEGERS, "float32", "float64"]
+SOME = [(t, *EVERYWHERE[(3 * k + j) % len(EVERYWHERE)]) for k, t in enumerate(TYPES) for j in (0, 5)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("compiler", "level"), EVERYWHERE, ids=lambda given: str(given))
-@pytest.mark.parametrize("t", [*INTEGERS, "float32", "float64"])
+@pytest.mark.parametrize(("t", "compiler", "level"), SOME, ids=str)
 def test_operations_are_right_with_every_compiler_and_instruction_set(t: str, compiler: str, level: str | None) -> None:
     check(t, compiler, level)
 
