@@ -1,9 +1,9 @@
 /* Neighbours at computed places: four elements of an array for each lane, as bilinear interpolation reads them.
  *
- * TM_NEIGHBOURS(float32x16, array, rows, columns, row, column, &a, &b, &c, &d) loads the elements of an array of so many
- * rows and columns at (row, column), (row, column + 1), (row + 1, column) and (row + 1, column + 1). All of them lie
- * inside. Where the places are near each other, as those of a map that changes slowly are, whole vectors are loaded from
- * four rows, and each lane takes its elements from these; elsewhere two neighbours are one load.
+ * TM_NEIGHBOURS(float32x16, array, rows, columns, row, column, &a, &b, &c, &d) loads the elements of an array of so
+ * many rows and columns at (row, column), (row, column + 1), (row + 1, column) and (row + 1, column + 1). All of them
+ * lie inside. Where the places are near each other, as those of a map that changes slowly are, whole vectors are loaded
+ * from four rows, and each lane takes its elements from these; elsewhere two neighbours are one load.
  */
 #ifndef TM_GATHERS_H
 #define TM_GATHERS_H
@@ -168,8 +168,9 @@ TM_SHUFFLE void tm_near_eight_floats(const float *place, int64_t columns, __m256
   int64_t position[8] TM_LOCAL;
 #pragma GCC unroll 2
   for (int k = 0; k < 2; k++) {
-    const __m256i down = _mm256_cvtepi32_epi64(k ? _mm256_extracti128_si256(row, 1) : _mm256_castsi256_si128(row));
-    const __m256i right = _mm256_cvtepi32_epi64(k ? _mm256_extracti128_si256(column, 1) : _mm256_castsi256_si128(column));
+    const __m128i rows = k ? _mm256_extracti128_si256(row, 1) : _mm256_castsi256_si128(row);
+    const __m128i places = k ? _mm256_extracti128_si256(column, 1) : _mm256_castsi256_si128(column);
+    const __m256i down = _mm256_cvtepi32_epi64(rows), right = _mm256_cvtepi32_epi64(places);
     /* columns as two halves: rows are not negative, and there is no product of 64 bits */
     const __m256i low = _mm256_mul_epu32(down, _mm256_set1_epi64x(columns & 0xffffffff));
     const __m256i high = _mm256_slli_epi64(_mm256_mul_epu32(down, _mm256_set1_epi64x(columns >> 32)), 32);

@@ -66,8 +66,8 @@
   TM_IDIOM(R, R##_from_##V, (V a), TM_OWN_##entry, \
            __builtin_convertvector(__builtin_convertvector(a, between), R))
 
-/* TM_STRIDED_CONVERSION(int32x16, uint8x16, 3, uint8_to_32x16) defines load_strided_3_int32x16_from_uint8x16(place): the
- * elements `stride` apart from a place on, in a wider type.
+/* TM_STRIDED_CONVERSION(int32x16, uint8x16, 3, uint8_to_32x16) defines load_strided_3_int32x16_from_uint8x16(place):
+ * the elements `stride` apart from a place on, in a wider type.
  */
 #define TM_STRIDED_CONVERSION(R, V, apart, entry)                                                              \
   TM_SHUFFLE R load_strided_##apart##_##R##_from_##V(const void *place) {                                      \

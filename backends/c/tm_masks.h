@@ -1,8 +1,8 @@
 /* Vectors of which the first lanes alone are in memory: the end of a loop whose iterations fill no whole vector.
  *
  * TM_FIRST(float, float32x16, 16, 32, 512) defines load_first_float32x16(place, count) and
- * store_first_float32x16(place, value, count): lanes from `count` on touch no memory, and are 0 when loaded. A count may be
- * below 0 or above the number of lanes. The processor has masks for that, or else so many bytes are copied.
+ * store_first_float32x16(place, value, count): lanes from `count` on touch no memory, and are 0 when loaded. A count
+ * may be below 0 or above the number of lanes. The processor has masks for that, or else so many bytes are copied.
  */
 #ifndef TM_MASKS_H
 #define TM_MASKS_H
@@ -123,7 +123,7 @@ TM_SHUFFLE uint64_t tm_first(int64_t count) {
     for (int tm_lane = 0; tm_lane < TM_UP_TO(tm_count, tm_value); tm_lane++)                       \
       tm_place[tm_index[tm_lane]] = tm_value[tm_lane];                                             \
   } while (0)
-#define TM_UP_TO(count, vector) \
-  (int)((count) < (int64_t)(sizeof(vector) / sizeof((vector)[0])) ? (count) : (int64_t)(sizeof(vector) / sizeof((vector)[0])))
+#define TM_LANES_OF(vector) ((int64_t)(sizeof(vector) / sizeof((vector)[0])))
+#define TM_UP_TO(count, vector) (int)((count) < TM_LANES_OF(vector) ? (count) : TM_LANES_OF(vector))
 
 #endif

@@ -51,12 +51,14 @@
 #define TM_OWN_distance_int32x2 ~, vabd_s32((int32x2_t)a, (int32x2_t)b)
 
 /* Of floats, a NaN wins, and of equal operands the second: the instructions take -0 for less than +0. */
-#define TM_OWN_min_float32x4 ~, vbslq_f32(vornq_u32(vcltq_f32((float32x4_t)a, (float32x4_t)b), vceqq_f32((float32x4_t)a, (float32x4_t)a)), (float32x4_t)a, (float32x4_t)b)
-#define TM_OWN_max_float32x4 ~, vbslq_f32(vornq_u32(vcgtq_f32((float32x4_t)a, (float32x4_t)b), vceqq_f32((float32x4_t)a, (float32x4_t)a)), (float32x4_t)a, (float32x4_t)b)
-#define TM_OWN_min_float32x2 ~, vbsl_f32(vorn_u32(vclt_f32((float32x2_t)a, (float32x2_t)b), vceq_f32((float32x2_t)a, (float32x2_t)a)), (float32x2_t)a, (float32x2_t)b)
-#define TM_OWN_max_float32x2 ~, vbsl_f32(vorn_u32(vcgt_f32((float32x2_t)a, (float32x2_t)b), vceq_f32((float32x2_t)a, (float32x2_t)a)), (float32x2_t)a, (float32x2_t)b)
-#define TM_OWN_min_float64x2 ~, vbslq_f64(vornq_u64(vcltq_f64((float64x2_t)a, (float64x2_t)b), vceqq_f64((float64x2_t)a, (float64x2_t)a)), (float64x2_t)a, (float64x2_t)b)
-#define TM_OWN_max_float64x2 ~, vbslq_f64(vornq_u64(vcgtq_f64((float64x2_t)a, (float64x2_t)b), vceqq_f64((float64x2_t)a, (float64x2_t)a)), (float64x2_t)a, (float64x2_t)b)
+#define TM_NEON_END(q, than, bits, T) \
+  vbsl##q##_f##bits(vorn##q##_u##bits(vc##than##q##_f##bits((T)a, (T)b), vceq##q##_f##bits((T)a, (T)a)), (T)a, (T)b)
+#define TM_OWN_min_float32x4 ~, TM_NEON_END(q, lt, 32, float32x4_t)
+#define TM_OWN_max_float32x4 ~, TM_NEON_END(q, gt, 32, float32x4_t)
+#define TM_OWN_min_float32x2 ~, TM_NEON_END(, lt, 32, float32x2_t)
+#define TM_OWN_max_float32x2 ~, TM_NEON_END(, gt, 32, float32x2_t)
+#define TM_OWN_min_float64x2 ~, TM_NEON_END(q, lt, 64, float64x2_t)
+#define TM_OWN_max_float64x2 ~, TM_NEON_END(q, gt, 64, float64x2_t)
 
 /* sums and differences that stay within the type; means */
 #define TM_OWN_add_saturated_uint8x16 ~, vqaddq_u8((uint8x16_t)a, (uint8x16_t)b)
@@ -107,7 +109,8 @@
 #define TM_OWN_int8_to_16x8 ~, vmovl_s8((int8x8_t)a)
 #define TM_OWN_int8_to_16x4 ~, vget_low_s16(vmovl_s8(vreinterpret_s8_u8(TM_NEON_4(a))))
 #define TM_OWN_int8_to_32x4 ~, vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(TM_NEON_4(a)))))
-#define TM_OWN_int8_to_64x2 ~, vmovl_s32(vget_low_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(TM_NEON_2(a)))))))
+#define TM_OWN_int8_to_64x2 ~, \
+  vmovl_s32(vget_low_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(TM_NEON_2(a)))))))
 #define TM_OWN_int16_to_32x4 ~, vmovl_s16((int16x4_t)a)
 #define TM_OWN_int16_to_32x2 ~, vget_low_s32(vmovl_s16(vreinterpret_s16_u8(TM_NEON_4(a))))
 #define TM_OWN_int16_to_64x2 ~, vmovl_s32(vget_low_s32(vmovl_s16(vreinterpret_s16_u8(TM_NEON_4(a)))))
@@ -122,6 +125,7 @@
 #define TM_OWN_16_to_8x4 ~, TM_NEON_TO_4(vmovn_u16(vcombine_u16((uint16x4_t)a, (uint16x4_t)a)))
 #define TM_OWN_32_to_8x4 ~, TM_NEON_TO_4(vuzp1_u8(vreinterpret_u8_u16(vmovn_u32((uint32x4_t)a)), vdup_n_u8(0)))
 #define TM_OWN_32_to_16x2 ~, TM_NEON_TO_4(vreinterpret_u8_u16(vuzp1_u16((uint16x4_t)a, (uint16x4_t)a)))
-#define TM_OWN_64_to_16x2 ~, TM_NEON_TO_4(vreinterpret_u8_u16(vuzp1_u16(vreinterpret_u16_u32(vmovn_u64((uint64x2_t)a)), vdup_n_u16(0))))
+#define TM_OWN_64_to_16x2 ~, \
+  TM_NEON_TO_4(vreinterpret_u8_u16(vuzp1_u16(vreinterpret_u16_u32(vmovn_u64((uint64x2_t)a)), vdup_n_u16(0))))
 
 #endif

@@ -115,7 +115,9 @@ TM_INLINE tm_bfloat16 tm_to_bfloat16(float value) {
     return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest;                                             \
   }                                                                                                               \
   TM_INLINE T tm_shift_left_##name(T a, T b) { return (U)b < 8 * sizeof(T) ? (T)((uint64_t)a << b) : 0; }         \
-  TM_INLINE T tm_shift_right_##name(T a, T b) { return (T)(a >> ((U)b < 8 * sizeof(T) ? b : (T)(8 * sizeof(T) - 1))); } \
+  TM_INLINE T tm_shift_right_##name(T a, T b) {                                                                   \
+    return (T)(a >> ((U)b < 8 * sizeof(T) ? b : (T)(8 * sizeof(T) - 1)));                                         \
+  }                                                                                                               \
   TM_INLINE T tm_pow_##name(T a, T b) {                                                                           \
     if (b < 0) return a == 1 ? 1 : a == -1 ? (T)(b & 1 ? -1 : 1) : 0;                                             \
     T power = 1;                                                                                                  \

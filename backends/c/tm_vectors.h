@@ -7,11 +7,12 @@
 
 #include "tm_runtime.h"
 
-/* -- vectors: TM_VECTOR(float, float32x16, int32x16, 16) makes a type of 16 lanes and what loads, stores and spreads it.
- * The mask of a comparison has lanes of 0 and -1. Vectors are arguments of macros only: no calling convention is needed. */
+/* -- vectors: TM_VECTOR(float, float32x16, 16) makes a type of 16 lanes and what loads, stores and spreads it. The mask
+ * of a comparison has lanes of 0 and -1. Vectors are arguments of macros only: no calling convention is needed.
+ */
 
 #define TM_VECTOR(T, name, n)                                                                                     \
-  typedef T name __attribute__((vector_size(n * sizeof(T)), aligned(n * sizeof(T) < 64 ? n * sizeof(T) : 64)));                                                     \
+  typedef T name __attribute__((vector_size(n * sizeof(T)), aligned(n * sizeof(T) < 64 ? n * sizeof(T) : 64))); \
   typedef T name##_memory __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));             \
   TM_INLINE __attribute__((always_inline)) name load_##name(const void *place) { return *(const name##_memory *)place; }
 
@@ -20,8 +21,9 @@
 /* One scalar in every lane (x - 0 is x for every float, -0.0 and NaN included). */
 #define TM_ALL(V, x) ((__typeof__((V){0}[0]))(x) - (V){0})
 
-/* A value for each lane of a vector of type V, from one loop over lanes: GCC makes one instruction of that, where its own
- * comparison of a vector wider than a register would go element by element. */
+/* A value for each lane of a vector of type V, from one loop over lanes: GCC makes one instruction of that, where its
+ * own comparison of a vector wider than a register would go element by element.
+ */
 #define TM_EACH_LANE(V, value)                                                                     \
   V tm_result;                                                                                     \
   for (int tm_lane = 0; tm_lane < (int)(sizeof(V) / sizeof(tm_result[0])); tm_lane++) tm_result[tm_lane] = (value); \
@@ -47,8 +49,9 @@
     TM_EACH_LANE(M, function(tm_a[tm_lane]) ? -1 : 0)                                              \
   })
 
-/* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0; both at once, of
- * elements as wide as those that are compared. */
+/* The mask of a comparison, of type M; the lanes of `yes` where a mask is -1 and of `no` where it is 0; both at once,
+ * of elements as wide as those that are compared.
+ */
 #ifdef __clang__
 #define TM_COMPARE(M, a, op, b) ((M)((a) op (b)))
 #define TM_CHOOSE(V, a, op, b, yes, no) TM_SELECT(V, (a) op (b), yes, no)
@@ -82,7 +85,9 @@
       const __auto_type tm_where = tm_a op tm_b;                                                   \
       tm_chosen = (V)(((__typeof__(tm_where))tm_yes & tm_where) | ((__typeof__(tm_where))tm_no & ~tm_where)); \
     } else {                                                                                       \
-      tm_chosen = __extension__({ TM_EACH_LANE(V, tm_a[tm_lane] op tm_b[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane]) }); \
+      tm_chosen = __extension__({                                                                  \
+        TM_EACH_LANE(V, tm_a[tm_lane] op tm_b[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])         \
+      });                                                                                          \
     }                                                                                              \
     tm_chosen;                                                                                     \
   })

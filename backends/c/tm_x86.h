@@ -19,8 +19,15 @@
 #define TM_TWICE(a) _mm256_broadcastsi128_si256(a)
 #define TM_LOW(a) _mm256_castsi256_si128(a)
 
-/* Minimum and maximum of floats: the instruction takes the second operand where one is NaN, so a NaN in the first must be
- * put back. */
+/* Minimum and maximum of floats: the instruction takes the second operand where one is NaN, so a NaN in the first must
+ * be put back.
+ */
+#define TM_MASKED(op, mm, kind, T) \
+  mm##_mask_##op##_##kind((T)a, mm##_cmp_##kind##_mask((T)a, (T)a, _CMP_ORD_Q), (T)a, (T)b)
+#define TM_BLENDED_256(op, kind, T) \
+  _mm256_blendv_##kind(_mm256_##op##_##kind((T)a, (T)b), (T)a, _mm256_cmp_##kind((T)a, (T)a, _CMP_UNORD_Q))
+#define TM_BLENDED(op, kind, T) _mm_blendv_##kind(_mm_##op##_##kind((T)a, (T)b), (T)a, _mm_cmpunord_##kind((T)a, (T)a))
+
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 
 /* 512 bits */
@@ -34,10 +41,10 @@
 #define TM_OWN_subtract_saturated_int16x32 ~, _mm512_subs_epi16((__m512i)a, (__m512i)b)
 #define TM_OWN_average_uint8x64 ~, _mm512_avg_epu8((__m512i)a, (__m512i)b)
 #define TM_OWN_average_uint16x32 ~, _mm512_avg_epu16((__m512i)a, (__m512i)b)
-#define TM_OWN_min_float32x16 ~, _mm512_mask_min_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b)
-#define TM_OWN_max_float32x16 ~, _mm512_mask_max_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b)
-#define TM_OWN_min_float64x8 ~, _mm512_mask_min_pd((__m512d)a, _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_ORD_Q), (__m512d)a, (__m512d)b)
-#define TM_OWN_max_float64x8 ~, _mm512_mask_max_pd((__m512d)a, _mm512_cmp_pd_mask((__m512d)a, (__m512d)a, _CMP_ORD_Q), (__m512d)a, (__m512d)b)
+#define TM_OWN_min_float32x16 ~, TM_MASKED(min, _mm512, ps, __m512)
+#define TM_OWN_max_float32x16 ~, TM_MASKED(max, _mm512, ps, __m512)
+#define TM_OWN_min_float64x8 ~, TM_MASKED(min, _mm512, pd, __m512d)
+#define TM_OWN_max_float64x8 ~, TM_MASKED(max, _mm512, pd, __m512d)
 #define TM_OWN_uint8_to_16x32 ~, _mm512_cvtepu8_epi16((__m256i)a)
 #define TM_OWN_uint8_to_32x16 ~, _mm512_cvtepu8_epi32((__m128i)a)
 #define TM_OWN_uint8_to_64x8 ~, _mm512_cvtepu8_epi64(TM_FROM_8(a))
@@ -61,14 +68,14 @@
 #define TM_OWN_uint32_to_float64x8 ~, _mm512_cvtepu32_pd((__m256i)a)
 
 /* shorter vectors, with masks and narrowing */
-#define TM_OWN_min_float32x8 ~, _mm256_mask_min_ps((__m256)a, _mm256_cmp_ps_mask((__m256)a, (__m256)a, _CMP_ORD_Q), (__m256)a, (__m256)b)
-#define TM_OWN_max_float32x8 ~, _mm256_mask_max_ps((__m256)a, _mm256_cmp_ps_mask((__m256)a, (__m256)a, _CMP_ORD_Q), (__m256)a, (__m256)b)
-#define TM_OWN_min_float64x4 ~, _mm256_mask_min_pd((__m256d)a, _mm256_cmp_pd_mask((__m256d)a, (__m256d)a, _CMP_ORD_Q), (__m256d)a, (__m256d)b)
-#define TM_OWN_max_float64x4 ~, _mm256_mask_max_pd((__m256d)a, _mm256_cmp_pd_mask((__m256d)a, (__m256d)a, _CMP_ORD_Q), (__m256d)a, (__m256d)b)
-#define TM_OWN_min_float32x4 ~, _mm_mask_min_ps((__m128)a, _mm_cmp_ps_mask((__m128)a, (__m128)a, _CMP_ORD_Q), (__m128)a, (__m128)b)
-#define TM_OWN_max_float32x4 ~, _mm_mask_max_ps((__m128)a, _mm_cmp_ps_mask((__m128)a, (__m128)a, _CMP_ORD_Q), (__m128)a, (__m128)b)
-#define TM_OWN_min_float64x2 ~, _mm_mask_min_pd((__m128d)a, _mm_cmp_pd_mask((__m128d)a, (__m128d)a, _CMP_ORD_Q), (__m128d)a, (__m128d)b)
-#define TM_OWN_max_float64x2 ~, _mm_mask_max_pd((__m128d)a, _mm_cmp_pd_mask((__m128d)a, (__m128d)a, _CMP_ORD_Q), (__m128d)a, (__m128d)b)
+#define TM_OWN_min_float32x8 ~, TM_MASKED(min, _mm256, ps, __m256)
+#define TM_OWN_max_float32x8 ~, TM_MASKED(max, _mm256, ps, __m256)
+#define TM_OWN_min_float64x4 ~, TM_MASKED(min, _mm256, pd, __m256d)
+#define TM_OWN_max_float64x4 ~, TM_MASKED(max, _mm256, pd, __m256d)
+#define TM_OWN_min_float32x4 ~, TM_MASKED(min, _mm, ps, __m128)
+#define TM_OWN_max_float32x4 ~, TM_MASKED(max, _mm, ps, __m128)
+#define TM_OWN_min_float64x2 ~, TM_MASKED(min, _mm, pd, __m128d)
+#define TM_OWN_max_float64x2 ~, TM_MASKED(max, _mm, pd, __m128d)
 #define TM_OWN_16_to_8x16 ~, _mm256_cvtepi16_epi8((__m256i)a)
 #define TM_OWN_32_to_8x8 ~, TM_TO_8(_mm256_cvtepi32_epi8((__m256i)a))
 #define TM_OWN_32_to_16x8 ~, _mm256_cvtepi32_epi16((__m256i)a)
@@ -84,19 +91,23 @@
 #elif defined(__SSE4_1__)
 
 #ifdef __AVX2__
-#define TM_OWN_min_float32x8 ~, _mm256_blendv_ps(_mm256_min_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q))
-#define TM_OWN_max_float32x8 ~, _mm256_blendv_ps(_mm256_max_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q))
-#define TM_OWN_min_float64x4 ~, _mm256_blendv_pd(_mm256_min_pd((__m256d)a, (__m256d)b), (__m256d)a, _mm256_cmp_pd((__m256d)a, (__m256d)a, _CMP_UNORD_Q))
-#define TM_OWN_max_float64x4 ~, _mm256_blendv_pd(_mm256_max_pd((__m256d)a, (__m256d)b), (__m256d)a, _mm256_cmp_pd((__m256d)a, (__m256d)a, _CMP_UNORD_Q))
-#define TM_OWN_16_to_8x16 ~, TM_LOW(_mm256_permute4x64_epi64(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_2ND)), 8))
-#define TM_OWN_32_to_16x8 ~, TM_LOW(_mm256_permute4x64_epi64(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_2ND_16)), 8))
-#define TM_OWN_32_to_8x8 ~, TM_TO_8(TM_LOW(_mm256_permutevar8x32_epi32(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_4TH)), _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))))
+#define TM_OWN_min_float32x8 ~, TM_BLENDED_256(min, ps, __m256)
+#define TM_OWN_max_float32x8 ~, TM_BLENDED_256(max, ps, __m256)
+#define TM_OWN_min_float64x4 ~, TM_BLENDED_256(min, pd, __m256d)
+#define TM_OWN_max_float64x4 ~, TM_BLENDED_256(max, pd, __m256d)
+#define TM_OWN_16_to_8x16 ~, \
+  TM_LOW(_mm256_permute4x64_epi64(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_2ND)), 8))
+#define TM_OWN_32_to_16x8 ~, \
+  TM_LOW(_mm256_permute4x64_epi64(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_2ND_16)), 8))
+#define TM_OWN_32_to_8x8 ~, \
+  TM_TO_8(TM_LOW(_mm256_permutevar8x32_epi32(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_4TH)), \
+                                             _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))))
 #define TM_OWN_64_to_32x4 ~, TM_LOW(_mm256_permutevar8x32_epi32((__m256i)a, _mm256_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0)))
 #endif
-#define TM_OWN_min_float32x4 ~, _mm_blendv_ps(_mm_min_ps((__m128)a, (__m128)b), (__m128)a, _mm_cmpunord_ps((__m128)a, (__m128)a))
-#define TM_OWN_max_float32x4 ~, _mm_blendv_ps(_mm_max_ps((__m128)a, (__m128)b), (__m128)a, _mm_cmpunord_ps((__m128)a, (__m128)a))
-#define TM_OWN_min_float64x2 ~, _mm_blendv_pd(_mm_min_pd((__m128d)a, (__m128d)b), (__m128d)a, _mm_cmpunord_pd((__m128d)a, (__m128d)a))
-#define TM_OWN_max_float64x2 ~, _mm_blendv_pd(_mm_max_pd((__m128d)a, (__m128d)b), (__m128d)a, _mm_cmpunord_pd((__m128d)a, (__m128d)a))
+#define TM_OWN_min_float32x4 ~, TM_BLENDED(min, ps, __m128)
+#define TM_OWN_max_float32x4 ~, TM_BLENDED(max, ps, __m128)
+#define TM_OWN_min_float64x2 ~, TM_BLENDED(min, pd, __m128d)
+#define TM_OWN_max_float64x2 ~, TM_BLENDED(max, pd, __m128d)
 #define TM_OWN_16_to_8x8 ~, TM_TO_8(_mm_shuffle_epi8((__m128i)a, TM_EVERY_2ND))
 #define TM_OWN_32_to_16x4 ~, TM_TO_8(_mm_shuffle_epi8((__m128i)a, TM_EVERY_2ND_16))
 #define TM_OWN_32_to_8x4 ~, TM_TO_4(_mm_shuffle_epi8((__m128i)a, TM_EVERY_4TH))
@@ -175,7 +186,8 @@ TM_SHUFFLE __m512i tm_first_bytes(uintptr_t place, int64_t bytes) {
 #define TM_PLACES(lanes) ((__m512i)((__typeof__(result)){TM_RAMP_##lanes} * stride))
 #define TM_HEAD(bytes) tm_first_bytes((uintptr_t)place, bytes)
 #define TM_NEXT(bytes) tm_first_bytes((uintptr_t)place + 64, (bytes) - 64)
-#define TM_OWN_strided_uint16_to_32x16 ~, _mm512_maskz_permutex2var_epi16(0x55555555, TM_HEAD(30 * stride + 2), TM_PLACES(16), TM_NEXT(30 * stride + 2))
+#define TM_OWN_strided_uint16_to_32x16 ~, \
+  _mm512_maskz_permutex2var_epi16(0x55555555, TM_HEAD(30 * stride + 2), TM_PLACES(16), TM_NEXT(30 * stride + 2))
 #ifdef __AVX512VBMI__
 /* Bytes `at` and `at` + 1 of each `stride`, times the weights in the halves of each element of w, added up. */
 TM_SHUFFLE __m512i tm_dot_of_2(__m512i bytes, int stride, int at, int w0, int w1) {
@@ -188,9 +200,12 @@ TM_SHUFFLE __m512i tm_dot(__m512i bytes, int stride, int count, int w0, int w1, 
   const __m512i sum = tm_dot_of_2(bytes, stride, 0, w0, w1);
   return count == 2 ? sum : _mm512_add_epi32(sum, tm_dot_of_2(bytes, stride, 2, w2, w3));
 }
-#define TM_OWN_strided_uint8_to_32x16 ~, _mm512_maskz_permutexvar_epi8(0x1111111111111111, TM_PLACES(16), TM_HEAD(15 * stride + 1))
-#define TM_OWN_dot_uint8_to_32x16 ~, tm_dot(tm_first_bytes((uintptr_t)place, 15 * stride + count), stride, count, w0, w1, w2, w3)
-#define TM_OWN_strided_uint8_to_16x32 ~, _mm512_maskz_permutex2var_epi8(0x5555555555555555, TM_HEAD(31 * stride + 1), TM_PLACES(32), TM_NEXT(31 * stride + 1))
+#define TM_OWN_strided_uint8_to_32x16 ~, \
+  _mm512_maskz_permutexvar_epi8(0x1111111111111111, TM_PLACES(16), TM_HEAD(15 * stride + 1))
+#define TM_OWN_dot_uint8_to_32x16 ~, \
+  tm_dot(tm_first_bytes((uintptr_t)place, 15 * stride + count), stride, count, w0, w1, w2, w3)
+#define TM_OWN_strided_uint8_to_16x32 ~, \
+  _mm512_maskz_permutex2var_epi8(0x5555555555555555, TM_HEAD(31 * stride + 1), TM_PLACES(32), TM_NEXT(31 * stride + 1))
 #endif
 #endif
 
@@ -205,7 +220,8 @@ TM_SHUFFLE __m256i tm_dot_8_of_2(__m256i bytes, int stride, int at, int later, i
 }
 TM_SHUFFLE __m256i tm_dot_8(const uint8_t *place, int stride, int count, int w0, int w1, int w2, int w3) {
   const int all = 7 * stride + count, later = 4 * stride - (all - 16);
-  const __m128i low = _mm_loadu_si128((const __m128i_u *)place), high = _mm_loadu_si128((const __m128i_u *)(place + all - 16));
+  const __m128i low = _mm_loadu_si128((const __m128i_u *)place);
+  const __m128i high = _mm_loadu_si128((const __m128i_u *)(place + all - 16));
   const __m256i bytes = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
   const __m256i sum = tm_dot_8_of_2(bytes, stride, 0, later, w0, w1);
   return count == 2 ? sum : _mm256_add_epi32(sum, tm_dot_8_of_2(bytes, stride, 2, later, w2, w3));

@@ -14,7 +14,8 @@ from tiramisu_py.program.statement import Statement
 TYPES = ("uint8", "uint8", "int8", "int16", "uint16", "int32", "int32", "int64", "float32", "float32", "float64")
 REMAINDERS = ("scalar", "mask", "mask", "overlap", "overlap", "pad")
 OWN_WEIGHTS = {
-    "ring": 12,
+    "ring": 9,
+    "rings": 6,
     "slide": 3,
     "window": 4,
     "fold": 4,
@@ -167,6 +168,29 @@ class CpuCommands(Commands):
         if self.choice.random() < 0.3:
             return f"{text}.parallelize({self.script.program.loop_names(reader)[0]})"
         return ""
+
+    def _rings(self, statement: Statement, handle: str) -> str:
+        """Computations that feed each other, all in windows that slide along one loop of the last one."""
+        program = self.script.program
+        names = self._computations()
+        last = program.statements_of(names[-1])[-1]
+        loops, width = program.loop_names(last), self.choice.choice((2, 4, 4, 8))
+        text, outer, inner = self._handle(last), next(self.fresh), next(self.fresh)
+        self.script.attempt(f"{text}.split({loops[-1]}, {width}, {outer}, {inner})")
+        if len(loops) > 1 and self.choice.random() < 0.5:
+            self.script.attempt(f"{text}.unroll_and_jam({loops[0]}, 2, {next(self.fresh)}, {next(self.fresh)})")
+        if self.choice.random() < 0.8:
+            self.script.attempt(f"{text}.vectorize({inner}, {width}{self._remainder()})")
+        for name in reversed(names[:-1]):
+            reader = self.choice.choice(self._readers(name) or [last])
+            own = self._name(name)
+            if self.script.attempt(f"{own}.compute_at({self._handle(reader)}, {outer})"):
+                self.script.attempt(f"{own}.slide({outer}{self._along(name, width)})")
+                if self.choice.random() < 0.8:
+                    self.script.attempt(f"{own}.vectorize({self._last_of(name)}, {width}{self._remainder()})")
+                if self.choice.random() < 0.7:
+                    self.script.attempt(f"{own}.store_in(tm.REGISTER)")
+        return f"{text}.store_nontemporal(above=0)" if self.choice.random() < 0.3 else ""
 
     def _last_of(self, name: str) -> str:
         statements = self.script.program.statements_of(name)

@@ -6,6 +6,7 @@ from typing import Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.script import unless
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.schedule import jamming, loops, tags
@@ -27,7 +28,7 @@ class LoopCommands(Statements):
         Raises `CommandError` for a loop that is not there, that is tagged, a size below 1, or a name in use.
         """
         names = self.statement_names()
-        self._apply("split", (loop, by, outer, inner), {"origin": origin or None},
+        self._apply("split", (loop, by, outer, inner), {"origin": unless(0, origin)},
                     lambda p, _: loops.split(p, names, loop, by, outer, inner, origin))  # fmt: skip
         return self
 

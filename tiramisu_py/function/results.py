@@ -23,6 +23,7 @@ from tiramisu_py.program.pins import as_pin
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import spread
 from tiramisu_py.proof import Report, check
+from tiramisu_py.schedule.padding import with_room
 from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
 
 
@@ -173,8 +174,8 @@ class Results(Scheduled):
 
 
 def _spread_out(program: Program) -> Program:
-    """A program as it is proven: with its barriers, and the coordinates of its rank in every instance."""
-    return spread(with_barriers(program))
+    """A program as it is proven: with its barriers, room for whole vectors, and the coordinates of its rank in every instance."""
+    return spread(with_barriers(with_room(program)))
 
 
 def _registers(reported: Mapping[str, Resources]) -> dict[int, int]:

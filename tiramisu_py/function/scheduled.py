@@ -18,6 +18,7 @@ from tiramisu_py.function.script import caller
 from tiramisu_py.program.program import Command, Program
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.initial import caught_up, initial_program
+from tiramisu_py.schedule.padding import with_room
 
 
 class Scheduled:
@@ -45,9 +46,9 @@ class Scheduled:
 
     @property
     def completed(self) -> Program:
-        """The program with the barriers that its kernels need: what is proven and emitted."""
+        """The program with the barriers that its kernels need, and room for whole vectors: what is proven and emitted."""
         if self._completed is None or self._completed[0] is not self._program:
-            self._completed = (self._program, with_barriers(self._program))
+            self._completed = (self._program, with_barriers(with_room(self._program)))
         return self._completed[1]
 
     @property

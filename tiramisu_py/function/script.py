@@ -42,6 +42,11 @@ def as_written(subject: str, command: str, positional: tuple[object, ...], named
     return f"{subject}.{command}({', '.join(words)})"
 
 
+def unless(usual: int, given: object) -> object:
+    """An argument, or None where it is the usual number; anything else is for the command to judge."""
+    return None if isinstance(given, int) and given == usual else given
+
+
 def spelled(argument: object) -> str:
     """One argument as written."""
     if isinstance(argument, list):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.script import unless
 from tiramisu_py.function.statements import Level, Statements
 from tiramisu_py.program.pages import Policy, as_policy
 from tiramisu_py.program.program import Program
@@ -117,7 +118,7 @@ class StorageCommands(Statements):
         """
         names = self.statement_names()
         positional: tuple[object, ...] = (level,)
-        shown: dict[str, object] = {"origin": origin or None}
+        shown: dict[str, object] = {"origin": unless(0, origin)}
         if along is not None:
             positional = (level, along) if by is None else (level, along, by)
         else:

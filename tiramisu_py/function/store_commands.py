@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.script import unless
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.schedule import stores
 
@@ -74,6 +75,6 @@ class StoreCommands(Statements):
         names, source = self.statement_names(), getattr(read, "name", None)
         if source is None or getattr(read, "_function", None) is not self._function:
             raise CommandError(f"{read!r} is neither an input nor a computation of {self._function.name}")
-        self._apply("prefetch", (read, level, distance), {"locality": None if locality == MOST_LOCAL else locality},
+        self._apply("prefetch", (read, level, distance), {"locality": unless(MOST_LOCAL, locality)},
                     lambda p, _: stores.prefetch(p, names, str(source), level, distance, locality))  # fmt: skip
         return self

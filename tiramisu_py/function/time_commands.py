@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.script import unless
 from tiramisu_py.function.statements import Statements
 from tiramisu_py.program.program import Program
 from tiramisu_py.schedule import time_tiles
@@ -76,7 +77,7 @@ class TimeCommands(Statements):
             return time_tiles.time_tile(program, list(dict.fromkeys(names)), asked, text)
 
         written: tuple[object, ...] = (time, steps, tiles) if outer is None else (time, steps, tiles, list(outer))
-        shown = {"together": list(together) or None, "origin": origin or None, "wavefront": wavefront}
+        shown = {"together": list(together) or None, "origin": unless(0, origin), "wavefront": wavefront}
         self._apply("time_tile", written, shown, change)
         statements = self._function.program.statements.values()
         return self._made([s.name for s in statements if s.source == self._source and s.name not in before])

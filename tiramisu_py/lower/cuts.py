@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
@@ -57,13 +58,20 @@ def _pieces(loop: For, begins: Sequence[Expr], ends: Sequence[Expr], full: Node,
 
 def _clamped(loop: For, lower: Expr, op: str, bounds: Sequence[Expr]) -> Expr:
     """The least (greatest) of some bounds, between a lower bound and the loop's upper one."""
-    bound = bounds[0]
-    for other in bounds[1:]:
-        bound = Binary(op, bound, other, int64)
-    high: Expr = bound
-    for upper in operands("min", loop.upper):
-        high = high if _is_below(high, upper) else Binary("min", upper, high, int64)
+    if op == "min":
+        high = _least([*bounds, *operands("min", loop.upper)])
+    else:
+        high = _least([reduce(lambda a, b: Binary(op, a, b, int64), bounds), *operands("min", loop.upper)])
     return simplified(Binary("max", high, lower, int64))
+
+
+def _least(bounds: Sequence[Expr]) -> Expr:
+    """The minimum of some bounds, less those that another one is never above."""
+    kept: list[Expr] = []
+    for bound in bounds:
+        if not any(_is_below(other, bound) for other in kept):
+            kept = [*(other for other in kept if not _is_below(bound, other)), bound]
+    return reduce(lambda a, b: Binary("min", a, b, int64), reversed(kept))
 
 
 def _is_below(a: Expr, b: Expr) -> bool:

@@ -19,6 +19,7 @@ from tiramisu_py.lower.cuts import cut_at
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
 from tiramisu_py.lower.linear import Key, difference
 from tiramisu_py.lower.linear import operands as operands_of
+from tiramisu_py.lower.ranges import Facts
 from tiramisu_py.lower.simplify import simplify
 from tiramisu_py.lower.specialized import check_size, special, versions
 from tiramisu_py.lower.tiles import Conditions, full_tile
@@ -95,12 +96,21 @@ def _partial(node: Node, conditions: Conditions) -> Node:
 
 
 def _specialised(node: Node, conditions: Conditions) -> Node:
+    if isinstance(node, If):
+        node = replace(node, condition=_under(conditions).folded(node.condition))
     node = with_children(node, lambda child: _specialised(child, conditions))
     tile = full_tile(node) if isinstance(node, For) else None
     if tile is None or not all(key in conditions for key in tile.conditions):
         return node
     assert isinstance(node, For)
     return replace(node, lower=tile.lower, upper=tile.upper)
+
+
+def _under(conditions: Conditions) -> Facts:
+    facts = Facts()
+    for condition in conditions.values():
+        facts = facts.where(condition)
+    return facts
 
 
 #: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.

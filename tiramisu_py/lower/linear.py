@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
@@ -70,7 +71,7 @@ class Linear:
     def is_constant(self) -> bool:
         return not self.terms
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         """Whether the arithmetic cannot wrap: over indices and sizes with moderate factors, not over values."""
         total = sum(abs(factor) for _, factor in self.terms.values())
@@ -134,7 +135,19 @@ def _first_negative(atom: Expr, factor: int) -> Expr:
 
 
 def linear(e: Expr, lanes: bool = False) -> Linear:
-    """The linear form of an int64 expression; with `lanes`, a `Ramp` is its base plus `LANE`."""
+    """The linear form of an int64 expression; with `lanes`, a `Ramp` is its base plus `LANE`.
+
+    An expression keeps its forms, since passes ask again and again for the same ones.
+    """
+    mark = "_linear_lanes" if lanes else "_linear"
+    kept: Linear | None = e.__dict__.get(mark)
+    if kept is None:
+        kept = _form(e, lanes)
+        e.__dict__[mark] = kept
+    return kept
+
+
+def _form(e: Expr, lanes: bool) -> Linear:
     match e:
         case Const() if not e.dtype.is_float:
             return Linear({}, int(e.value))

@@ -41,6 +41,7 @@ from tiramisu_py.lower.transfers import copies
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.padding import with_whole_vectors
 
 
 def lower(program: Program) -> LoopFunction:
@@ -51,7 +52,7 @@ def lower(program: Program) -> LoopFunction:
 
 
 def _lowered(program: Program) -> LoopFunction:
-    reductions = collected(program)
+    reductions = collected(with_whole_vectors(program))
     whole = on_one_rank(reductions.program)
     touches = Touches(whole.program)
     arrays = Arrays(whole, touches)

@@ -35,6 +35,7 @@ from tiramisu_py.lower.ir import Block, For, If, Let, Node
 from tiramisu_py.lower.names import loop_value
 from tiramisu_py.lower.operations import Operation
 from tiramisu_py.lower.pieces import Piece
+from tiramisu_py.lower.quotients import in_quotients
 from tiramisu_py.lower.reductions import privates
 from tiramisu_py.lower.rings import Ring, Rotation, rotation_of
 from tiramisu_py.lower.simplify import simplified
@@ -252,7 +253,7 @@ class Nest:
             over_ranks = self.program.loops[statement.loops[depth]].is_rank
             return [body if over_ranks else replace(body, node=Let(variable, first, body.node))]
         body = allocated_in(inside, self._scoped(waiting, depth + 1))
-        upper = self._upper(tree, names)
+        upper = in_quotients(self._upper(tree, names))
         node = self._for(statement.loops[depth], For(variable, first, upper, body.node, tree.step))
         return [replace(body, node=node)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tiramisu_py.lower.aligned import aligned
 from tiramisu_py.lower.common import named
 from tiramisu_py.lower.convergence import check_uniform
 from tiramisu_py.lower.full_blocks import full_blocks
@@ -86,7 +87,7 @@ class Passes:
         body = cut_prologues(simplify(counted(over_registers(node))), self.facts)
         body = full_tiles(body, self.taken)
         body = simplify(narrowed(unroll(body, self.taken), self.facts))
-        body = simplify(vectorize(body, self.taken, self.register))
+        body = simplify(vectorize(aligned(body, self.taken), self.taken, self.register))
         if has_masks(body):
             body = with_one_count(simplify(decide(body, self.facts)))
         body = simplify(registers(body, self.taken))

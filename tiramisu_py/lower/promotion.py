@@ -119,16 +119,17 @@ class Promotion:
         zeros: list[Node] = []
         found: list[Node] = []
         for statement in statements:
-            first = isinstance(statement, Assign) and statement.variable in pending
-            if first and isinstance(statement, Assign) and statement.variable not in _mentioned(statement.value):
-                name = statement.variable
-                pending.discard(name)
-                found.append(Declare(name, statement.value, self.lanes, name in once))
-                continue
+            first = statement if isinstance(statement, Assign) and statement.variable in pending else None
+            if first is not None and first.variable in _mentioned(first.value):
+                first = None
             for name in sorted(pending & _mentioned_in(statement)):
                 pending.discard(name)
-                zeros.append(Declare(name, self._zero(), self.lanes))
-            found.append(statement)
+                if first is None or name != first.variable:
+                    zeros.append(Declare(name, self._zero(), self.lanes))
+            if first is None:
+                found.append(statement)
+            else:
+                found.append(Declare(first.variable, first.value, self.lanes, first.variable in once))
         return zeros + found
 
     def _zero(self) -> Const:

@@ -36,7 +36,7 @@ class Facts:
                 variable = linear(Iter(node.variable, int64))
                 known = self._without(node.variable)
                 known = known._and([variable]) if self.nonnegative(node.value) else known
-                return known._and(_of_thread(variable, node.value, known))
+                return known._and([*_of_thread(variable, node.value, known), *_of_extremum(variable, node.value)])
             case Let():
                 return self._without(node.variable)
         return self
@@ -177,6 +177,16 @@ def _of_loop(loop: For) -> list[Linear]:
     lows = [form for low in operands("max", loop.lower) if (form := linear(low)).exact]
     highs = [form for high in operands("min", loop.upper) if (form := linear(high)).exact]
     return [variable.plus(low, -1) for low in lows] + [fact for high in highs for fact in _below(variable, high)]
+
+
+def _of_extremum(variable: Linear, value: Expr) -> list[Linear]:
+    """What a variable that is the least (greatest) of some values is not above (below)."""
+    for op, sign in (("max", 1), ("min", -1)):
+        parts = operands(op, value)
+        if len(parts) > 1:
+            forms = [form for part in parts if (form := linear(part)).exact]
+            return [variable.plus(form, -1).times(sign) for form in forms]
+    return []
 
 
 def _of_thread(variable: Linear, value: Expr, known: Facts) -> list[Linear]:

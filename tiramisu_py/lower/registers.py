@@ -37,7 +37,7 @@ def registers(node: Node, taken: Names) -> Node:
 def _promoted(node: Allocate, taken: Names) -> Node:
     known = {access for access in accesses(node, node.body) if access is not None}
     lanes = next((access.lanes for access in known), 1)
-    return Promotion(node, lanes, _variables(node.buffer, {access.cell for access in known}, taken)).body()
+    return Promotion(node, lanes, _variables(node, {access.cell for access in known}, taken)).body()
 
 
 def _promotable(node: Allocate, inside: Node) -> bool:
@@ -55,15 +55,16 @@ def _is_shared(node: Allocate) -> bool:
     return any(node.buffer in names(loop) for loop in loops)
 
 
-def _variables(buffer: str, cells: set[Cell], taken: Names) -> dict[Cell, str]:
+def _variables(node: Allocate, cells: set[Cell], taken: Names) -> dict[Cell, str]:
     """A name for each element: the buffer's, and the positions in which elements differ."""
     differing = [len(set(positions)) > 1 for positions in zip(*cells, strict=True)]
+    inside = names(node.body)
 
     def name(cell: Cell) -> str:
         kept = [position for position, differs in zip(cell, differing, strict=True) if differs]
-        return "_".join([buffer, *map(str, kept or (0,))])
+        return "_".join([node.buffer, *map(str, kept or (0,))])
 
-    return {cell: taken.fresh(name(cell)) for cell in sorted(cells)}
+    return {cell: taken.fresh(name(cell), inside) for cell in sorted(cells)}
 
 
 # -- in some loops
@@ -77,7 +78,7 @@ def _in_part(node: Allocate, taken: Names) -> Node:
         return node
     known = {access for access in accesses(node, before) if access is not None}
     lanes = next((access.lanes for access in known), 1)
-    variables = _variables(node.buffer, {access.cell for access in known}, taken)
+    variables = _variables(node, {access.cell for access in known}, taken)
     return replace(node, body=Promotion(node, lanes, variables, tuple(after)).body())
 
 

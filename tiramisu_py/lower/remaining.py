@@ -14,7 +14,7 @@ from tiramisu_py.lower.ir import Block, For, If, Let, Mask, Node
 from tiramisu_py.lower.linear import difference, linear, number, operands
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.lower.transform import Names, block, constant, substitute, walk, with_children
-from tiramisu_py.lower.unroll import extent_of
+from tiramisu_py.lower.unroll import extent_of, without_comments
 
 
 def most_iterations(loop: For) -> int | None:
@@ -35,6 +35,18 @@ def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names) -> N
         copies.append(Mask(lanes, width, substitute(vectors, {loop.variable: start})))
     test = simplified(Binary(">", left, number(0), bool_))
     return If(test, Let(name, left, block(copies)))
+
+
+def each_whole(loop: For, vectors: Node, width: int, strips: int) -> Node:
+    """The iterations of a loop as so many whole strips, each where there is one."""
+    left = extent_of(loop.lower, loop.upper)
+    copies: list[Node] = []
+    for k in range(strips):
+        start = simplified(Binary("+", loop.lower, number(k * width), int64))
+        test = simplified(Binary(">", left, number(k * width), bool_))
+        body = vectors if k == 0 else without_comments(vectors)
+        copies.append(If(test, substitute(body, {loop.variable: start})))
+    return block(copies)
 
 
 def overlapping(rest: For, whole: For, vectors: Node, width: int) -> Node:

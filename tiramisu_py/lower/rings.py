@@ -30,7 +30,8 @@ from tiramisu_py.program.loops import LoopId, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.needed import needed_values
+from tiramisu_py.schedule.needed import named_values, needed_values
+from tiramisu_py.schedule.padding import padded_loop
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def _windowed(program: Program, buffer: Buffer, storage: Storage) -> tuple[Stora
         return None
     depth = len(buffer.scope) + 1
     stored = _used(storing, depth, lambda s: sets.graph(program.value_of(s), s.instances))
-    loaded = _used(loading, depth, lambda s: needed_values(program, s, storage.source))
+    loaded = _used(loading, depth, lambda s: _read(program, s, storage.source))
     if stored is None or loaded is None:
         return None
     stored, used = (of.intersect_params(program.context) for of in (stored, stored.union(loaded)))
@@ -86,6 +87,12 @@ def _windowed(program: Program, buffer: Buffer, storage: Storage) -> tuple[Stora
 def _loads(program: Program, statement: Statement, storage: Storage) -> bool:
     read = (access.source for body in (statement.body, *statement.guards) for access in accesses(body))
     return storage.source in read and program.storage_for(statement, storage.source).name == storage.name
+
+
+def _read(program: Program, statement: Statement, source: str) -> isl.Map:
+    """What a statement reads; past the end of a vector loop, values that there are not."""
+    values = needed_values if padded_loop(program, statement) is None else named_values
+    return values(program, statement, source)
 
 
 def _level(program: Program, buffer: Buffer, storage: Storage, using: Collection[Statement]) -> LoopId | None:

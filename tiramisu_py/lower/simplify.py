@@ -7,6 +7,7 @@ operation stays as the algorithm says it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.types import bool_, int64
@@ -138,7 +139,25 @@ def _comparison(e: Binary) -> Expr:
         return e
     left, right = linear(e.left), linear(e.right)
     gap = left.plus(right, -1)
-    return Const(_COMPARE[e.op](gap.constant), bool_) if gap.is_constant and left.exact and right.exact else e
+    if gap.is_constant and left.exact and right.exact:
+        return Const(_COMPARE[e.op](gap.constant), bool_)
+    return _of_each(e) if left.exact and right.exact else e
+
+
+def _of_each(e: Binary) -> Expr:
+    """``min(x, 16) > 0`` is ``x > 0``: of a minimum, each operand has to be greater; of a maximum, less."""
+    op = {">": "min", ">=": "min", "<": "max", "<=": "max"}.get(e.op)
+    parts = operands(op, e.left) if op is not None else []
+    if op is None or len(parts) < 2:
+        return e
+    tests = [_comparison(Binary(e.op, part, e.right, bool_)) for part in parts]
+    if any(isinstance(test, Const) and not test.value for test in tests):
+        return Const(False, bool_)
+    kept = [part for part, test in zip(parts, tests, strict=True) if not isinstance(test, Const)]
+    if len(kept) == len(parts):
+        return e
+    left = reduce(lambda a, b: Binary(op, a, b, int64), kept)
+    return Binary(e.op, left, e.right, bool_)
 
 
 def _logic(e: Binary) -> Expr:

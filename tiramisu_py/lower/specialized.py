@@ -49,18 +49,25 @@ def versions(node: Node, condition: Expr) -> Iterator[Version]:
     assert most is not None
     tiles = [tile for loop in _special_loops(node) if (tile := full_tile(loop)) is not None and key in tile.conditions]
     extents = [difference(tile.upper, tile.lower) or 1 for tile in tiles]
+    count = 0
     for short in range(1, min(extents)):
         test = simplified(Binary(">=", condition.left, number(most - short), bool_))
-        yield Version(test, simplify(_shortened(node, key, short)))
+        version = Version(test, simplify(_shortened(node, key, short)))
+        count += _statements(version.node)
+        _check_count(node, count)
+        yield version
 
 
 def check_size(node: Node) -> None:
     """Raise `UnsupportedError` where versions are too much code."""
-    count = _statements(node)
+    _check_count(node, _statements(node))
+
+
+def _check_count(node: Node, count: int) -> None:
     if count > MOST_STATEMENTS:
         names = ", ".join(dict.fromkeys(loop.variable for loop in _special_loops(node)))
         raise UnsupportedError(
-            f"a version for each number of iterations of {names} is {count} statements, more than {MOST_STATEMENTS}; "
+            f"a version for each number of iterations of {names} would be more than {MOST_STATEMENTS} statements; "
             'make the tiles smaller, or leave out remainder="specialize"'
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from tiramisu_py.algorithm import traversal
@@ -270,10 +271,10 @@ class Names:
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
 
-    def fresh(self, name: str) -> str:
-        """`name`, numbered where it is taken; taken from now on."""
+    def fresh(self, name: str, beside: AbstractSet[str] = frozenset()) -> str:
+        """`name`, numbered where it is taken, or `beside` has it; taken from now on."""
         numbered = (f"{name}_{i}" for i in itertools.count(2))
-        free = name if name not in self.taken else next(n for n in numbered if n not in self.taken)
+        free = next(n for n in itertools.chain([name], numbered) if n not in self.taken and n not in beside)
         self.taken.add(free)
         return free
 

@@ -21,9 +21,10 @@ from tiramisu_py.lower.ir import (
     Store,
 )
 from tiramisu_py.lower.lanes import Lanes
-from tiramisu_py.lower.linear import difference
+from tiramisu_py.lower.linear import difference, operands
 from tiramisu_py.lower.parts import Parts, widest
-from tiramisu_py.lower.remaining import limited, masked, most_iterations, overlapping
+from tiramisu_py.lower.quotients import is_multiple
+from tiramisu_py.lower.remaining import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.lower.simplify import simplify
 from tiramisu_py.lower.strips import Strips
 from tiramisu_py.lower.transform import (
@@ -34,13 +35,17 @@ from tiramisu_py.lower.transform import (
     walk,
     with_children,
 )
-from tiramisu_py.lower.unroll import repeated, strip_end, without_comments, without_prefetches
+from tiramisu_py.lower.unroll import extent_of, repeated, strip_end, without_comments, without_prefetches
 from tiramisu_py.program.loops import Combine, Vector
 
 #: Constant loops of at most so many strips become straight-line code.
 MOST_STRIPS = 8
 #: Unless that is more statements than this.
 MOST_STATEMENTS = 128
+#: Of so many strips, all of them whole, each has a test of its own instead of a loop.
+MOST_TESTS = 2
+#: How what is left is run. Loops that run whole vectors leave nothing, unless they are cut in pieces of other lengths.
+_REMAINDERS = {"scalar": "scalar", "mask": "mask", "overlap": "overlap", "pad": "mask"}
 
 
 def vectorize(
@@ -54,7 +59,7 @@ def vectorize(
     """
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
-        remainder = "scalar" if node.reductions or not on_host else node.tag.remainder
+        remainder = "scalar" if node.reductions or not on_host else _REMAINDERS[node.tag.remainder]
         vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host)
         return simplify(vectors.strips_and_rest())
     if isinstance(node, For):
@@ -86,16 +91,33 @@ class VectorLoop:
         loop = self.loop
         trip = difference(loop.upper, loop.lower)
         short = self._short(trip)
+        if is_multiple(extent_of(loop.lower, loop.upper), self.width):
+            return self._whole(short) if 0 < short <= MOST_TESTS else self._strips(loop.upper)
         if short:
             return self._masked(loop, short)
         if trip is not None and trip < self.width:
             return replace(loop, tag=None, reductions=())
+        if trip is None and len(operands("max", loop.lower)) > 1:
+            return self._named()
         end = strip_end(loop.lower, loop.upper, self.width)
         if trip is not None:
             return block([self._strips(end), self._rest(end)])
         name = self.taken.fresh(f"{loop.variable}_end")
         last = Iter(name, int64)
         return Let(name, end, block([self._strips(last), self._rest(last)]))
+
+    def _named(self) -> Node:
+        """The loop with names for its bounds, where strips would begin at the greatest of several values."""
+        begin, stop = (self.taken.fresh(f"{self.loop.variable}_{side}") for side in ("begin", "stop"))
+        loop = replace(self.loop, lower=Iter(begin, int64), upper=Iter(stop, int64))
+        inside = replace(self, loop=loop).strips_and_rest()
+        return Let(begin, self.loop.lower, Let(stop, self.loop.upper, inside))
+
+    def _whole(self, strips: int) -> Node:
+        """A loop of so many strips at most, all of them whole."""
+        lane = self._lane()
+        vectors = self._in_parts(self._vectors(Accumulation(self.loop.body, (), self.width, lane)), lane)
+        return each_whole(self.loop, vectors, self.width, strips)
 
     def _short(self, trip: int | None) -> int:
         """How many strips under masks are all of the loop; 0 where it has whole strips of its own."""

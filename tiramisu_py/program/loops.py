@@ -45,7 +45,7 @@ class Vector:
     """Iterations run in strips of `width` lanes, cut from the loop's lower bound, and what is left as `remainder` says.
 
     "scalar": one by one. "mask": as one more vector with the first lanes active. "overlap": as a vector that ends at
-    the last iteration, and repeats some.
+    the last iteration, and repeats some. "pad": as a whole vector, iterations past the end included.
     """
 
     width: int

@@ -131,6 +131,10 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     if again:
         names = ", ".join(dict.fromkeys(loop.name for loop in again))
         yield "repeats", f"running iterations of {names} twice, where vectors overlap, changes nothing"
+    whole = [loop for loop in loops if isinstance(loop.tag, Vector) and loop.tag.remainder == "pad"]
+    if whole:
+        names = ", ".join(dict.fromkeys(loop.name for loop in whole))
+        yield "padding", f"what vectors of {names} compute past the end goes where nothing is kept"
 
 
 def _is_on_all(program: Program, statement: Statement) -> bool:

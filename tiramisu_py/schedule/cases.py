@@ -21,6 +21,8 @@ from tiramisu_py.schedule.selection import check_new_name, find, loop_name, nest
 MOST_BODIES = 8
 
 Part = tuple[isl.Set, Expr]
+#: Which branch was taken at each cut, 0 for that of a condition that holds.
+Branch = tuple[int, ...]
 
 
 def separate_cases(program: Program, names: Sequence[str], level: object) -> Program:
@@ -64,7 +66,8 @@ def _separated(program: Program, statement: Statement, depth: int) -> Program:
 
 def _cases(program: Program, statement: Statement) -> list[Part]:
     forms = dict(zip(program.point_names(statement), sets.outputs(statement.point), strict=False))
-    return split_by_cases(Affine(statement.frame, forms), statement.instances, statement.body)
+    splitter = _Splitter(Affine(statement.frame, forms))
+    return [part for _, part in sorted(splitter.by_branch(statement.instances, statement.body), key=lambda p: p[0])]
 
 
 def chooses(body: Expr) -> bool:
@@ -88,18 +91,22 @@ class _Splitter:
 
         Parts of full dimension are cut first: where there are too many, it is edges that keep a select.
         """
-        done: list[Part] = []
-        waiting: list[tuple[int, int, Part]] = [(0, 0, (instances, body))]
+        return [part for _, part in self.by_branch(instances, body)]
+
+    def by_branch(self, instances: isl.Set, body: Expr) -> list[tuple[Branch, Part]]:
+        """What `split` returns, each part with the branches that lead to it."""
+        done: list[tuple[Branch, Part]] = []
+        waiting: list[tuple[int, int, Branch, Part]] = [(0, 0, (), (instances, body))]
         number = 0
         while waiting and len(done) + len(waiting) < MOST_BODIES:
-            part = waiting.pop(waiting.index(min(waiting, key=lambda entry: entry[:2])))[2]
+            _, _, branch, part = waiting.pop(waiting.index(min(waiting, key=lambda entry: entry[:2])))
             cut = self._cut(*part)
             if len(cut) == 1:
-                done += cut
-            for each in cut if len(cut) > 1 else ():
+                done.append((branch, cut[0]))
+            for which, each in enumerate(cut) if len(cut) > 1 else ():
                 number += 1
-                waiting.append((sets.equalities(each[0]), number, each))
-        return done + [part for _, _, part in waiting]
+                waiting.append((sets.equalities(each[0]), number, (*branch, which), each))
+        return done + [(branch, part) for _, _, branch, part in waiting]
 
     def _cut(self, instances: isl.Set, body: Expr) -> list[Part]:
         """The parts on which the outermost affine select of a body is decided; the part alone if it has none."""

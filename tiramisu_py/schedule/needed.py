@@ -14,6 +14,11 @@ from tiramisu_py.program.statement import Statement
 
 def needed_values(program: Program, statement: Statement, source: str) -> isl.Map:
     """``instance -> source[value indices]`` that a statement reads (over-approximated where indices are values)."""
+    return named_values(program, statement, source).intersect_range(existing(program, source))
+
+
+def named_values(program: Program, statement: Statement, source: str) -> isl.Map:
+    """The same with values that there are not, which iterations past the end of a vector loop read."""
     space = program.algorithm.frame(statement.source, program.point_names(statement))
     point = sets.graph(statement.point, statement.instances)
     rank = len(value_names(program.algorithm.source(source)))
@@ -23,7 +28,7 @@ def needed_values(program: Program, statement: Statement, source: str) -> isl.Ma
             if reading.access.source == source:
                 values = sets.range_named(reading.relation, None)
                 found = found.union(point.apply_range(values))
-    return found.intersect_range(existing(program, source))
+    return found
 
 
 def existing(program: Program, source: str) -> isl.Set:

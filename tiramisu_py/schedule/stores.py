@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
@@ -63,7 +64,7 @@ def prefetch(
 ) -> Program:
     """Let statements prefetch what they will read of `read`, `distance` iterations of a loop later."""
     steps = size(distance, "distance")
-    if isinstance(locality, bool) or locality not in (0, 1, 2, 3):
+    if isinstance(locality, bool) or not isinstance(locality, int) or locality not in (0, 1, 2, 3):
         raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
     loops_named(program, names, loop)
     wanted, found = loop_name(loop), False
@@ -71,7 +72,8 @@ def prefetch(
         for source in _sources(program, statement, read) if find(program, statement, wanted) is not None else ():
             found = True
             _check_prefetched(program, statement, source)
-            ahead = Ahead(source, wanted, steps, int(str(locality)))
+            _check_moves(program, statement, source, wanted)
+            ahead = Ahead(source, wanted, steps, locality)
             others = (other for other in statement.prefetches if (other.source, other.loop) != (source, wanted))
             program = program.with_statement(replace(program.statements[statement.name], prefetches=(*others, ahead)))
     if not found:
@@ -106,3 +108,22 @@ def _check_prefetched(program: Program, statement: Statement, source: str) -> No
             raise CommandError(
                 f"{handle} reads {access}: where that is depends on values, which are not loaded ahead of time"
             )
+
+
+def _check_moves(program: Program, statement: Statement, source: str, wanted: str) -> None:
+    """Refuse a loop with which the places do not move, while the others stay: it would be the same ones again."""
+    read = [access for access in _accesses(statement) if access.source == source]
+    loops = [program.loops[loop].name for loop in statement.loops]
+    moving = [name for depth, name in enumerate(loops) if _moves(program, statement, read, depth)]
+    if wanted not in moving:
+        others = f"; choose one of {', '.join(dict.fromkeys(moving))}" if moving else ""
+        raise CommandError(f"{statement.handle} reads {read[0]}, which does not move with {wanted} alone{others}")
+
+
+def _moves(program: Program, statement: Statement, read: Sequence[Access], depth: int) -> bool:
+    used = {part.name for access in read for index in access.indices for part in walk(index) if isinstance(part, Iter)}
+    point = zip(program.point_names(statement), sets.outputs(statement.point), strict=False)
+    coords = sets.outputs(statement.coords)
+    others = sets.function(statement.frame, None, [*coords[:depth], *coords[depth + 1 :]])
+    places = sets.function(statement.frame, None, [form for name, form in point if name in used])
+    return not sets.graph(others).reverse().apply_range(sets.graph(places)).is_single_valued()

@@ -15,7 +15,7 @@ from tiramisu_py.schedule.selection import find, loop_name, loops_named, nest, s
 SCHEDULES = ("static", "dynamic", "guided")
 WIDTHS = (2, 4, 8, 16, 32, 64)
 #: How the iterations run that do not fill a vector, or an unrolled tile; the first is what nobody asks for.
-VECTOR_REMAINDERS = ("scalar", "mask", "overlap")
+VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
 UNROLL_REMAINDERS = ("loop", "specialize")
 
 

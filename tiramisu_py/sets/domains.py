@@ -188,6 +188,12 @@ def largest_value(of: isl.Set, axis: int) -> int | None:
     return int(most.to_python()) if most.is_int() else None
 
 
+def most(form: isl.PwAff, of: isl.Set) -> int | None:
+    """The greatest value of a form on a set at any parameter values; None where it has no bound or none at all."""
+    found = form.intersect_domain(of).max_val()
+    return int(found.to_python()) if found.is_int() else None
+
+
 def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
     """A set with more parameters, of which it says nothing."""
     return of.align_params(with_params(of.get_space().params(), names))
