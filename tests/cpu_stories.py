@@ -1,4 +1,4 @@
-"""The stories of examples/cpu by name, with what they take at awkward sizes; run alone, all under sanitizers."""
+"""The stories of examples/cpu by name, with what they take at awkward sizes."""
 
 from __future__ import annotations
 
@@ -53,10 +53,3 @@ def same(name: str, options: tuple[Any, ...], kernel: tm.Kernel, f: tm.Function)
         found, expected = kernel(**given), f.evaluate(**given)
         for a, b in zip(*((x if isinstance(x, tuple) else (x,)) for x in (found, expected)), strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"{name}, {rows} x {columns}")
-
-
-if __name__ == "__main__":
-    for each, taken in stories():
-        scheduled = module(each).scheduled(*taken)
-        same(each, taken, scheduled.compile(sanitize=("address", "undefined"), threads=2), scheduled)
-    print("clean")

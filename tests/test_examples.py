@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,30 +40,3 @@ def test_a_story_on_cores_is_right_at_awkward_sizes_on_two_threads(name: str, op
     for f in cpu_stories.schedules(name, options):
         assert f.check().bits == "bits preserved"
         cpu_stories.same(name, options, f.compile(threads=2), f)
-
-
-@pytest.mark.slow
-def test_the_stories_on_cores_are_clean_under_the_sanitizers() -> None:
-    runtimes = [_runtime(name) for name in ("libasan.so", "libubsan.so")]
-    if not all(runtimes):
-        pytest.skip("gcc has no sanitizer runtimes on this machine")
-    environment = {
-        **os.environ,
-        "CC": "gcc",
-        "LD_PRELOAD": " ".join(runtimes),
-        "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-        "PYTHONPATH": str(EXAMPLES.parent),
-    }
-    command = [sys.executable, "-m", "tests.cpu_stories"]
-    run = subprocess.run(
-        command, cwd=EXAMPLES.parent, env=environment, capture_output=True, text=True, timeout=1500, check=False
-    )
-    assert run.returncode == 0, run.stderr[-4000:]
-    assert run.stdout.strip() == "clean"
-
-
-def _runtime(name: str) -> str:
-    command = ["gcc", f"-print-file-name={name}"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return found if os.path.isabs(found) else ""

@@ -226,6 +226,34 @@ TM_SHUFFLE __m256i tm_dot_8(const uint8_t *place, int stride, int count, int w0,
   const __m256i sum = tm_dot_8_of_2(bytes, stride, 0, later, w0, w1);
   return count == 2 ? sum : _mm256_add_epi32(sum, tm_dot_8_of_2(bytes, stride, 2, later, w2, w3));
 }
+/* Bytes `stride` apart made wider: 8 lanes of 4 bytes, of which each half is in one load, or 16 of 2, in one or two. */
+TM_SHUFFLE __m256i tm_two_loads(const uint8_t *place, const uint8_t *upper, int bytes) {
+  const __m128i low = bytes < 16 ? _mm_loadl_epi64((const __m128i *)place) : _mm_loadu_si128((const __m128i_u *)place);
+  const __m128i high = bytes < 16 ? _mm_loadl_epi64((const __m128i *)upper) : _mm_loadu_si128((const __m128i_u *)upper);
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+TM_SHUFFLE __m256i tm_strided_8(const uint8_t *place, int stride) {
+  typedef int32_t places __attribute__((vector_size(32)));
+  const places lane = {TM_RAMP_8}, upper = lane >> 2;
+  const int all = 7 * stride + 1, size = all < 16 ? 8 : 16;
+  const places from = lane * stride - upper * (all - size);
+  return _mm256_shuffle_epi8(tm_two_loads(place, place + all - size, size), (__m256i)(from | (int32_t)0x80808000));
+}
+TM_SHUFFLE __m256i tm_strided_16(const uint8_t *place, int stride) {
+  typedef int16_t places __attribute__((vector_size(32)));
+  const places lane = {TM_RAMP_16}, from = (lane & 7) * (int16_t)stride;
+  if (stride == 2) {
+    const __m256i both = tm_two_loads(place, place + 15, 16);
+    return _mm256_shuffle_epi8(both, (__m256i)((from + (lane >> 3)) | INT16_MIN));
+  }
+  const int rest = 7 * stride + 1 - 16;
+  const __m256i first = tm_two_loads(place, place + 8 * stride, 16);
+  const __m256i last = tm_two_loads(place + rest, place + 8 * stride + rest, 16);
+  const places of_first = (from > 15) | from | INT16_MIN, of_last = (from < 16) | (from - (int16_t)rest) | INT16_MIN;
+  return _mm256_or_si256(_mm256_shuffle_epi8(first, (__m256i)of_first), _mm256_shuffle_epi8(last, (__m256i)of_last));
+}
+#define TM_OWN_strided_uint8_to_32x8 ~, tm_strided_8((const uint8_t *)place, stride)
+#define TM_OWN_strided_uint8_to_16x16 ~, tm_strided_16((const uint8_t *)place, stride)
 #define TM_OWN_dot_uint8_to_32x8 ~, tm_dot_8((const uint8_t *)place, stride, count, w0, w1, w2, w3)
 #endif
 

@@ -101,8 +101,9 @@ def _definition(dtype: DType, lanes: int, stride: int) -> list[str]:
 
 
 def _starts(lanes: int, stride: int) -> list[int]:
-    """Where the whole vectors begin; the last one ends at the last element wanted."""
-    return [k * lanes for k in range(stride - 1)] + [(lanes - 1) * (stride - 1)]
+    """Where the whole vectors begin; the last one ends at the last element wanted, and none after it."""
+    last = (lanes - 1) * (stride - 1)
+    return [min(k * lanes, last) for k in range(stride - 1)] + [last]
 
 
 def _shuffles(name: str, lanes: int, stride: int, starts: list[int]) -> list[str]:

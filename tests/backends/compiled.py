@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from tests.backends.calling import raw_call
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
 from tiramisu_py.lower.passes import optimise
@@ -65,24 +67,16 @@ class Compiled:
         """The arguments after a run in a process of its own, under the address and undefined-behaviour sanitisers."""
         folder = Path(self.folder.name)
         np.savez(folder / "given.npz", **{name: _stored(value) for name, value in arguments.items()})
-        names = [*params], [int(value) for value in params.values()]
         runtime = [_runtime(name) for name in ("libasan.so", "libubsan.so")]
         environment = {**os.environ, "LD_PRELOAD": " ".join(runtime), "ASAN_OPTIONS": "detect_leaks=0"}
-        script = (
-            "import ctypes, numpy as np, sys\n"
-            "from tests.backends.compiled import raw_call\n"
-            "given = dict(np.load(sys.argv[2]))\n"
-            "code = raw_call(ctypes.CDLL(sys.argv[1]), sys.argv[3], eval(sys.argv[4]), given.values())\n"
-            "np.savez(sys.argv[5], **given)\n"
-            "sys.exit(code)\n"
-        )
         order = [a.name for a in self.function.arguments]
         assert order == list(arguments), "give the arguments in order"
-        done = subprocess.run(
-            [sys.executable, "-c", script, self.library, folder / "given.npz", self.function.name, repr(names[1]),
-             folder / "found.npz"],
-            env=environment, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-        )  # fmt: skip
+        command = [
+            sys.executable, "-m", "tests.backends.calling", self.library, self.function.name,
+            json.dumps([int(value) for value in params.values()]), folder / "given.npz", folder / "found.npz",
+        ]  # fmt: skip
+        root = Path(__file__).parents[2]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=root)
         assert done.returncode == 0, done.stderr
         return dict(np.load(folder / "found.npz"))
 
@@ -109,18 +103,3 @@ def call(library: ctypes.CDLL, function: LoopFunction, params: Mapping[str, int]
             value = np.asarray(value, dtype=argument.dtype.numpy)[()]
         values.append(value)
     return raw_call(library, function.name, [params[name] for name in function.params], values)
-
-
-def raw_call(library: ctypes.CDLL, name: str, params: Sequence[int], values: Any) -> int:
-    """Call with arguments in order: arrays, None, or NumPy scalars."""
-    passed = [ctypes.c_int64(param) for param in params]
-    for value in values:
-        if value is None:
-            passed.append(ctypes.c_void_p(None))
-        elif isinstance(value, np.ndarray) and value.ndim > 0:
-            passed.append(ctypes.c_void_p(value.ctypes.data))
-        else:
-            array = np.asarray(value)
-            kind = np.dtype(np.uint16) if array.dtype in (ml_dtypes.bfloat16, np.float16) else array.dtype
-            passed.append(np.ctypeslib.as_ctypes_type(kind)(array.view(kind)[()].item()))
-    return int(getattr(library, name)(*passed))

@@ -100,7 +100,7 @@ def test_versions_store_past_the_caches_too():
 
 def test_no_sanitizer_has_anything_to_say():
     s = multiplied()
-    compiled = Compiled(lower(s.f.completed), "-O1", *SANITISERS)
+    compiled = Compiled(lower(s.f.completed), "-O0", *SANITISERS)
     a, b = np.ones((2, 4), np.float32), np.ones((4, 16), np.float32)
     found = compiled.sanitised({"N": 2, "M": 16, "K": 4}, A=a, B=b, C=np.zeros((2, 16), np.float32))
     np.testing.assert_array_equal(found["C"], a @ b)

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
 from tests.backends.building import function, given, load, loop, number, result, size, store, temporary, var
 from tests.backends.compiled import Compiled
-from tests.schedule.pipelines import blur, c, r, r0, r1
+from tests.schedule.pipelines import blur, c, c0, c1, r, r0, r1
 from tests.schedule.test_sliding import window
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Allocate, Assign, For, If, Load, LoopFunction, Mask, Node, Ramp, Shifted, Store
+from tiramisu_py.lower.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Declare,
+    For,
+    If,
+    Let,
+    Load,
+    LoopFunction,
+    Mask,
+    Node,
+    Ramp,
+    Shifted,
+    Store,
+)
 from tiramisu_py.lower.passes import optimise
 from tiramisu_py.lower.prologues import cut_prologues
 from tiramisu_py.lower.ranges import Facts
-from tiramisu_py.lower.transform import all_expressions, walk
+from tiramisu_py.lower.transform import all_expressions, children, walk
 
 N, i = size("N"), var("i")
 ZERO, ONE = number(0), number(1)
@@ -141,3 +158,35 @@ def test_a_store_under_a_mask_leaves_the_other_lanes_of_a_variable() -> None:
         Compiled(f)({"N": count}, x=x, y=y)
         np.testing.assert_array_equal(y, [*x[4 : 4 + count], *x[count:4]])
     assert N.dtype == int64
+
+
+def declared(node: Node, around: frozenset[str] = frozenset()) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each variable that a statement declares, with those that are declared around it."""
+    for child in node.body if isinstance(node, Block) else children(node):
+        found = child.variable if isinstance(child, Declare | Let) else None
+        if found is not None:
+            yield found, around
+            around |= {found}
+        yield from declared(child, around)
+
+
+def test_the_vectors_of_a_window_are_not_named_as_parts_inside_its_loop() -> None:
+    R, C = tm.params("R C")
+    f = tm.Function("means", params=[R, C])
+    x = f.input("x", tm.uint8, [R + 1, C + 1])
+    wide = [tm.cast(tm.uint16, x[r + k, c]) for k in range(2)]
+    mean = f.computation("mean", {r: R, c: C + 1}, tm.cast(tm.uint8, (wide[0] + wide[1]) >> 1))
+    rise = f.computation("rise", {r: R, c: C}, mean[r, c + 1] - mean[r, c])
+    f.outputs(rise)
+    rise.tile(r, c, 4, 64, r0, c0, r1, c1)
+    rise.unroll(r1)
+    rise.vectorize(c1, 64)
+    mean.compute_at(rise, c0)
+    mean.slide(c0, c, 64)
+    mean.store_in(tm.REGISTER)
+    mean.unroll(r)
+    mean.vectorize(c, 64)
+    for register in (16, 32, 64):
+        found = [(name, around) for name, around in declared(f.lowered(register).body) if name.startswith("mean_")]
+        assert len(found) > 8
+        assert [name for name, around in found if name in around] == []

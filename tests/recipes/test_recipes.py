@@ -235,9 +235,34 @@ def test_where_a_command_is_refused_none_is_applied() -> None:
 
 
 def test_loops_of_other_shapes_are_refused() -> None:
-    f, negative, _ = negative_and_bright(1)
-    with pytest.raises(ArgumentError, match="negative has 1 loops, and needs two"):
+    _, negative, _ = negative_and_bright(1)
+    with pytest.raises(ArgumentError, match=r"negative has the loops r, and needs two: rows and columns$"):
         stencil(negative, cpu=WIDE)
+
+
+def test_a_recipe_comes_before_other_commands() -> None:
+    _, down, across = down_then_across()
+    stencil(down, across, cpu=WIDE)
+    with pytest.raises(ArgumentError, match=r"down has the loops r0, c0.*: give the recipe before other commands"):
+        stencil(down, across, cpu=WIDE)
+
+
+def test_wrong_arguments_are_answered_by_what_to_write() -> None:
+    f, down, across = down_then_across()
+    with pytest.raises(ArgumentError, match=r"give them one by one, stencil\(down, across\)"):
+        stencil([down, across])  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="image is none: inputs are found by what the computations read"):
+        stencil(f["image"], down, across)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="give it those of blur, in the order"):
+        pointwise(f)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"cpu='znver3': give a tm\.recipes\.Cpu, .*here\(target='znver3'\)"):
+        pointwise(across, cpu="znver3")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"across is not read by what comes after it \(down\): give the stages"):
+        stencil(across, down, cpu=WIDE)
+    for rows in (0, -3, True, "8"):
+        with pytest.raises(ArgumentError, match=r"rows is .*: give an integer of at least 1"):
+            stencil(down, across, rows=rows, cpu=WIDE)  # type: ignore[arg-type]
+    assert f.commands == ()
     assert f.commands == ()
 
 

@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, i, i0, i1, j, j0, j1, k, r, r0, r1
+from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, r, r0, r1
 from tests.schedule.test_stores import jammed
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.interpret import run
@@ -48,7 +48,7 @@ def test_it_is_in_the_pseudocode_and_can_be_undone():
 def test_results_and_memory_are_what_they_were(nontemporal):
     s = jammed(0 if nontemporal else None)
     s.bx.prefetch(s.image, c, 256)
-    compiled = Compiled(lower(s.f.completed), "-O1", "-march=native", *SANITISERS)
+    compiled = Compiled(lower(s.f.completed), "-O0", "-march=native", *SANITISERS)
     for R, C in ((9, 48), (3, 21)):
         image = np.random.default_rng(R).random((R + 2, C + 2), dtype=np.float32)
         found = compiled.sanitised({"R": R, "C": C}, image=image, by=np.zeros((R, C), np.float32))
@@ -121,6 +121,18 @@ def test_where_values_say_what_is_read_nothing_is_loaded_ahead():
 def test_it_is_refused_where_there_is_nothing_to_ask_for(command, words):
     with pytest.raises(tm.CommandError, match=words):
         command(pl.scale())
+
+
+def test_a_loop_with_which_the_read_does_not_move_is_refused():
+    """There is nothing to load ahead, and where loops of its own do it, these are named."""
+    s = pl.blur()
+    s.by.tile(r, c, 8, 16, r0, c0, r1, c1)
+    s.bx.compute_at(s.by, c0)
+    with pytest.raises(tm.CommandError, match=r"bx reads image\[r, c\], .* with c0 alone; choose one of r, c$"):
+        s.bx.prefetch(s.image, c0, 4)
+    s.bx.prefetch(s.image, r, 4)
+    s.by.prefetch(s.bx, c1, 4)
+    assert s.f.pseudocode().count("prefetch image[r + 4, c") == 1
 
 
 def test_a_loop_that_is_gone_is_an_error_in_words():

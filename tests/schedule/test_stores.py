@@ -210,7 +210,7 @@ def test_a_loop_that_begins_at_column_one_wants_the_array_one_element_earlier():
 
 def test_no_sanitizer_has_anything_to_say():
     s = jammed()
-    compiled = Compiled(lower(s.f.completed), "-O1", "-march=native", *SANITISERS)
+    compiled = Compiled(lower(s.f.completed), "-O0", "-march=native", *SANITISERS)
     for R, C in ((9, 32), (3, 21)):
         image = np.random.default_rng(R).random((R + 2, C + 2), dtype=np.float32)
         found = compiled.sanitised({"R": R, "C": C}, image=image, by=np.zeros((R, C), np.float32))
@@ -239,6 +239,11 @@ def test_registers_are_refused():
     s.bx.compute_at(s.by, c).store_in(tm.REGISTER)
     with pytest.raises(tm.CommandError, match="registers"):
         s.bx.store_nontemporal()
+    s = pl.blur()
+    s.bx.compute_at(s.by, c).store_nontemporal()
+    with pytest.raises(tm.CommandError, match=r"bx stores past the caches.*leave out bx\.store_nontemporal\(\)"):
+        s.bx.store_in(tm.REGISTER)
+    assert "non-temporal" in s.f.pseudocode()
 
 
 def test_the_start_of_a_reduction_may_be():

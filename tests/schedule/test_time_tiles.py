@@ -308,6 +308,18 @@ def test_the_border_apart_from_the_inside():
     same(f, sizes_of(T=(0, 2, 3, 7), H=(1, 5, 9), W=(2, 11)))
 
 
+def test_the_part_of_the_first_branch_comes_first():
+    """A single point beside a loop too."""
+    f = tm.Function("sums", params=[N])
+    a = f.input("a", tm.float64, [N])
+    s = f.computation("s", {i: N}, lambda s: tm.select(i == 0, a[i], s[i - 1] + a[i]))
+    f.outputs(s)
+    first, others = s.separate_cases()
+    assert (first.name, others.name) == ("s_0", "s_1")
+    others.after(first, tm.root)
+    same(f, sizes_of(N=(1, 2, 9)))
+
+
 def test_a_computation_without_cases():
     f = tm.Function("plain", params=[N])
     a = f.input("a", tm.float64, [N])

@@ -137,7 +137,10 @@ class LoopCommands(Statements):
             for i in 0..N:          -->   #pragma omp parallel for schedule(static)
                 S[i]                      for (i = 0; i < N; i++) S[i]
 
-        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. Over the loop of a
+        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. With ``"static"``, of a loop
+        over blocks (``split(r, 4, r0, r1); parallelize(r0)``) each thread runs consecutive blocks, as many as any other
+        or one more. So the parts of threads begin at multiples of the block, and are as equal as blocks allow; no other
+        command is needed for that. Over the loop of a
         reduction, name how partial results are combined: ``combine=tm.PRIVATE`` or ``tm.ATOMIC``.
         """
         names = self.statement_names()

@@ -2,8 +2,8 @@
 
 Before: ``for j in a .. b vector(16, mask): row[j + 4] = ..``. After: ``for j in a .. j_aligned`` with ``(j_aligned + 4) %
 16 == 0``, which is less than a vector, and then ``for j in j_aligned .. b``. A store (or load) that is not aligned
-touches two lines of the cache. Loops whose remainder is no mask stay as they are: their first iterations would run one
-by one.
+touches two lines of the cache. Loops whose remainder is no mask stay as they are, since their first iterations would run
+one by one, and so do copies, which wait for memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tiramisu_py.lower.ir import Allocate, For, Let, Node, Store
 from tiramisu_py.lower.linear import Linear, linear, number
 from tiramisu_py.lower.remaining import most_iterations
 from tiramisu_py.lower.simplify import simplified
-from tiramisu_py.lower.transform import Names, block, constant, walk, with_children
+from tiramisu_py.lower.transform import Names, block, constant, loads, walk, with_children
 from tiramisu_py.program.loops import Vector
 
 #: Loops of no more vectors than this stay whole.
@@ -43,6 +43,8 @@ def _offset(loop: For, width: int, rows: Collection[Allocate]) -> int | None:
     from store to store, and where the loop begins there.
     """
     stores = [inner for inner in walk(loop.body) if isinstance(inner, Store)]
+    if len(list(loads(loop.body))) <= len(stores):
+        return None
     found = {_offset_of(store, loop.variable, width, rows) for store in stores}
     offset = found.pop() if len(found) == 1 else None
     if offset is None or _remainder(linear(loop.lower).plus(Linear({}, offset)), width) == 0:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.ir import For, GpuIndex, If, Let, LoopFunction, Node
-from tiramisu_py.lower.linear import LANE, Linear, is_index, linear, operands
+from tiramisu_py.lower.linear import LANE, Key, Linear, is_index, linear, operands
 from tiramisu_py.lower.transform import constant, with_children, with_expressions
 
 #: A proof that something is at least 0 takes up so many facts within each other; one can lead back to itself.
@@ -70,7 +71,20 @@ class Facts:
     def _holds(self, form: Linear, most: int = MOST_FACTS) -> bool:
         if self._plain(form, most):
             return True
-        return most > 0 and any(self._plain(form.plus(fact, -1), most - 1) for fact in self.forms)
+        if most == 0:
+            return False
+        below = [(key, factor) for key, (_, factor) in form.terms.items() if factor < 0]
+        return any(
+            self._plain(form.plus(fact, -1), most - 1)
+            for fact in self.forms
+            if fact.constant <= form.constant and all(_factor(fact, key) <= factor for key, factor in below)
+        )
+
+    @cached_property
+    def _bounded(self) -> frozenset[Key]:
+        """The variables of which a fact says that they are at least 0 (or more)."""
+        alone = (fact for fact in self.forms if len(fact.terms) == 1 and fact.constant <= 0)
+        return frozenset(key for fact in alone for key, (_, factor) in fact.terms.items() if factor > 0)
 
     def _plain(self, form: Linear, most: int) -> bool:
         return form.constant >= 0 and all(f > 0 and self._atom(a, most) for a, f in form.terms.values())
@@ -80,7 +94,7 @@ class Facts:
             case Param() | GpuIndex():
                 return True
             case Iter():
-                return e is LANE or any(_is_lower_bound(fact, e) for fact in self.forms)
+                return e is LANE or e.key() in self._bounded
             case Binary(op="max"):
                 return self.nonnegative(e.left, most) or self.nonnegative(e.right, most)
             case Binary(op="min"):
@@ -137,9 +151,9 @@ class Facts:
         return rewrite(e, self.decided)
 
 
-def _is_lower_bound(fact: Linear, variable: Iter) -> bool:
-    """Whether a fact says of one variable that it is at least 0 (or more)."""
-    return set(fact.terms) == {variable.key()} and fact.constant <= 0 < fact.factor(variable)
+def _factor(form: Linear, key: Key) -> int:
+    """The factor of an atom in a form."""
+    return form.terms[key][1] if key in form.terms else 0
 
 
 def _mentions(key: object, part: object) -> bool:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: Elements of a block, where a computation has a single loop, which threads share.
 BLOCK = 1 << 16
@@ -32,7 +32,7 @@ def pointwise(*stages: Computation, cpu: Cpu | None = None) -> str:
     them is applied.
     """
     recipe = Recorded("pointwise", stages)
-    cpu = cpu or Cpu.here()
+    cpu = processor("pointwise", cpu)
     outputs = set(recipe.function.algorithm.outputs)
     stored = [stage for stage in recipe.stages if stage.name in outputs] or recipe.stages[-1:]
     kept = [stage for stage in recipe.stages if stage not in stored]

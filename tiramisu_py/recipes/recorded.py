@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.function import Computation, Function
+from tiramisu_py.function import Computation, Function, Input
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.recipes.cpu import Cpu
 
 
 class Recorded:
@@ -20,7 +21,7 @@ class Recorded:
             raise ArgumentError(f"{recipe} needs at least one computation")
         for stage in stages:
             if not isinstance(stage, Computation):
-                raise ArgumentError(f"{recipe} takes computations, and {stage!r} is none")
+                raise ArgumentError(f"{recipe} takes computations, and {stage!r} is none{_instead(recipe, stage)}")
         self.recipe = recipe
         self.stages = [stage for stage in stages if isinstance(stage, Computation)]
         owner = self.stages[0]._function
@@ -89,3 +90,24 @@ class Recorded:
             return "\n".join(commands)
         left = ", ".join(named) + ("," if len(named) == 1 else "")
         return "\n".join([f'{left} = tm.iters("{" ".join(named)}")', *commands])
+
+
+def _instead(recipe: str, given: object) -> str:
+    """What to pass instead of something that is no computation."""
+    if isinstance(given, list | tuple):
+        return f": give them one by one, {recipe}({', '.join(map(repr, given))})"
+    if isinstance(given, Input):
+        return ": inputs are found by what the computations read"
+    if isinstance(given, Function):
+        return f": give it those of {given.name}, in the order in which they read each other"
+    return ""
+
+
+def processor(recipe: str, cpu: object) -> Cpu:
+    """The processor that a recipe is for: the one given, or this machine's."""
+    if cpu is None:
+        return Cpu.here()
+    if not isinstance(cpu, Cpu):
+        example = f"tm.recipes.Cpu.here(target={cpu!r})" if isinstance(cpu, str) else "tm.recipes.Cpu.here()"
+        raise ArgumentError(f"{recipe}: cpu={cpu!r}: give a tm.recipes.Cpu, such as {example}")
+    return cpu

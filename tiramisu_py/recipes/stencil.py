@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reads import offsets, sources
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: Elements of fewer bytes are computed in wider types: rows go through the first-level cache instead of registers.
 WIDE = 4
@@ -45,7 +46,7 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = Non
     then none of them is applied.
     """
     recipe = Recorded("stencil", stages)
-    plan = Plan(recipe, cpu or Cpu.here(), rows)
+    plan = Plan(recipe, processor("stencil", cpu), rows)
     with recipe.together():
         plan.apply()
     return recipe.text()
@@ -62,7 +63,10 @@ class Plan:
         narrowest = min(stage.dtype.bytes for stage in recipe.stages)
         self.lanes = min(cpu.lanes(narrowest), 64)
         self.in_registers = narrowest >= WIDE
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+            raise ArgumentError(f"stencil: rows is {rows!r}: give an integer of at least 1")
         self.rows = rows or (max(cpu.registers // 4, 2) if self.in_registers else ROWS)
+        self._check_order()
 
     def apply(self) -> None:
         """Give the commands."""
@@ -71,6 +75,17 @@ class Plan:
         else:
             self._rows()
         self.last.store_nontemporal()
+
+    def _check_order(self) -> None:
+        """Refuse a stage that no later one reads."""
+        reads = [set(sources(self.recipe.statement(stage))) for stage in self.recipe.stages]
+        for number, stage in enumerate(self.earlier, 1):
+            if not any(stage.name in later for later in reads[number:]):
+                after = ", ".join(later.name for later in self.recipe.stages[number:])
+                raise ArgumentError(
+                    f"stencil: {stage} is not read by what comes after it ({after}): give the stages from the first to "
+                    "the last, which is the output"
+                )
 
     def _registers(self) -> None:
         r, c = self.loops[-1]
@@ -140,5 +155,8 @@ class Plan:
 def _two_loops(recipe: Recorded, stage: Computation) -> tuple[Iter, Iter]:
     loops = recipe.loops(stage)
     if len(loops) != 2:
-        raise ArgumentError(f"{recipe.recipe}: {stage} has {len(loops)} loops, and needs two: rows and columns")
+        known = value_names(recipe.function.algorithm.computations[stage.name])
+        why = ": give the recipe before other commands" if len(known) == 2 else ""
+        shown = ", ".join(loop.name for loop in loops)
+        raise ArgumentError(f"{recipe.recipe}: {stage} has the loops {shown}, and needs two: rows and columns{why}")
     return loops[0], loops[1]

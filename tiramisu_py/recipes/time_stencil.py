@@ -7,7 +7,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reads import sources
-from tiramisu_py.recipes.recorded import Recorded
+from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: Levels of a pass: memory is then no longer what a step waits for, and halos are still small.
 STEPS = 12
@@ -39,7 +39,7 @@ def time_stencil(field: Computation, *, steps: int = STEPS, cpu: Cpu | None = No
     applied.
     """
     recipe = Recorded("time_stencil", [field])
-    cpu = cpu or Cpu.here()
+    cpu = processor("time_stencil", cpu)
     time, *space = recipe.loops(field)
     if not space:
         raise ArgumentError(f"time_stencil: {field} has one loop, and needs at least two: time, then space")

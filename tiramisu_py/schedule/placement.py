@@ -21,6 +21,7 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.initial import passed
 from tiramisu_py.schedule.policies import moved, placed
 from tiramisu_py.schedule.selection import check_new_name, nest, statements
+from tiramisu_py.schedule.stores import check_past_caches
 
 #: Why the array that a caller passes is in none of these memories.
 CALLERS = {
@@ -120,6 +121,7 @@ def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> 
 def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> Program:
     if not isinstance(into, Memory):
         raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
+    check_past_caches(program, [copy.name for copy in copies], into)
     for copy in copies:
         buffer = program.buffers[program.storages[copy.target].buffer]
         program = program.with_buffer(_with_memory(copy.name, buffer, into))
@@ -144,6 +146,7 @@ def store_in(
     storage = program.storages[source]
     own = program.buffers[storage.buffer]
     if isinstance(into, Memory):
+        check_past_caches(program, names, into)
         return program.with_buffer(_in_memory(source, own, into, device))
     index = _index(program, source, indices)
     if into is None:

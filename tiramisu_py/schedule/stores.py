@@ -56,6 +56,16 @@ def _check(program: Program, statement: Statement) -> None:
         raise CommandError(f"{handle} stores to {_ELSEWHERE[buffer.memory]}: no cache of the host is on the way there")
 
 
+def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> None:
+    """Refuse registers for what is to be stored past the caches."""
+    for statement in statements(program, names):
+        if into is Memory.REGISTER and statement.nontemporal is not None:
+            raise CommandError(
+                f"{statement.handle} stores past the caches, where registers are not: leave out "
+                f"{statement.handle}.store_nontemporal()"
+            )
+
+
 # -- prefetches
 
 

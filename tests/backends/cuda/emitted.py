@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.backends.building import number
-from tests.backends.compiled import raw_call
+from tests.backends.calling import raw_call
 from tiramisu_py.algorithm.expressions import Binary, Expr, Param
 from tiramisu_py.algorithm.types import DType, bool_, float32, int64
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, emit
