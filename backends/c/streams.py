@@ -19,7 +19,22 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.precedence import PRODUCT, call
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.lower.ir import ArrayArgument, For, Let, LoopFunction, Node, Prefetch, Ramp, Store
+from tiramisu_py.lower.ir import (
+    AllReduce,
+    ArrayArgument,
+    Collective,
+    Complete,
+    Copy,
+    For,
+    Launch,
+    Let,
+    LoopFunction,
+    Node,
+    Post,
+    Prefetch,
+    Ramp,
+    Store,
+)
 from tiramisu_py.lower.linear import along_lanes, is_index, linear, number
 from tiramisu_py.lower.prefetches import LINE
 from tiramisu_py.lower.transform import children, constant, names, walk
@@ -30,6 +45,8 @@ RUNTIME = "tm_stores.h"
 STREAMS = "tm_streams"
 #: Vectors begin at multiples of their size, up to this; smaller ones than `LEAST` are stored as ever.
 MOST, LEAST = 64, 16
+#: What lets GPUs and other ranks read what this thread has stored.
+_READERS = (AllReduce, Collective, Complete, Copy, Launch, Post)
 
 
 def uses_streams(node: Node) -> bool:
@@ -90,10 +107,17 @@ def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
 
 
 def is_outermost(node: For, scope: Scope) -> bool:
-    """Whether a serial loop is the outermost of one thread that stores past the caches, and so waits at its end."""
+    """Whether a serial loop is the outermost of one thread that stores past the caches, and so waits at its end.
+
+    One in which others are given what has been stored waits before that, at the ends of loops inside of it.
+    """
     if scope.threaded or scope.streaming or not uses_streams(node):
         return False
-    return not any(isinstance(inner, For) and isinstance(inner.tag, Parallel) for inner in walk(node))
+    return not any(_is_parallel(inner) or isinstance(inner, _READERS) for inner in walk(node))
+
+
+def _is_parallel(node: Node) -> bool:
+    return isinstance(node, For) and isinstance(node.tag, Parallel)
 
 
 def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:

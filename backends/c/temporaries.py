@@ -38,7 +38,9 @@ class Temporaries:
         name, kind = scope.names[node.buffer], self.statements.c_type(node.dtype, node.lanes)
         if node.pages is None and len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
             scope.stack += size
-            lines: Lines = [cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL{' = {0}' if node.ring else ''}")]
+            lines: Lines = [
+                cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL{' = {0}' if node.ring or node.padded else ''}")
+            ]
         else:
             shape = [Scalars(scope).text(extent) for extent in node.extents]
             lines = self.array(name, kind, shape, node.buffer, scope, node.pages)

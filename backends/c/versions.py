@@ -92,7 +92,7 @@ class Versions:
         statements.alignment = alignment
         lines = statements.emit(function.body, of_function(function, source.names))
         code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
-        printed = "\n".join(line for line in code if not line.startswith("//"))
+        printed = re.sub(r'"[^"]*"', '""', "\n".join(line for line in code if not line.startswith("//")))
         given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
         unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])

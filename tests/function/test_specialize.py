@@ -13,7 +13,7 @@ import pytest
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
 from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import i, j, j0, j1, k
+from tests.schedule.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
 from tests.schedule.test_stores import jammed
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.interpret import run
@@ -161,6 +161,25 @@ def test_what_makes_no_sense_is_refused(sizes, words):
     s.f.specialize(N=7)
     with pytest.raises(tm.CommandError, match=words):
         s.f.specialize(**sizes)
+
+
+def test_a_window_stays_in_registers_where_its_loop_is_short():
+    """Its loop is not unrolled: the places in a window do not depend on it."""
+    R, C = tm.params("R C")
+    f = tm.Function("blur", params=[R, C])
+    image = f.input("image", tm.float32, [R + 2, C + 2])
+    down = f.computation("down", {r: R, c: C + 2}, image[r, c] + image[r + 1, c] + image[r + 2, c])
+    across = f.computation("across", {r: R, c: C}, down[r, c] + down[r, c + 1] + down[r, c + 2])
+    f.outputs(across)
+    across.tile(r, c, 8, 16, r0, c0, r1, c1).vectorize(c1, 16, remainder="mask")
+    down.compute_at(across, c0).slide(c0, c, 16).vectorize(c, 16, remainder="mask").store_in(tm.REGISTER)
+    f.specialize(C=64)
+    body = f.source()["blur.c"].split("static int blur_C64(")[1].split("\n}\n")[0]
+    assert "down_7_1" in body and "for (int64_t c0" in body
+    kernel = f.compile()
+    for rows, columns in ((1, 64), (21, 64), (21, 63)):
+        given = np.random.default_rng(0).random((rows + 2, columns + 2), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(given), f.evaluate(given))
 
 
 def test_sizes_that_are_excluded_or_too_many_are_refused():

@@ -57,6 +57,19 @@ def test_bounds_that_follow_from_outer_loops_disappear() -> None:
     assert inside(outer, index=most(a - 1, number(0))).same_as(most(a - 1, number(0)))
 
 
+@pytest.mark.parametrize(("choose", "low", "high"), [(most, "N", "b"), (least, "b", "N")])
+def test_what_is_the_least_or_the_greatest_of_some_values(choose, low, high) -> None:
+    names = {"N": N, "b": b}
+    found = decide(Let("b", choose(N, M), store(least(N, b))), Facts())
+    assert isinstance(found, Let)
+    assert isinstance(found.body, Store)
+    assert found.body.indices[0].same_as(names[low])
+    found = decide(Let("b", choose(N, M), store(most(N, b))), Facts())
+    assert isinstance(found, Let)
+    assert isinstance(found.body, Store)
+    assert found.body.indices[0].same_as(names[high])
+
+
 def test_conditions_that_always_hold_disappear() -> None:
     test = If(Binary("<", a, N, bool_), store(a))
     found = decide(For("a", number(0), N, test), Facts())

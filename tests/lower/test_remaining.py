@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.backends.building import function, given, load, loop, result, size, store, temporary, updated, var
 from tests.backends.kernels import least, tiles
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.algorithm.expressions import Select
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.full_tiles import full_tiles
 from tiramisu_py.lower.ir import Allocate, Assign, Block, Declare, For, If, Mask, Node, Private, Ramp, Store
@@ -162,5 +165,24 @@ def test_what_is_left_of_a_factor_has_versions() -> None:
 def test_too_much_code_is_refused_by_the_names_of_the_loops() -> None:
     inner = loop("i1", least(64, N - 64 * i0), store("y", (64 * i0 + i1, j), 1.0), tag=SPECIAL)
     wide = loop("j", least(64, M - 64 * i0), inner, tag=SPECIAL)
-    with pytest.raises(UnsupportedError, match=r"each number of iterations of .*i1.* statements, more than 4096"):
+    with pytest.raises(UnsupportedError, match=r"each number of iterations of .*i1 would be more than 4096 statements"):
         full_tiles(loop("i0", tiles(N, 64), wide, tag=Parallel()))
+
+
+def test_what_nobody_reads_of_a_window_is_replaced_under_masks() -> None:
+    """Of the two vectors of a ring, the second is stored anew before it is read, and its other lanes are not kept."""
+    c0, k = var("c0"), var("k")
+    strip = loop("c", least(16, N - 16 * c0), store("v", 16 + var("c"), load("x", 16 * c0 + var("c"))), tag=VECTOR)
+    out = loop("c", least(9, N - 16 * c0), store("y", 16 * c0 + var("c"), load("v", var("c"))), tag=VECTOR)
+    moves = loop("k", 16, store("v", k, load("v", 16 + k)), tag=Vector(16))
+
+    def kept(*body: Node) -> int:
+        whole = temporary("v", (32,), loop("c0", tiles(N, 16), *body))
+        assert isinstance(whole, Allocate)
+        ring = replace(whole, register=True, ring=True)
+        found = optimise(function("f", "N", [given("x", N), result("y", N)], ring)).body
+        assert not of(found, Allocate)
+        return sum(isinstance(e, Select) for e in all_expressions(found))
+
+    assert kept(strip, out, moves) == 0
+    assert kept(strip, strip, out, moves) > 0

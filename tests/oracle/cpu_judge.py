@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tests.oracle.events import Event, Execution, linear
+from tests.oracle.events import Event, Execution, linear, misplaced
 from tests.oracle.judge import Failure, Run, _exits, judge
 from tests.oracle.script import Script
 from tests.oracle.values import Values
@@ -15,6 +15,8 @@ from tiramisu_py.program.loops import Vector
 def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
     """Everything that goes wrong at these parameters, in the order of the loops and with iterations run again."""
     program = script.program
+    if misplaced(program):
+        return [Failure("reach", "a buffer is named outside of its loops")]
     found = judge(program, params)
     if found:
         return found
@@ -34,7 +36,7 @@ def repeated(events: Sequence[Event]) -> list[Event]:
     for event in events:
         for depth, loop in enumerate(event.loops):
             tag = loop.tag
-            if isinstance(tag, Vector) and tag.remainder == "overlap":
+            if isinstance(tag, Vector) and tag.remainder == "overlap" and tag.combine is None:
                 around = (other.id for other in event.loops[: depth + 1])
                 own = (depth, tag.width, *around, *event.time[: 2 * depth + 1])
                 groups.setdefault(own, []).append(event)

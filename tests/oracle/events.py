@@ -128,7 +128,7 @@ def misplaced(program: Program) -> bool:
     for statement in program.statements.values():
         read = {a.source for a in accesses(statement.body)} & set(program.storages)
         storages = [program.storages[statement.target], *(program.storage_for(statement, name) for name in read)]
-        if not all(program.in_scope(statement, program.buffers[storage.buffer]) for storage in storages):
+        if not all(program.in_scope(statement, storage) for storage in storages):
             return True
     return False
 

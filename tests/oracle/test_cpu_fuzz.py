@@ -25,8 +25,8 @@ from tiramisu_py.lower import lower, optimise
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
 
 CHUNKS = range(4)
-COMPARED = 25 * TIMES  # in each chunk
-RUN = 12 * TIMES
+COMPARED = 20 * TIMES  # in each chunk
+RUN = 8 * TIMES
 COMPILED = TIMES
 #: Regions of seeds, beside those of the other fuzzers.
 FIRST_REGION = 40

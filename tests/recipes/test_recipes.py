@@ -205,6 +205,14 @@ def test_a_time_stencil_is_right_and_its_text_makes_the_same_schedule() -> None:
     assert again.commands == f.commands
 
 
+def test_a_time_stencil_has_a_number_of_steps() -> None:
+    f, heat = plate()
+    for steps in (0, True, "4"):
+        with pytest.raises(ArgumentError, match=r"steps is .*: give an integer of at least 1"):
+            time_stencil(heat, steps=steps, cpu=WIDE)  # type: ignore[arg-type]
+    assert f.commands == ()
+
+
 def test_a_time_stencil_needs_space() -> None:
     f = tm.Function("line", params=[T])
     x = f.computation("x", {t: T}, tm.cast(tm.float32, t))

@@ -22,6 +22,14 @@ def _runtime(name: str) -> str:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_command_is_clean_under_the_sanitizers(part):
+    _clean("tests.schedule.under_sanitizers", str(part), str(PARTS))
+
+
+def test_time_tiles_are_clean_under_the_sanitizers():
+    _clean("tests.schedule.tiles_under_sanitizers")
+
+
+def _clean(module, *arguments):
     runtimes = [_runtime("libasan.so"), _runtime("libubsan.so")]
     if not all(runtimes):
         pytest.skip("gcc has no sanitizer runtimes on this machine")
@@ -34,7 +42,7 @@ def test_every_command_is_clean_under_the_sanitizers(part):
         "OMP_NUM_THREADS": "2",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-m", "tests.schedule.under_sanitizers", str(part), str(PARTS)]
+    command = [sys.executable, "-m", module, *arguments]
     result = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False
     )

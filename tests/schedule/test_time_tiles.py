@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import process_time
 from typing import Any
 
@@ -141,6 +141,15 @@ def same(f: tm.Function, sizes: list[dict[str, int]], **compiled: Any) -> None:
         np.testing.assert_array_equal(kernel(start, **chosen), wanted, err_msg=str(chosen))
 
 
+def as_numpy(f: tm.Function, sizes: Iterable[tuple[int, int, int]], **compiled: Any) -> None:
+    """The kernel of a plate and sweeps in NumPy agree, bit for bit, at all numbers of levels, rows and columns."""
+    assert f.check().ok
+    kernel = f.compile(**compiled)
+    for levels, rows, columns in sizes:
+        start = np.random.default_rng(2).random((rows, columns), dtype=np.float32)
+        np.testing.assert_array_equal(kernel(start, T=levels), numpy_plate(start, levels))
+
+
 def sizes_of(**values: tuple[int, ...]) -> list[dict[str, int]]:
     return [dict(zip(values, each, strict=True)) for each in itertools.product(*values.values())]
 
@@ -160,11 +169,7 @@ def test_a_plate_as_numpy_sweeps_it():
     heat.time_tile(t, 13, {y: 16, x: 32})
     heat.parallelize(y0)
     heat.vectorize(x, 16)
-    assert f.check().ok
-    kernel = f.compile()
-    for levels, rows, columns in itertools.product((0, 1, 12, 13, 14, 27), (3, 5, 16, 41), (3, 31, 70)):
-        start = np.random.default_rng(2).random((rows, columns), dtype=np.float32)
-        np.testing.assert_array_equal(kernel(start, T=levels), numpy_plate(start, levels))
+    as_numpy(f, itertools.product((0, 1, 12, 13, 14, 27), (3, 5, 16, 41), (3, 31, 70)))
 
 
 @pytest.mark.parametrize("tiles", [{y: 4}, {x: 5}, {x: 4, y: 3}])
@@ -249,6 +254,35 @@ def test_a_schedule_in_the_script_can_be_undone_and_copied():
     assert f.pseudocode() == before
 
 
+# -- threads
+
+
+def test_tiles_of_a_pass_run_on_two_threads():
+    f, heat = plate()
+    heat.time_tile(t, 4, {y: 8, x: 160})
+    heat.parallelize(y0, x0)
+    heat.vectorize(x, 16, remainder="mask")
+    assert "x_aligned" in f.source()["plate.c"]
+    as_numpy(f, [(4, 19, 340), (9, 40, 165), (5, 3, 3)], threads=2)
+
+
+def test_passes_cannot_be_dealt_out_to_threads():
+    f, heat = plate()
+    heat.time_tile(t, 4, {y: 8, x: 16})
+    heat.parallelize(t0)
+    report = f.check()
+    assert not report.ok
+    assert "race" in str(report)
+    assert "heat" in str(report)
+
+
+def test_levels_of_a_tile_cannot_be_dealt_out_to_threads():
+    f, heat = plate()
+    _, inner, _, _ = heat.time_tile(t, 4, {y: 8, x: 16})
+    inner.parallelize(t)
+    assert not f.check().ok
+
+
 # -- several computations a step
 
 
@@ -317,7 +351,8 @@ def test_the_part_of_the_first_branch_comes_first():
     first, others = s.separate_cases()
     assert (first.name, others.name) == ("s_0", "s_1")
     others.after(first, tm.root)
-    same(f, sizes_of(N=(1, 2, 9)))
+    given = np.arange(9.0)
+    np.testing.assert_array_equal(f.compile()(given), np.cumsum(given))
 
 
 def test_a_computation_without_cases():

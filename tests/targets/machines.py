@@ -57,14 +57,14 @@ _QEMU = ("qemu-aarch64",)
 #: Every shape is tried on each of these.
 TARGETS = [
     Target("gcc-avx512", ("gcc",), ("-O2", "-march=x86-64-v4"), 64, needs="avx512bw"),
-    Target("gcc-avx2", ("gcc",), ("-O1", "-march=x86-64-v3"), 32, needs="avx2"),
+    Target("gcc-avx2", ("gcc",), ("-O0", "-march=x86-64-v3"), 32, needs="avx2"),
     Target("gcc-sse2", ("gcc",), ("-O0", "-march=x86-64"), 16),
     Target("gcc-generic", ("gcc",), ("-O1", "-march=x86-64-v3", *GENERIC), 64, needs="avx2"),
     Target("clang-avx512", ("clang",), ("-O2", "-march=x86-64-v4"), 64, needs="avx512bw"),
     Target("clang-generic", ("clang",), ("-O1", "-march=x86-64", *GENERIC), 16),
     Target("gcc-sanitised", ("gcc",), ("-O0", "-march=native", *SANITISERS), 64),
     Target("clang-sanitised", ("clang",), ("-O0", "-march=native", *SANITISERS), 64),
-    Target("gcc-neon", _ARM_GCC, ("-O1", "-march=armv8.2-a", "-static"), 16, _QEMU),
+    Target("gcc-neon", _ARM_GCC, ("-O0", "-march=armv8.2-a", "-static"), 16, _QEMU),
     Target("clang-neon", _ARM_CLANG, ("-O1", "-march=armv8-a", "-static"), 16, _QEMU),
 ]
 

@@ -137,11 +137,12 @@ class LoopCommands(Statements):
             for i in 0..N:          -->   #pragma omp parallel for schedule(static)
                 S[i]                      for (i = 0; i < N; i++) S[i]
 
-        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. With ``"static"``, of a loop
-        over blocks (``split(r, 4, r0, r1); parallelize(r0)``) each thread runs consecutive blocks, as many as any other
-        or one more. So the parts of threads begin at multiples of the block, and are as equal as blocks allow; no other
-        command is needed for that. Over the loop of a
+        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. Over the loop of a
         reduction, name how partial results are combined: ``combine=tm.PRIVATE`` or ``tm.ATOMIC``.
+
+        With ``"static"`` each thread runs consecutive iterations, as many as any other or one more. So after
+        ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and threads have equal
+        shares, but for one block.
         """
         names = self.statement_names()
         shown = {"schedule": schedule if schedule != "static" else None, "chunk": chunk, "combine": combine}
@@ -157,22 +158,27 @@ class LoopCommands(Statements):
             for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
                 S[j]                      for (; j < N; j++) S[j]
 
-        Strips are cut from the loop's lower bound; the iterator keeps its name. Over the loop of a reduction,
+        Strips are cut from the loop's lower bound (with masks, and along the rows of a temporary of which each begins
+        at a vector, from the first vector after that); the iterator keeps its name. Over the loop of a reduction,
         ``combine=tm.PRIVATE`` keeps a partial result in each lane. Inside a kernel up to 16 bytes are one load or store
         (float2, float4) where they are known to be aligned, and are loaded and stored one by one elsewhere.
 
         `remainder` says how the last iterations run on the host, which fill no vector: ``"scalar"``, one by one;
         ``"mask"``, as one more vector of which the first lanes alone touch memory; ``"overlap"``, as a vector that ends
-        with the loop and runs some iterations again (one by one in loops shorter than a vector)::
+        with the loop and runs some iterations again (one by one in loops shorter than a vector); ``"pad"``, as a whole
+        vector that goes past the end::
 
             for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
                 S[j]                      if (j < N) S[j : j + 8]                 ("mask": the first N - j lanes)
                                           if (j < N) S[N - 8 : N]                 ("overlap", where N >= 8)
+                                    -->   for (j = 0; j < N; j += 8) S[j : j + 8] ("pad")
 
         With masks a loop that is never longer than a few vectors, such as a tile, has no scalar code at all, and keeps
         its values in registers in partial tiles too. What vectors overlap is refused where running an iteration again
-        would change something: an update in place, a sum that began earlier. Iterations that are combined
-        (``combine=``), and those inside kernels, run one by one whatever `remainder` is.
+        would change something: an update in place, a sum that began earlier. To pad is for temporaries, whose buffer
+        grows to whole vectors by itself; it is refused where a lane past the end would read outside of an array (the
+        report says by how much the array is too small), or store to an array of the caller or where a value is kept.
+        Iterations that are combined (``combine=``), and those inside kernels, run one by one whatever `remainder` is.
         """
         names = self.statement_names()
         shown = {"combine": combine, "remainder": remainder if remainder != "scalar" else None}

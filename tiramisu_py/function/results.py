@@ -174,7 +174,7 @@ class Results(Scheduled):
 
 
 def _spread_out(program: Program) -> Program:
-    """A program as it is proven: with its barriers, room for whole vectors, and the coordinates of its rank in every instance."""
+    """A program as it is proven: with barriers, room for whole vectors, and the coordinates of its rank everywhere."""
     return spread(with_barriers(with_room(program)))
 
 

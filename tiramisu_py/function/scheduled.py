@@ -46,7 +46,7 @@ class Scheduled:
 
     @property
     def completed(self) -> Program:
-        """The program with the barriers that its kernels need, and room for whole vectors: what is proven and emitted."""
+        """The program with the barriers of its kernels, and room for whole vectors: what is proven and emitted."""
         if self._completed is None or self._completed[0] is not self._program:
             self._completed = (self._program, with_barriers(with_room(self._program)))
         return self._completed[1]

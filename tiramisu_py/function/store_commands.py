@@ -69,8 +69,9 @@ class StoreCommands(Statements):
         outside the array does no harm. Say it when the loops are as they shall be. A second call for the same array
         and loop replaces the first.
 
-        Raises `CommandError` where nothing of `read` is read in such a loop, for GPUs and registers, and where what is
-        read depends on other values.
+        Raises `CommandError` where nothing of `read` is read in such a loop or the place does not move with it (what is
+        computed at a consumer's loop moves with its own loops), for GPUs and registers, and where what is read depends
+        on other values.
         """
         names, source = self.statement_names(), getattr(read, "name", None)
         if source is None or getattr(read, "_function", None) is not self._function:

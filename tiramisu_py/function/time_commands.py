@@ -58,6 +58,10 @@ class TimeCommands(Statements):
         buffer then keeps a ring of rows only, so that a tile may be tall, with little halo, and what a level reads has
         just been computed. This is for reads of the level before alone.
 
+        With ``heat.vectorize(x, 16, remainder="mask")`` the vectors of all levels begin where those of the buffer do,
+        whatever column a level begins at. To jam rows too, cut the border off first (`separate_cases`), and jam the
+        parts of the inside alone.
+
         Returns the parts of this computation, to be scheduled apart: ``heat_first``, the first levels of passes, which
         read what the pass before stored; ``heat_inner``; ``heat_last``, which stores for the next pass; ``heat_only``,
         of a pass of one level (a last one): those that there are. Where reads reach back more than a level, or values

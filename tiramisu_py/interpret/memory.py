@@ -112,14 +112,16 @@ def argument(name: str, data: np.ndarray, filled: bool, constant: bool, device: 
 def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
     """A temporary, poisoned; each element is a vector of `lanes` where that is more than one.
 
-    What a ring holds at first may be moved: it is there, but is not what anything computes.
+    What a ring holds at first may be moved, and lanes past the end of a loop load what has no value: it is there, but
+    is not what anything computes.
     """
     extents = tuple(max(0, extent) for extent in shape)
     full = (*extents, node.lanes) if node.lanes > 1 else extents
     data = np.zeros(full, dtype=node.dtype.numpy)
     if node.ring:
         data.view(np.uint8).fill(0xA5 if node.dtype.kind != "b" else 1)
-    return Array(node.buffer, data, np.full(full, node.ring), len(extents), memory=node.memory, device=node.device)
+    there = np.full(full, node.ring or node.padded)
+    return Array(node.buffer, data, there, len(extents), memory=node.memory, device=node.device)
 
 
 def private(shared: Array, identity: Value) -> Array:

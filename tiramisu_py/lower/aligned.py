@@ -1,9 +1,9 @@
 """Vector loops along rows of a temporary, so that whole vectors are stored to where vectors begin.
 
-Before: ``for j in a .. b vector(16, mask): row[j + 4] = ..``. After: ``for j in a .. j_aligned`` with ``(j_aligned + 4) %
-16 == 0``, which is less than a vector, and then ``for j in j_aligned .. b``. A store (or load) that is not aligned
-touches two lines of the cache. Loops whose remainder is no mask stay as they are, since their first iterations would run
-one by one, and so do copies, which wait for memory.
+Before: ``for j in a .. b vector(16, mask): row[j + 4] = ..``. After: ``for j in a .. j_aligned``, where ``j_aligned +
+4`` is a multiple of 16 and less than a vector further, and then ``for j in j_aligned .. b``. A store (or load) that is
+not aligned touches two lines of the cache. Loops whose remainder is no mask stay as they are, since their first
+iterations would run one by one, and so do copies, which wait for memory.
 """
 
 from __future__ import annotations

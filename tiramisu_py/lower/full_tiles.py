@@ -12,18 +12,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiramisu_py.algorithm.expressions import Binary, Expr
-from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.convergence import meets
 from tiramisu_py.lower.cuts import cut_at
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
-from tiramisu_py.lower.linear import Key, difference
+from tiramisu_py.lower.linear import Key, difference, number
 from tiramisu_py.lower.linear import operands as operands_of
 from tiramisu_py.lower.ranges import Facts
 from tiramisu_py.lower.simplify import simplify
 from tiramisu_py.lower.specialized import check_size, special, versions
 from tiramisu_py.lower.tiles import Conditions, full_tile
-from tiramisu_py.lower.transform import Names, children, defined, loads, names, variables, walk, with_children
+from tiramisu_py.lower.transform import (
+    Names,
+    children,
+    defined,
+    loads,
+    names,
+    substitute,
+    variables,
+    walk,
+    with_children,
+)
 from tiramisu_py.program.loops import Parallel, Unroll
 
 
@@ -141,7 +151,7 @@ def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
     unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
     if extent is None or meets(node):
         return node, most
-    if node.tag is None and indexes(node, indexed) and extent * most <= MOST_REPEATED:
+    if node.tag is None and extent * most <= MOST_REPEATED and indexes(node, indexed) and _remains(node, indexed):
         return replace(node, tag=Unroll()), extent * most
     return node, extent * most if unrolled else most
 
@@ -151,6 +161,20 @@ def _largest_extent(loop: For) -> int | None:
     pairs = ((low, high) for low in operands_of("max", loop.lower) for high in operands_of("min", loop.upper))
     extents = [extent for low, high in pairs if (extent := difference(high, low)) is not None]
     return min(extents, default=None)
+
+
+def _remains(loop: For, buffers: frozenset[str]) -> bool:
+    """Whether a variable is in such an index where the loops inside count from 0: in that of a window it is not."""
+    return indexes(replace(loop, body=simplify(_from_zero(loop.body))), buffers)
+
+
+def _from_zero(node: Node) -> Node:
+    node = with_children(node, _from_zero)
+    if not isinstance(node, For) or node.step != 1:
+        return node
+    value = Binary("+", node.lower, Iter(node.variable, int64), int64)
+    upper = Binary("-", node.upper, node.lower, int64)
+    return replace(node, lower=number(0), upper=upper, body=substitute(node.body, {node.variable: value}))
 
 
 def indexes(loop: For, buffers: frozenset[str]) -> bool:

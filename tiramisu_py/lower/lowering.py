@@ -36,12 +36,12 @@ from tiramisu_py.lower.pieces import pieces_of
 from tiramisu_py.lower.prefetches import lookaheads
 from tiramisu_py.lower.rank_reductions import Collected, collected
 from tiramisu_py.lower.ranked import Ranked, on_one_rank
-from tiramisu_py.lower.rings import as_rings, in_windows
+from tiramisu_py.lower.rings import as_padded, as_rings, in_windows
 from tiramisu_py.lower.transfers import copies
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.padding import with_whole_vectors
+from tiramisu_py.schedule.padding import loaded_past_the_end, with_whole_vectors
 
 
 def lower(program: Program) -> LoopFunction:
@@ -88,6 +88,7 @@ class _Lowering:
         arrays = arrays_of(self.program)
         made = [self._nest(group, arrays) for group in bodies if group]
         body = settled(as_rings(_whole(arrays, [nest for nest in made if nest is not None]), self.rings))
+        body = as_padded(body, loaded_past_the_end(self.program))
         body = merged(body) if self.gpu.kernels or self.grid is not None else body
         return LoopFunction(
             name=program.algorithm.name,

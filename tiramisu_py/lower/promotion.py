@@ -28,6 +28,7 @@ from tiramisu_py.lower.ir import (
     Variable,
 )
 from tiramisu_py.lower.linear import Key, number
+from tiramisu_py.lower.replaced import replacing
 from tiramisu_py.lower.transform import (
     all_expressions,
     block,
@@ -54,10 +55,10 @@ class Promotion:
 
     def body(self) -> Node:
         """The buffer's scope over variables, each declared where it is first stored, if that is straight-line code."""
-        promoted = self._promoted(self.node.body)
-        read = {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}
-        live = {name for name in self.variables.values() if name in read}
-        statements = _flat(_without_assigns(promoted, set(self.variables.values()) - live))
+        promoted, live = self._promoted(self.node.body), set(self.variables.values())
+        while dead := live - {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}:
+            promoted, live = _without_assigns(promoted, dead), live - dead
+        statements = _flat(promoted)
         assigned = [a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign)]
         once = {name for name in live if assigned.count(name) == 1}
         return block(self._declared(statements, live, once))
@@ -68,9 +69,16 @@ class Promotion:
         counts = list(_counts(self.node.body, self.node.buffer, None, {}))
         return None not in counts and len(set(counts)) < 2
 
+    @cached_property
+    def _replacing(self) -> frozenset[int]:
+        """The stores to a ring after which nobody reads what was there before, whatever the mask."""
+        return replacing(self.node) if self.node.ring else frozenset()
+
     def _promoted(self, node: Node, mask: Mask | None = None) -> Node:
         if any(node is kept for kept in self.after):
             return block([*self._stored(), node]) if node is self.after[0] else node
+        if id(node) in self._replacing:
+            mask = None
         node = with_expressions(node, lambda e: rewrite(e, self._variable))
         if isinstance(node, Store) and node.buffer == self.node.buffer:
             name = self.variables[self._cell(node.indices)]

@@ -246,6 +246,12 @@ def _free(name: str, reserved: Collection[str]) -> str:
     return name
 
 
+def as_padded(node: Node, buffers: Collection[str]) -> Node:
+    """The statement with the buffers marked from which lanes past the end of a loop load."""
+    node = with_children(node, lambda child: as_padded(child, buffers))
+    return replace(node, padded=True) if isinstance(node, Allocate) and node.buffer in buffers else node
+
+
 def as_rings(node: Node, rings: Collection[Ring]) -> Node:
     """The statement with the buffers of rings marked: they are moved before all of their elements have values."""
     node = with_children(node, lambda child: as_rings(child, rings))

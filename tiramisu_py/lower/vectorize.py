@@ -59,7 +59,8 @@ def vectorize(
     """
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
-        remainder = "scalar" if node.reductions or not on_host else _REMAINDERS[node.tag.remainder]
+        combined = node.reductions or node.tag.combine is not None
+        remainder = "scalar" if combined or not on_host else _REMAINDERS[node.tag.remainder]
         vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host)
         return simplify(vectors.strips_and_rest())
     if isinstance(node, For):

@@ -164,8 +164,8 @@ class _Lanes:
 
     def _undefined(self, touch: Touch) -> Violation:
         message = (
-            f"past the end of loop {self.loop.name}, {self.statement.handle} reads {touch.buffer.name}, where there may "
-            "be no truth value yet"
+            f"past the end of loop {self.loop.name}, {self.statement.handle} reads {touch.buffer.name}, where there "
+            "may be no truth value yet"
         )
         return Violation("bounds", message, Witness({}), repair=_mask(self.loop))
 

@@ -8,7 +8,7 @@ it saw before, unless its value comes from outside of the iteration and somethin
     wrong = domain(again) - own
 
 An update of a reduction reads its partial result, so it must begin in the iteration. The first iteration of a loop
-never runs again, nor does any where the loop is no longer than a vector.
+never runs again, nor does any where the loop is no longer than a vector, or where its iterations are combined.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _of(flow: Flow, statement: Statement) -> Iterator[Finding]:
     """What of one statement would not."""
     for depth, number in enumerate(statement.loops):
         loop = flow.touches.program.loops[number]
-        if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap":
+        if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap" and loop.tag.combine is None:
             persists = partial(_persists, statement=statement)
             if statement.message is not None:
                 yield Finding(_message(statement, loop), persists)

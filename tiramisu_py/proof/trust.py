@@ -16,6 +16,7 @@ from tiramisu_py.program.loops import Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.trials import relevant_params
+from tiramisu_py.schedule.padding import padded_loop
 
 _KNOWN = (
     declarations.sum_, declarations.product, declarations.min_, declarations.max_,
@@ -131,7 +132,7 @@ def _conditions(program: Program) -> Iterator[tuple[str, str]]:
     if again:
         names = ", ".join(dict.fromkeys(loop.name for loop in again))
         yield "repeats", f"running iterations of {names} twice, where vectors overlap, changes nothing"
-    whole = [loop for loop in loops if isinstance(loop.tag, Vector) and loop.tag.remainder == "pad"]
+    whole = [loop for s in program.storing if (loop := padded_loop(program, s)) is not None]
     if whole:
         names = ", ".join(dict.fromkeys(loop.name for loop in whole))
         yield "padding", f"what vectors of {names} compute past the end goes where nothing is kept"

@@ -38,6 +38,8 @@ def time_stencil(field: Computation, *, steps: int = STEPS, cpu: Cpu | None = No
     Raises `ArgumentError` for a field with fewer than two loops; what commands raise goes on, and then none of them is
     applied.
     """
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ArgumentError(f"time_stencil: steps is {steps!r}: give an integer of at least 1")
     recipe = Recorded("time_stencil", [field])
     cpu = processor("time_stencil", cpu)
     time, *space = recipe.loops(field)

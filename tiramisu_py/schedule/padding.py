@@ -22,11 +22,15 @@ from tiramisu_py.program.storage import Buffer
 
 
 def padded_loop(program: Program, statement: Statement) -> Loop | None:
-    """The vector loop of a statement that runs whole vectors alone; inside kernels there is none."""
+    """The vector loop of a statement that runs whole vectors alone; none in kernels or of combined iterations."""
     if program.kernel_of(statement) is not None:
         return None
     loops = (program.loops[number] for number in statement.loops)
-    return next((loop for loop in loops if isinstance(loop.tag, Vector) and loop.tag.remainder == "pad"), None)
+    return next((loop for loop in loops if _is_padded(loop)), None)
+
+
+def _is_padded(loop: Loop) -> bool:
+    return isinstance(loop.tag, Vector) and loop.tag.remainder == "pad" and loop.tag.combine is None
 
 
 def in_whole_vectors(program: Program, statement: Statement) -> Statement | None:
@@ -59,27 +63,38 @@ def with_whole_vectors(program: Program) -> Program:
     return program.with_statement(*(statement for statement in found if statement is not None))
 
 
+def loaded_past_the_end(program: Program) -> frozenset[str]:
+    """The buffers from which iterations past the end may load."""
+    padded = [statement for statement in program.storing if padded_loop(program, statement) is not None]
+    if not padded:
+        return frozenset()
+    touches = Touches(program)
+    loaded = ((statement, source) for statement in padded for source in touches.sources(statement))
+    return frozenset(program.storage_for(statement, source).buffer for statement, source in loaded)
+
+
 # -- room
 
 
 def with_room(program: Program) -> Program:
-    """The program with room in its own buffers for what iterations past the end store.
+    """The program with room in its own buffers for what iterations past the end store, and load.
 
     The last extent grows to a multiple of the vectors' width, or by a vector where that is not enough. A buffer for
     which neither is stays as it is (the proof says why).
     """
-    if not any(isinstance(loop.tag, Vector) and loop.tag.remainder == "pad" for loop in program.loops.values()):
+    if not any(map(_is_padded, program.loops.values())):
         return program
-    touches = Touches(program)
     for statement in program.storing:
         past = past_the_end(program, statement)
-        write = None if past is None else touches.write(past)
         loop = padded_loop(program, statement)
-        if past is None or write is None or loop is None or not isinstance(loop.tag, Vector):
+        if past is None or loop is None or not isinstance(loop.tag, Vector):
             continue
-        elements = past.instances.apply(sets.graph(write.element))
-        buffer = program.buffers[write.buffer.name]
-        program = program.with_buffer(_with_room(program, buffer, elements, loop.tag.width))
+        touches = Touches(program)
+        for touch in (touches.write(past), *(touches.read(past, source) for source in touches.sources(past))):
+            if touch is not None:
+                elements = touch.domain.apply(sets.graph(touch.element))
+                buffer = program.buffers[touch.buffer.name]
+                program = program.with_buffer(_with_room(program, buffer, elements, loop.tag.width))
     return program
 
 

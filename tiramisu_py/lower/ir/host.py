@@ -144,7 +144,8 @@ class Allocate:
     In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
     host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
     is memory of the host in pages of its own, under this policy. A `ring` is moved by and by, before all of its
-    elements have values: it starts as zeros.
+    elements have values: it starts as zeros. In one that is `padded`, vectors may load elements without a value:
+    lanes past the end of a loop, of which nothing is kept.
     """
 
     buffer: str
@@ -157,3 +158,4 @@ class Allocate:
     device: int | None = None
     pages: Pages | None = None
     ring: bool = False
+    padded: bool = False
