@@ -66,6 +66,17 @@ class Input(Indexed, Distributable):
     def __repr__(self) -> str:
         return self.name
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Commands are for computations: raises `CommandError` for those, and `AttributeError` for other names."""
+            if not name.startswith("_") and hasattr(Selection, name):
+                raise CommandError(
+                    f"{self.name} is an input and has no loops: {name} is for computations, or for a copy of it, which "
+                    "cache makes"
+                )
+            raise AttributeError(f"'Input' object has no attribute {name!r}")
+
 
 class Computation(Indexed, Selection, Distributable):
     """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
