@@ -14,14 +14,16 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests.folders import modules_of
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "scripts" / "benchmarks"
 
 
 @pytest.fixture
-def blur(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def blur() -> Iterator[ModuleType]:
     """The benchmark of the blur, as a module."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("blur")
+    with modules_of(BENCHMARKS) as load:
+        yield load("blur")
 
 
 @pytest.mark.parametrize("schedule", ["tiled", "rows_of_eight"])
@@ -48,10 +50,10 @@ def test_the_cost_of_compiling_is_printed_as_a_table() -> None:
 
 
 def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    numa = importlib.import_module("numa")
-    monkeypatch.setattr(numa, "SECONDS", 0.0)
-    found = dict(numa.rows(small=True))
+    with modules_of(BENCHMARKS) as load:
+        numa = load("numa")
+        monkeypatch.setattr(numa, "SECONDS", 0.0)
+        found = dict(numa.rows(small=True))
     assert list(found) == ["matching", "mismatched", "left alone"]
     assert found["matching"] > 0 and found["left alone"] > 0
     farther = found["mismatched"]
@@ -60,14 +62,10 @@ def test_threads_and_memory_on_nodes_are_measured_or_say_why_not(monkeypatch: py
 
 
 @pytest.fixture
-def cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The benchmark of the stories on cores; other folders have modules of the same names as theirs."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module("cpu")
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS.parent.parent) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+def cpu() -> Iterator[ModuleType]:
+    """The benchmark of the stories on cores."""
+    with modules_of(BENCHMARKS) as load, modules_of(BENCHMARKS.parents[1] / "examples" / "cpu"):
+        yield load("cpu")
 
 
 def test_the_stories_on_cores_are_compared_measured_and_drawn(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.folders import modules_of
 from tests.mpi.launching import implementations
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "scripts" / "benchmarks"
@@ -23,14 +22,10 @@ Load = Callable[[str], ModuleType]
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
-    """Modules of the benchmarks by name; other folders have modules of the same names."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+def load() -> Iterator[Load]:
+    """Modules of the benchmarks by name."""
+    with modules_of(BENCHMARKS) as load:
+        yield load
 
 
 def tiny(load: Load, **changes: Any) -> Any:

@@ -5,7 +5,6 @@ Full blocks are also right in the simulator, at sizes that have full and partial
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.folders import modules_of
 from tiramisu_py.build.cache import open_cache
 from tiramisu_py.build.images import Architecture
 from tiramisu_py.build.nvcc import Nvcc, find_nvcc
@@ -32,9 +32,8 @@ STORIES = ("blur", "heat", "matrix_product", "pictures", "sums", "transpose")
 
 def story(name: str) -> ModuleType:
     """A story of examples/gpu."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        return importlib.import_module(name)
+    with modules_of(FOLDER) as load:
+        return load(name)
 
 
 def kernels(f: tm.Function) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
-import pytest
+from tests.folders import modules_of
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "scripts" / "benchmarks"
 
 
-def test_a_sweep_has_a_row_for_each_split_and_one_for_the_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    module = importlib.import_module("balance")
-    found = module.rows("simulator", True)
-    extent = module.sizes("simulator", True)["R"]
+def test_a_sweep_has_a_row_for_each_split_and_one_for_the_proposal() -> None:
+    with modules_of(BENCHMARKS) as load:
+        module = load("balance")
+        found = module.rows("simulator", True)
+        extent = module.sizes("simulator", True)["R"]
     assert [int(row[0]) + int(row[1]) for row in found] == [extent] * len(found)
     assert {extent * k // module.STEPS for k in range(module.STEPS + 1)} <= {int(row[0]) for row in found}
     which = [row[-1] for row in found]

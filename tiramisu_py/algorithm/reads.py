@@ -150,7 +150,7 @@ def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Read
     relation = sets.map_of_forms(forms, reader.space, access.source).intersect_domain(bounds)
     own = sets.prefix(sets.identity(reader.space), sets.size(space))
     back = sets.graph(sets.renamed(own, sets.tuple_name(space) or None)).reverse()
-    wrong = _overflows(reader, indices, bounds)
+    wrong = _overflows(reader, indices, bounds.intersect(known.typed))
     at = None if wrong is None else wrong.apply(back.reverse())
     return Reading(access, back.apply_range(relation), tuple(known.unbounded), tuple(known.facts), at)
 
@@ -233,13 +233,17 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 
 class _Bounds:
-    """What is known of values that are used as indices."""
+    """What is known of values that are used as indices; `typed` is what the type alone says of 32 bits.
+
+    That bounds no index that arrays have, and would only make relations large.
+    """
 
     def __init__(self, algorithm: Algorithm, reader: Affine) -> None:
         self.algorithm = algorithm
         self.reader = reader
         self.unbounded: list[Expr] = []
         self.facts: list[str] = []
+        self.typed = sets.universe(reader.space)
 
     def of(self, part: Expr, value: Iter) -> isl.Set:
         """The points at which `value` is one that `part` can have."""
@@ -252,9 +256,10 @@ class _Bounds:
             converted = self._converted(part, value)
             if converted is not None:
                 return converted.intersect(self._of_type(value, part.dtype))
-            if part.dtype.bits <= 32:
-                self.unbounded += [part] if part.dtype.bits > 16 else []
+            if part.dtype.bits <= 16:
                 return self._of_type(value, part.dtype)
+            if part.dtype.bits <= 32:
+                self.typed = self.typed.intersect(self._of_type(value, part.dtype))
         self.unbounded.append(part)
         return sets.universe(self.reader.space)
 

@@ -12,10 +12,29 @@ from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower.ir import For, Let, Node
+from tiramisu_py.lower.ir import (
+    AllReduce,
+    Await,
+    Collective,
+    Complete,
+    Copy,
+    For,
+    Launch,
+    Let,
+    Node,
+    Post,
+    Record,
+)
 from tiramisu_py.lower.linear import Linear, linear, number, operands
 from tiramisu_py.lower.simplify import simplified
-from tiramisu_py.lower.transform import Names, block, constant, variables
+from tiramisu_py.lower.transform import Names, block, constant, variables, walk
+
+_OPERATIONS = (AllReduce, Await, Collective, Complete, Copy, Launch, Post, Record)
+
+
+def operates(node: Node) -> bool:
+    """Whether there are operations of GPUs or messages in it: beside these a test costs nothing, and their text is long."""
+    return any(isinstance(inner, _OPERATIONS) for inner in walk(node))
 
 
 def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> Node | None:

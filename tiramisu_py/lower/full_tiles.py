@@ -15,7 +15,7 @@ from dataclasses import replace
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.convergence import meets
-from tiramisu_py.lower.cuts import cut_at
+from tiramisu_py.lower.cuts import cut_at, operates
 from tiramisu_py.lower.ir import Allocate, For, If, Node, Store
 from tiramisu_py.lower.linear import Key, difference, number
 from tiramisu_py.lower.linear import operands as operands_of
@@ -67,7 +67,7 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
 
 def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
     """A sequential loop in pieces: where the conditions hold, and where they do not; None where it stays whole."""
-    if not isinstance(node, For) or node.tag is not None or node.step != 1:
+    if not isinstance(node, For) or node.tag is not None or node.step != 1 or operates(node):
         return None
     full = simplify(_specialised(node.body, conditions))
     return cut_at(replace(node, body=_partial(node.body, conditions)), list(conditions.values()), full, taken)

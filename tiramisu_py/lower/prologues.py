@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, 
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.lower.cuts import operates
 from tiramisu_py.lower.ir import For, If, Node
 from tiramisu_py.lower.linear import Linear, difference, linear
 from tiramisu_py.lower.ranges import Facts
@@ -27,7 +28,7 @@ def cut_prologues(node: Node, facts: Facts) -> Node:
     """The statement with the first iterations of serial loops apart, where tests set them apart."""
     inside = facts.inside(node)
     node = with_children(node, lambda child: cut_prologues(child, inside))
-    if not isinstance(node, For) or node.tag is not None or node.step != 1 or node.reductions:
+    if not isinstance(node, For) or node.tag is not None or node.step != 1 or node.reductions or operates(node):
         return node
     points = sorted(set(_points(node)))
     return _cut(node, points, facts) if points else node
