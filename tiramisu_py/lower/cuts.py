@@ -33,7 +33,7 @@ _OPERATIONS = (AllReduce, Await, Collective, Complete, Copy, Launch, Post, Recor
 
 
 def operates(node: Node) -> bool:
-    """Whether there are operations of GPUs or messages in it: beside these a test costs nothing, and their text is long."""
+    """Whether operations of GPUs or messages are in it: a test beside them costs nothing, and their text is long."""
     return any(isinstance(inner, _OPERATIONS) for inner in walk(node))
 
 
