@@ -8,6 +8,7 @@ from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.operations import Awaitable
 from tiramisu_py.function.rank_commands import Distributable
 from tiramisu_py.function.selection import Part, Selection
 from tiramisu_py.program.statement import Role
@@ -70,7 +71,7 @@ class Input(Indexed, Distributable):
 
         def __getattr__(self, name: str) -> NoReturn:
             """Commands are for computations: raises `CommandError` for those, and `AttributeError` for other names."""
-            if not name.startswith("_") and hasattr(Selection, name):
+            if not name.startswith("_") and hasattr(Selection, name) and not hasattr(Awaitable, name):
                 raise CommandError(
                     f"{self.name} is an input and has no loops: {name} is for computations, or for a copy of it, which "
                     "cache makes"
