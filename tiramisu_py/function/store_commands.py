@@ -75,7 +75,10 @@ class StoreCommands(Statements):
         """
         names, source = self.statement_names(), getattr(read, "name", None)
         if source is None or getattr(read, "_function", None) is not self._function:
-            raise CommandError(f"{read!r} is neither an input nor a computation of {self._function.name}")
+            raise CommandError(
+                f"{read!r} is neither an input nor a computation of {self._function.name}: give what the declaration "
+                f"gave back, or {self._function.name}[name]"
+            )
         self._apply("prefetch", (read, level, distance), {"locality": unless(MOST_LOCAL, locality)},
                     lambda p, _: stores.prefetch(p, names, str(source), level, distance, locality))  # fmt: skip
         return self
