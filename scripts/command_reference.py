@@ -32,6 +32,36 @@ CLASSES = (
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
+#: What the names stand for that are neither classes nor functions; each has a place here.
+GROUPS: tuple[tuple[str, str], ...] = (
+    ("Expr Iter Param", "expressions, as arithmetic builds them; iterators (`tm.iters`) and sizes (`tm.params`)"),
+    (
+        "sum product min max logical_and logical_or",
+        "operators of reductions, `f.reduction(name, domain, over, tm.sum, expr)`; `tm.operator` makes others. The "
+        "larger of two values is `tm.maximum(a, b)`",
+    ),
+    ("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64", "types of integers, and of truth values"),
+    ("bfloat16 float16 float32 float64", "types of numbers with a binary point"),
+    ("root", "the level outside of all loops: `q.after(p, tm.root)`, `p.store_at(q, tm.root)`"),
+    (
+        "rank",
+        "the number of the rank that runs the code, for `separate_at(tm.rank, [1])` and the peers of messages; "
+        "`tm.ranks(n)` is one for each axis of a grid",
+    ),
+    (
+        "PRIVATE ATOMIC TREE",
+        "how threads or lanes combine partial results, `parallelize(k, combine=tm.PRIVATE)`: a copy for each and one "
+        "sum at the end, atomic updates, or a tree",
+    ),
+    (
+        "HOST REGISTER GPU SHARED PINNED HOST_MAPPED",
+        "kinds of memory, for `store_in`, `cache` and `tm.Buffer`: see [Memory](#memory)",
+    ),
+    ("LOCAL INTERLEAVE BIND", "on which memory nodes the pages of a temporary are, for `place`: see [Policy](#policy)"),
+    ("CPU2GPU GPU2CPU GPU2GPU", "the directions of a copy between devices: see [Direction](#direction)"),
+    ("SYNC ASYNC", "whether the host waits for a copy between devices: see [Mode](#mode)"),
+    ("BLOCK NONBLOCK BUFFERED PERSISTENT", "properties of the halves of an exchange: see [Property](#property)"),
+)
 
 
 def public_names() -> list[str]:
@@ -90,8 +120,8 @@ def of_values(names: list[str]) -> Iterator[str]:
         value = getattr(tm, name)
         if inspect.isfunction(value):
             yield f"## tm.{signature(name, value)}\n\n{text(inspect.getdoc(value) or '')}\n"
-    plain = [name for name in names if not inspect.isfunction(getattr(tm, name))]
-    yield "## Other names\n\n" + ", ".join(f"`tm.{name}`" for name in plain) + "\n"
+    lines = (f"- {', '.join(f'`tm.{name}`' for name in group.split())}: {what}." for group, what in GROUPS)
+    yield "## Other names\n\n" + "\n".join(lines) + "\n"
 
 
 def of_recipes() -> Iterator[str]:
@@ -113,7 +143,9 @@ def page() -> str:
     names = public_names()
     classes = [name for name in names if inspect.isclass(getattr(tm, name))]
     errors = [name for name in classes if issubclass(getattr(tm, name), Exception)]
+    plain = {name for name in names if name not in classes and not inspect.isfunction(getattr(tm, name))}
     homeless = set(classes) - set(errors) - set(CLASSES) - set(NAMES)
+    homeless |= plain ^ {name for group, _ in GROUPS for name in group.split() if name not in classes}
     if homeless:
         raise SystemExit(f"docs/commands.md has no place for {', '.join(sorted(homeless))}")
     parts = [HEAD]

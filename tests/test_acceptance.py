@@ -28,6 +28,6 @@ def test_an_acceptance_script_runs_and_prints_ok(script: str, tmp_path: Path) ->
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine: pip install 'tiramisu_py[mpi]'")
 @pytest.mark.parametrize("mpi", [pytest.param(own, id=name) for name, own in implementations().items()])
 def test_the_acceptance_script_of_ranks_runs_on_four_and_prints_ok(mpi: Implementation, tmp_path: Path) -> None:
-    run = mpi.run(4, [sys.executable, FOLDER / "blur_mpi.py"], cwd=tmp_path, timeout=600)
+    run = mpi.run(4, [sys.executable, "-m", "mpi4py", FOLDER / "blur_mpi.py"], cwd=tmp_path, timeout=600)
     assert run.returncode == 0, run.stdout
     assert run.stdout.rstrip().endswith("ok"), run.stdout

@@ -98,6 +98,16 @@ class UnsupportedError(TiramisuError, RuntimeError):
     """A legal program that this version cannot turn into code; the message says what to change."""
 
 
+class CompilerDefect(UnsupportedError):
+    """A proven program that the compiler cannot turn into code, where the proof should have said so: please report it.
+
+    What `check()` proves can be emitted; only what `compile()` alone knows (the target, its compiler) may still refuse.
+    """
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; if check() has proven the program, this is a defect of it: please report it"
+
+
 @dataclass(eq=False)
 class LegalityError(TiramisuError):
     """The program would not compute what the algorithm says: it is refused, with the reasons."""

@@ -24,7 +24,7 @@ def smallest_params(of: isl.Set | isl.Map) -> dict[str, int]:
         total = total.add(variable)
     least = values.min_val(total)
     if least.is_int():
-        values = values.intersect(_equal(total, int(least.to_python())))
+        values = values.intersect(_equal(total, sets.number(least)))
     return dict(zip(names, first(values), strict=True))
 
 
@@ -36,23 +36,29 @@ def lexmin(of: isl.Set) -> isl.Set:
     """The lexicographic minimum of a set without parameters.
 
     isl's own fails on some sets with integer divisions ("affine expression involves some of the domain
-    dimensions"), rarely once the set is coalesced; then one dimension after another is made as small as it can be,
-    and where that has no end as large, or any.
+    dimensions"), rarely once the set is coalesced; and of some it says that there is none, although there are
+    elements. Then one dimension after another is made as small as it can be, and where that has no end as large, or
+    any.
     """
     rest = of.coalesce()
     try:
-        return rest.lexmin()
+        found = rest.lexmin()
     except isl.Error:
-        for variable in sets.variables(of.get_space()):
-            rest = rest.intersect(_equal(variable, _bound(rest, variable)))
-        return rest
+        found = sets.empty(of.get_space())
+    return _by_dimensions(rest) if found.is_empty() and not rest.is_empty() else found
+
+
+def _by_dimensions(rest: isl.Set) -> isl.Set:
+    for variable in sets.variables(rest.get_space()):
+        rest = rest.intersect(_equal(variable, _bound(rest, variable)))
+    return rest
 
 
 def _bound(of: isl.Set, variable: isl.Aff) -> int:
     for value in (of.min_val(variable), of.max_val(variable)):
         if value.is_int():
-            return int(value.to_python())
-    return int(variable.eval(of.sample_point()).to_python())
+            return sets.number(value)
+    return sets.number(variable.eval(of.sample_point()))
 
 
 def first(of: isl.Set) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+
 import cgen
 
 from tiramisu_py.algorithm.expressions import ExternFunction
@@ -14,8 +16,19 @@ class Definition(cgen.Collection):
         super().__init__([cgen.Line(declaration), body])
 
 
+#: An assertion lists at most so many signatures.
+_MOST_CASES = 64
+#: The C types that are as wide as the one that an integer has, and other types to C.
+_SAME = {"int64_t": ("long", "long long"), "uint64_t": ("unsigned long", "unsigned long long")}
+
+
 def of_user(extern: ExternFunction) -> list[cgen.Generable]:
-    """What a function of the user needs: its header, its source, or else its declaration."""
+    """What a function of the user needs: its header, its source, or else its declaration; that it is as declared."""
+    return [*given(extern), *signature_check(extern), cgen.Line()]
+
+
+def given(extern: ExternFunction) -> list[cgen.Generable]:
+    """What says to C what a function of the user is."""
     lines: list[cgen.Generable] = []
     if extern.header:
         system = extern.header.startswith("<")
@@ -23,6 +36,27 @@ def of_user(extern: ExternFunction) -> list[cgen.Generable]:
     if extern.source:
         lines += [cgen.Line(line) for line in extern.source.strip("\n").split("\n")]
     if not lines:
-        arguments = ", ".join(dtype.c_name for dtype in extern.arguments) or "void"
-        lines.append(cgen.Statement(f"{extern.result.c_name} {extern.name}({arguments})"))
-    return [*lines, cgen.Line()]
+        lines.append(cgen.Statement(prototype(extern)))
+    return lines
+
+
+def prototype(extern: ExternFunction) -> str:
+    """The declaration of a function of the user, as `tm.extern` says it."""
+    return f"{extern.result.c_name} {extern.name}({', '.join(_arguments(extern))})"
+
+
+def signature_check(extern: ExternFunction) -> list[cgen.Generable]:
+    """The assertion that a function is as `tm.extern` says; a macro is taken on trust."""
+    kinds = [_SAME.get(kind, (kind,)) for kind in (extern.result.c_name, *_arguments(extern))]
+    pointers = (f"{result} (*)({', '.join(arguments)})" for result, *arguments in product(*kinds))
+    cases = ", ".join(f"{pointer}: 1" for pointer in islice(pointers, _MOST_CASES))
+    holds = f"_Generic(&{extern.name}, {cases}, default: 0)"
+    return [
+        cgen.Line(f"#ifndef {extern.name}"),
+        cgen.Statement(f'_Static_assert({holds}, "tm.extern says {prototype(extern)}")'),
+        cgen.Line("#endif"),
+    ]
+
+
+def _arguments(extern: ExternFunction) -> list[str]:
+    return [dtype.c_name for dtype in extern.arguments] or ["void"]

@@ -16,7 +16,7 @@ from tiramisu_py.backends.c.boxes import Level, levels, product
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
 from tiramisu_py.backends.cuda.signature import unused_params
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import (
     Allocate,
     ArrayArgument,
@@ -65,7 +65,7 @@ class Devices:
                 return [tried("tm_gpu_record", number_of(node.device), str(node.stream), event)]
             case Await():
                 return self._await(node, scope)
-        raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
+        raise CompilerDefect(f"the C emitter does not know the statement {type(node).__name__}")
 
     # -- kernels
 
@@ -160,7 +160,7 @@ class Devices:
                 lines += self._plain(name, kind, size, node.buffer)
                 free = tried("tm_gpu_free_host", name)
             case _:
-                raise UnsupportedError(f"buffer {node.buffer} is in {node.memory.value} memory, outside of kernels")
+                raise CompilerDefect(f"buffer {node.buffer} is in {node.memory.value} memory, outside of kernels")
         scope.declare_array(node.buffer, array)
         return [*lines, *self.statements.emit(node.body, scope), free]
 
@@ -215,7 +215,7 @@ def number_of(device: int | None) -> str:
 def _require_one_thread(scope: Scope) -> None:
     """A call of the function uses GPUs from one thread, and each of its calls of the runtime may end it."""
     if scope.threaded:
-        raise UnsupportedError("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
+        raise CompilerDefect("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
 
 
 def _numbers(texts: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int32, uint8
 from tiramisu_py.backends.c.precedence import Code, call, infix
 from tiramisu_py.lower.ir import Load
@@ -28,7 +29,7 @@ def weighted(vectors: Vectors, e: Binary) -> Code | None:
     if e.op != "+" or e.dtype != int32 or vectors.lanes not in LANES or vectors.scope.mask is not None:
         return None
     terms = _terms(e)
-    found = [(term, *read) for term in terms if (read := _weight(term)) is not None]
+    found = [(k, *read) for k, term in enumerate(terms) if (read := _weight(term)) is not None]
     for _, first, _ in found:
         spaced = _spaced(vectors, first)
         if spaced is None:
@@ -40,14 +41,15 @@ def weighted(vectors: Vectors, e: Binary) -> Code | None:
         function = vectors.types.idioms.dot(uint8, int32, vectors.lanes, stride, len(chosen))
         weights = [str(weight) for _, weight in chosen] + ["0"] * (MOST - len(chosen))
         total = call(function, f"&{place}", *weights)
-        taken = [term for term, _ in chosen]
-        for term in terms:
-            if not any(term is other for other in taken):
+        taken = {k for k, _ in chosen}
+        for k, term in enumerate(terms):
+            if k not in taken:
                 total = infix("+", total, vectors.side(term))
         return total
     return None
 
 
+@deep
 def _terms(e: Expr) -> list[Expr]:
     if isinstance(e, Binary) and e.op == "+" and e.dtype == e.left.dtype == e.right.dtype == int32:
         return _terms(e.left) + _terms(e.right)
@@ -80,11 +82,11 @@ def _spaced(vectors: Vectors, e: Load) -> tuple[str, int, Expr] | None:
 
 
 def _neighbours(
-    vectors: Vectors, first: Load, stride: int, found: list[tuple[Expr, Load, int]]
-) -> list[tuple[Expr, int]]:
-    """The terms that read the first element, the one after it, and so on, with their weights."""
+    vectors: Vectors, first: Load, stride: int, found: list[tuple[int, Load, int]]
+) -> list[tuple[int, int]]:
+    """The numbers of the terms that read the first element, the one after it, and so on, with their weights."""
     start = _spaced(vectors, first)
-    by_offset: dict[int, tuple[Expr, int]] = {}
+    by_offset: dict[int, tuple[int, int]] = {}
     for term, load, weight in found:
         other = _spaced(vectors, load) if load.buffer == first.buffer else None
         if start is None or other is None or other[1] != stride:

@@ -6,12 +6,14 @@ from importlib import resources
 
 import cgen
 
+from tiramisu_py.algorithm.reserved import obstacle_outside
 from tiramisu_py.backends.c import pages, streams, versions
 from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.definitions import Definition, of_user
 from tiramisu_py.backends.c.devices import page_locks
 from tiramisu_py.backends.c.layout import text
-from tiramisu_py.backends.c.names import c_names, is_reserved
+from tiramisu_py.backends.c.names import c_names
+from tiramisu_py.backends.c.parts import Parts, divided
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope, of_function
 from tiramisu_py.backends.c.statements import Statements
@@ -39,7 +41,7 @@ def emit(function: LoopFunction) -> dict[str, str]:
     that C does not allow, or a node that the emitter does not know.
     """
     name = function.name
-    if is_reserved(name) or not name.isidentifier() or not name.isascii():
+    if obstacle_outside(name) or not name.isidentifier() or not name.isascii():
         raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
     source = Source(function)
     own = {f"{name}.c": source.source(), f"{name}.h": source.header(), **log_runtime(function)}
@@ -69,7 +71,7 @@ class Source:
         self.kernels = kernel_names(function)
         self.log = log_of(function)
         own = [*(self._own_names([*arguments, *inside]) if self.on_gpu else ()), *(mpi.OWN if function.grid else ())]
-        own += [*self.log.names, *versions.own_names(function)]
+        own += [*self.log.names, *versions.own_names(function), *(extern.name for extern in function.externs)]
         self.names = c_names([*function.params, *arguments, *inside], self.name, own)
         self.types = VectorTypes()
         self.versions = versions.Versions(self, function)
@@ -268,13 +270,19 @@ class Source:
             body += versions.with_variable(function, self, statements)
             body += self._body(statements, entry, scope)
         else:
+            statements.parts = self.parts(function)
             body += self.versions.special()
             body += self.versions.general() or self._body(statements, entry, scope)
-        return [Definition(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
+        outside = statements.parts.definitions if statements.parts else []
+        return [*outside, Definition(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
 
     def _body(self, statements: Statements, entry: mpi.Entry | None, scope: Scope) -> Lines:
         ended = cgen.Statement(f"return {self.name}_end(gpu, 0)" if self.on_gpu else "return 0")
         return [*statements.emit(self.function.body, scope), *(entry.end() if entry else []), ended]
+
+    def parts(self, function: LoopFunction) -> Parts | None:
+        """The functions that the body of a long function of the host, or of a version of it, is divided into."""
+        return None if self.log.names else divided(function)
 
     def passed(self) -> str:
         """The arguments in C, as one version of the function passes them on to another."""

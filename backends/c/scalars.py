@@ -21,12 +21,13 @@ from tiramisu_py.algorithm.expressions import (
     Unary,
     as_typed,
 )
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, float32, strong
 from tiramisu_py.backends.c.functions import PREDICATES, c_function
 from tiramisu_py.backends.c.literals import half, literal
 from tiramisu_py.backends.c.precedence import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.scope import Scope
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import Lane, Load, Scalar
 from tiramisu_py.lower.lanes import is_half
 from tiramisu_py.lower.linear import is_index, number
@@ -54,6 +55,7 @@ class Scalars:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
+    @deep
     def __call__(self, e: Expr) -> Code:
         """The C expression."""
         match e:
@@ -63,6 +65,8 @@ class Scalars:
                 return Code(self.scope.names.get(e.name, e.name))
             case Load():
                 return Code(self.element(e.buffer, e.indices))
+            case Lane() if self.scope.lanes.of(e.vector) == 1:  # the same in all lanes, as later passes found
+                return self(e.vector)
             case Lane():
                 return Code(f"{self(e.vector).at(POSTFIX)}[{self(e.lane).text}]")
             case Unary():
@@ -75,7 +79,7 @@ class Scalars:
                 return self.converted(e.operand, e.dtype)
             case Call():
                 return self._call(e)
-        raise UnsupportedError(f"the C emitter does not know the expression {type(e).__name__}: {e}")
+        raise CompilerDefect(f"the C emitter does not know the expression {type(e).__name__}: {e}")
 
     def text(self, e: Expr) -> str:
         """The C expression, as text."""
@@ -155,6 +159,7 @@ class Scalars:
         yes, no = self(operand(e.yes, e.dtype)), self(operand(e.no, e.dtype))
         return Code(f"{self(e.condition).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
 
+    @deep
     def converted(self, e: Expr, dtype: DType) -> Code:
         """A conversion as NumPy does it."""
         source, dtype = strong(e.dtype), strong(dtype)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import gathers, streams
 from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.layout import chained, opened
 from tiramisu_py.backends.c.masks import first_stored
+from tiramisu_py.backends.c.parts import Parts
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.c.scope import Array, Scope
@@ -24,7 +26,7 @@ from tiramisu_py.backends.mpi.messages import Messages, runs
 from tiramisu_py.backends.mpi.reductions import all_reduce
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import (
     Allocate,
     AllReduce,
@@ -84,7 +86,9 @@ class Statements:
         self.devices = Devices(self)
         self.temporaries = Temporaries(self)
         self.alignment: streams.Alignment | None = None
+        self.parts: Parts | None = None
 
+    @deep
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
         return [*self._agreement(node), *self._emitted(node, scope)]
@@ -101,6 +105,8 @@ class Statements:
 
     def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
+            case Block() if self.parts and self.parts.divides(node):
+                return self.parts.emit(self, node, scope)
             case Block():
                 return streams.waiting_once([line for run in runs(node.body) for line in self._run(run, scope)])
             case Comment():
@@ -142,7 +148,7 @@ class Statements:
                 return self.messages.complete([node], scope)
             case Traced():
                 return traced(self, node, scope)
-        raise UnsupportedError(f"the C emitter does not know the statement {type(node).__name__}")
+        raise CompilerDefect(f"the C emitter does not know the statement {type(node).__name__}")
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
         """A C block of its own; `scope` becomes its scope."""
@@ -159,7 +165,7 @@ class Statements:
         if isinstance(node.tag, Parallel) and node.tag.collapse > 0 and not scope.threaded:
             return self.parallel.emit(node, scope)
         if node.tag is not None and not isinstance(node.tag, Parallel):
-            raise UnsupportedError(f"loop {node.variable} is still tagged {node.tag.name}: run the passes first")
+            raise CompilerDefect(f"loop {node.variable} is still tagged {node.tag.name}: run the passes first")
         if streams.is_outermost(node, scope):
             inside = scope.inner()
             inside.streaming = True

@@ -13,6 +13,7 @@ from importlib import resources
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -187,6 +188,7 @@ class Alignment:
         """Whether a store is aligned where all conditions hold."""
         return node in self.checked
 
+    @deep
     def _visit(self, node: Node, known: Mapping[str, Residue]) -> None:
         if isinstance(node, Store) and is_stream(node):
             self._store(node, known)

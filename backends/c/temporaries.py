@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import cgen
@@ -12,15 +12,22 @@ from tiramisu_py.backends.c import pages
 from tiramisu_py.backends.c.precedence import call
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.lower.ir import Allocate
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.lower.ir import Allocate, Block, Node
+from tiramisu_py.lower.transform import block, constant
 from tiramisu_py.program.pages import Pages
+from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
 
 #: Constant temporaries are on the stack while they need no more bytes than this together.
 MOST_STACK = 64 * 1024
+
+
+#: More temporaries than these, one inside the other, are looked at together: each look leaves by a way of its own.
+FEW = 8
+#: What holds them in C.
+ALL = "tm_all"
 
 
 class Temporaries:
@@ -30,24 +37,82 @@ class Temporaries:
         self.statements = statements
 
     def emit(self, node: Allocate, scope: Scope) -> Lines:
-        """The definition of an array, and the statements that use it."""
-        extents = [constant(extent) for extent in node.extents]
-        sizes = [extent for extent in extents if extent is not None]
-        elements = max(math.prod(sizes), 1)
-        size = elements * node.lanes * node.dtype.bytes
-        name, kind = scope.names[node.buffer], self.statements.c_type(node.dtype, node.lanes)
-        if node.pages is None and len(sizes) == len(extents) and scope.stack + size <= MOST_STACK:
-            scope.stack += size
-            lines: Lines = [
-                cgen.Statement(f"{kind} {name}[{elements}] TM_LOCAL{' = {0}' if node.ring or node.padded else ''}")
-            ]
+        """The definition of an array, or of a run of them, and the statements that use them."""
+        if scope.threaded or self.statements.entry:
+            return [*self._one(node, scope), *self.statements.emit(node.body, scope)]
+        run, body = gathered(node, scope.declared)
+        several = self._allocated(run, scope)
+        if len(several) <= FEW:
+            lines = [line for array in run for line in self._one(array, scope)]
+        elif ALL in scope.declared:
+            return [cgen.Block(self.emit(node, scope.inner()))]
+        else:
+            scope.declared.add(ALL)
+            lines = self._together(run, several, scope)
+        return [*lines, *self.statements.emit(body, scope)]
+
+    def _allocated(self, run: Sequence[Allocate], scope: Scope) -> frozenset[str]:
+        """Those of a run of temporaries that are allocated: neither on the stack, nor in pages of their own."""
+        found, around = set(), scope.stack
+        for node in run:
+            if self._on_stack(node, scope):
+                scope.stack += _bytes(node)
+            elif node.pages is None:
+                found.add(node.buffer)
+        scope.stack = around
+        return frozenset(found)
+
+    def _together(self, run: Sequence[Allocate], several: Collection[str], scope: Scope) -> Lines:
+        """The definitions of a run of temporaries, of which `several` are allocated, and looked at once."""
+        lines: Lines = [
+            cgen.Statement(f"void *tm_memory[{len(several)}]"),
+            cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.memory = tm_memory}}"),
+        ]
+        later: Lines = []
+        for node in run:
+            if node.buffer not in several:
+                later += self._one(node, scope)
+                continue
+            name, kind, size = self._allocated_as(node, scope)
+            lines.append(cgen.Statement(f'{kind} *const {name} = tm_temporary(&{ALL}, "{node.buffer}", {size})'))
+            later += self._zeros(node, name, size)
+            self._declare(node, name, scope)
+        lines.append(
+            cgen.If(cgen.Line(f"{ALL}.missing != NULL"), cgen.Block([self.out_of_memory("%s", f"{ALL}.missing")]))
+        )
+        return [*lines, *later]
+
+    def _one(self, node: Allocate, scope: Scope) -> Lines:
+        """The definition of an array."""
+        name, kind, size = self._allocated_as(node, scope)
+        if self._on_stack(node, scope):
+            scope.stack += _bytes(node)
+            zeros = " = {0}" if node.ring or node.padded else ""
+            lines: Lines = [cgen.Statement(f"{kind} {name}[{_elements(node)}] TM_LOCAL{zeros}")]
         else:
             shape = [Scalars(scope).text(extent) for extent in node.extents]
             lines = self.array(name, kind, shape, node.buffer, scope, node.pages)
-            if node.ring:
-                lines = [*lines, cgen.Statement(f"memset({name}, 0, {call('TM_BYTES', kind, *shape)})")]
+            lines = [*lines, *self._zeros(node, name, size)]
+        self._declare(node, name, scope)
+        return lines
+
+    def _allocated_as(self, node: Allocate, scope: Scope) -> tuple[str, str, str]:
+        """The name of an array in C, the type of its elements, and its bytes."""
+        kind = self.statements.c_type(node.dtype, node.lanes)
+        shape = [Scalars(scope).text(extent) for extent in node.extents]
+        return scope.names[node.buffer], kind, call("TM_BYTES", kind, *(shape or ["1"])).text
+
+    def _zeros(self, node: Allocate, name: str, size: str) -> Lines:
+        return [cgen.Statement(f"memset({name}, 0, {size})")] if node.ring else []
+
+    def _declare(self, node: Allocate, name: str, scope: Scope) -> None:
         scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
-        return [*lines, *self.statements.emit(node.body, scope)]
+
+    def _on_stack(self, node: Allocate, scope: Scope) -> bool:
+        """Whether an array is of a constant size, and fits on what is left of the stack."""
+        if node.pages is not None or any(constant(extent) is None for extent in node.extents):
+            return False
+        return scope.stack + _bytes(node) <= MOST_STACK
 
     def array(
         self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope, own_pages: Pages | None = None
@@ -78,10 +143,41 @@ class Temporaries:
             cgen.If(cgen.Line(f"{name} == NULL"), cgen.Block(lines)),
         ]
 
-    def out_of_memory(self, words: str) -> cgen.Generable:
+    def out_of_memory(self, words: str, *values: str) -> cgen.Generable:
         """The statement that reports that memory for a temporary is missing, and leaves the function."""
         message, name = f"there is no memory for the temporary array {words}", self.statements.function
         if self.statements.entry:
             return cgen.Statement(f'tm_mpi_give_up(&mpi, "{message}")')
-        failed = f'{name}_fail(TM_MEMORY, "{name}: {message}")'
+        given = ", ".join(["TM_MEMORY", f'"{name}: {message}"', *values])
+        failed = f"{name}_fail({given})"
         return cgen.Statement(f"return {name}_end(gpu, {failed})" if self.statements.on_gpu else f"return {failed}")
+
+
+def _elements(node: Allocate) -> int:
+    """How many elements an array with constant extents has, at least one."""
+    sizes = [extent for extent in map(constant, node.extents) if extent is not None]
+    return max(math.prod(sizes), 1)
+
+
+def _bytes(node: Allocate) -> int:
+    """The bytes of such an array."""
+    return _elements(node) * node.lanes * node.dtype.bytes
+
+
+def gathered(node: Allocate, taken: Collection[str] = ()) -> tuple[list[Allocate], Node]:
+    """The temporaries that are allocated at one place in C, the one inside the other, and all that is done then.
+
+    A temporary that is allocated where the one around it begins to be used is in the same block of C: what follows it
+    there is done while it exists.
+    """
+    run, named, after = [node], {node.buffer, *taken}, list[tuple[Node, ...]]()
+    body = node.body
+    while True:
+        first, rest = (body.body[0], body.body[1:]) if isinstance(body, Block) and body.body else (body, ())
+        if not isinstance(first, Allocate) or first.memory is not Memory.HOST or first.buffer in named:
+            break
+        named.add(first.buffer)
+        run.append(first)
+        after.append(rest)
+        body = first.body
+    return run, block([body, *(each for rest in reversed(after) for each in rest)]) if any(after) else body

@@ -66,8 +66,11 @@ TM_SHUFFLE tm_window tm_window_around(__m512i row, __m512i column, int64_t rows,
 
 /* The places as positions in the array, of lanes 0 to 7 and of lanes 8 to 15. */
 TM_SHUFFLE __m512i tm_positions(__m256i row, __m256i column, int64_t columns) {
-  const __m512i before = _mm512_mul_epi32(_mm512_cvtepi32_epi64(row), _mm512_set1_epi64(columns));
-  return _mm512_add_epi64(before, _mm512_cvtepi32_epi64(column));
+  /* columns as two halves: rows are not negative, and there is no product of 64 bits */
+  const __m512i down = _mm512_cvtepi32_epi64(row), right = _mm512_cvtepi32_epi64(column);
+  const __m512i low = _mm512_mul_epu32(down, _mm512_set1_epi64(columns & 0xffffffff));
+  const __m512i high = _mm512_slli_epi64(_mm512_mul_epu32(down, _mm512_set1_epi64(columns >> 32)), 32);
+  return _mm512_add_epi64(_mm512_add_epi64(low, high), right);
 }
 TM_SHUFFLE void tm_all_positions(__m512i row, __m512i column, int64_t columns, int64_t *position) {
   const __m256i low_row = _mm512_castsi512_si256(row), low_column = _mm512_castsi512_si256(column);

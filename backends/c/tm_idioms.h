@@ -36,7 +36,7 @@
 
 /* Of integers, the larger less the smaller, which wraps as integers do. */
 #define TM_GENERIC_distance(V) \
-  (TM_WHERE(V, IN(a) > IN(b), IN(a), IN(b)) - TM_WHERE(V, IN(a) < IN(b), IN(a), IN(b)))
+  ((V)(TM_CHOSEN(TM_OWN_max_##V, TM_GENERIC_max(V))) - (V)(TM_CHOSEN(TM_OWN_min_##V, TM_GENERIC_min(V))))
 
 /* Sums and differences of integers that stay within the type: where they leave it, its end on that side. */
 #define TM_IS_UNSIGNED(V) ((__typeof__((V){0}[0]))-1 > 0)

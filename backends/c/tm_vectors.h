@@ -61,12 +61,6 @@
     (V)((tm_mask & (__typeof__(tm_mask))(yes)) | (~tm_mask & (__typeof__(tm_mask))(no)));          \
   })
 #else
-#define TM_COMPARE(M, a, op, b)                                                                    \
-  __extension__({                                                                                  \
-    const __auto_type tm_a = (a);                                                                  \
-    const __auto_type tm_b = (b);                                                                  \
-    TM_EACH_LANE(M, tm_a[tm_lane] op tm_b[tm_lane] ? -1 : 0)                                       \
-  })
 #if defined(__AVX512BW__)
 #define TM_REGISTER 64
 #elif defined(__AVX2__)
@@ -74,7 +68,20 @@
 #else
 #define TM_REGISTER 16
 #endif
-/* Of vectors that fit a register, GCC sees through its own comparisons: to one masked operation with AVX-512. */
+/* Of vectors that fit a register, GCC sees through its own comparisons: to one masked operation with AVX-512. Those of
+ * wider ones would go element by element.
+ */
+#define TM_COMPARE(M, a, op, b)                                                                    \
+  __extension__({                                                                                  \
+    const __auto_type tm_a = (a);                                                                  \
+    const __auto_type tm_b = (b);                                                                  \
+    M tm_where;                                                                                    \
+    if (sizeof(M) <= TM_REGISTER)                                                                  \
+      tm_where = (M)(tm_a op tm_b);                                                                \
+    else                                                                                           \
+      tm_where = __extension__({ TM_EACH_LANE(M, tm_a[tm_lane] op tm_b[tm_lane] ? -1 : 0) });      \
+    tm_where;                                                                                      \
+  })
 #define TM_CHOOSE(V, a, op, b, yes, no)                                                            \
   __extension__({                                                                                  \
     const __auto_type tm_a = (a);                                                                  \
@@ -95,7 +102,12 @@
   __extension__({                                                                                  \
     const __auto_type tm_mask = (mask);                                                            \
     const V tm_yes = (yes), tm_no = (no);                                                          \
-    TM_EACH_LANE(V, tm_mask[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane])                           \
+    V tm_chosen;                                                                                   \
+    if (sizeof(V) <= TM_REGISTER)                                                                  \
+      tm_chosen = (V)(((__typeof__(tm_mask))tm_yes & tm_mask) | ((__typeof__(tm_mask))tm_no & ~tm_mask)); \
+    else                                                                                           \
+      tm_chosen = __extension__({ TM_EACH_LANE(V, tm_mask[tm_lane] ? tm_yes[tm_lane] : tm_no[tm_lane]) }); \
+    tm_chosen;                                                                                     \
   })
 #endif
 

@@ -6,9 +6,19 @@
 
 #include <immintrin.h>
 
-/* Vectors of 8 or 4 bytes in a register of 16. */
-#define TM_FROM_8(a) _mm_cvtsi64_si128((long long)(a))
-#define TM_FROM_4(a) _mm_cvtsi32_si128((int)(a))
+/* Vectors of 8 or 4 bytes in a register of 16. Where masks exist, GCC before 13 makes one masked instruction of such a
+ * load, a conversion and a choice, and then finds none ("unable to generate reloads"), unless it cannot see the load.
+ */
+#if !defined(__clang__) && __GNUC__ < 13 && defined(__AVX512VL__)
+TM_SHUFFLE __m128i tm_hidden(__m128i a) {
+  __asm__("" : "+v"(a));
+  return a;
+}
+#else
+#define tm_hidden(a) (a)
+#endif
+#define TM_FROM_8(a) tm_hidden(_mm_cvtsi64_si128((long long)(a)))
+#define TM_FROM_4(a) tm_hidden(_mm_cvtsi32_si128((int)(a)))
 #define TM_TO_8(a) _mm_cvtsi128_si64(a)
 #define TM_TO_4(a) _mm_cvtsi128_si32(a)
 
@@ -28,9 +38,38 @@
   _mm256_blendv_##kind(_mm256_##op##_##kind((T)a, (T)b), (T)a, _mm256_cmp_##kind((T)a, (T)a, _CMP_UNORD_Q))
 #define TM_BLENDED(op, kind, T) _mm_blendv_##kind(_mm_##op##_##kind((T)a, (T)b), (T)a, _mm_cmpunord_##kind((T)a, (T)a))
 
+/* a where `more` is larger than `less`, else b: of integers of 64 bits. `flip` makes unsigned order that of signed. */
+#define TM_LARGER_256(more, less, flip)                                                                     \
+  _mm256_blendv_epi8((__m256i)b, (__m256i)a,                                                               \
+                     _mm256_cmpgt_epi64(_mm256_xor_si256((__m256i)more, _mm256_set1_epi64x(flip)),         \
+                                        _mm256_xor_si256((__m256i)less, _mm256_set1_epi64x(flip))))
+#define TM_LARGER(more, less, flip)                                                                        \
+  _mm_blendv_epi8((__m128i)b, (__m128i)a,                                                                  \
+                  _mm_cmpgt_epi64(_mm_xor_si128((__m128i)more, _mm_set1_epi64x(flip)),                     \
+                                  _mm_xor_si128((__m128i)less, _mm_set1_epi64x(flip))))
+/* The low halves of four elements of 64 bits. */
+#define TM_HALVES_OF_4(a) \
+  TM_LOW(_mm256_permutevar8x32_epi32((__m256i)a, _mm256_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0)))
+
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 
 /* 512 bits */
+#define TM_OWN_min_uint8x64 ~, _mm512_min_epu8((__m512i)a, (__m512i)b)
+#define TM_OWN_min_int8x64 ~, _mm512_min_epi8((__m512i)a, (__m512i)b)
+#define TM_OWN_min_uint16x32 ~, _mm512_min_epu16((__m512i)a, (__m512i)b)
+#define TM_OWN_min_int16x32 ~, _mm512_min_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_min_uint32x16 ~, _mm512_min_epu32((__m512i)a, (__m512i)b)
+#define TM_OWN_min_int32x16 ~, _mm512_min_epi32((__m512i)a, (__m512i)b)
+#define TM_OWN_min_uint64x8 ~, _mm512_min_epu64((__m512i)a, (__m512i)b)
+#define TM_OWN_min_int64x8 ~, _mm512_min_epi64((__m512i)a, (__m512i)b)
+#define TM_OWN_max_uint8x64 ~, _mm512_max_epu8((__m512i)a, (__m512i)b)
+#define TM_OWN_max_int8x64 ~, _mm512_max_epi8((__m512i)a, (__m512i)b)
+#define TM_OWN_max_uint16x32 ~, _mm512_max_epu16((__m512i)a, (__m512i)b)
+#define TM_OWN_max_int16x32 ~, _mm512_max_epi16((__m512i)a, (__m512i)b)
+#define TM_OWN_max_uint32x16 ~, _mm512_max_epu32((__m512i)a, (__m512i)b)
+#define TM_OWN_max_int32x16 ~, _mm512_max_epi32((__m512i)a, (__m512i)b)
+#define TM_OWN_max_uint64x8 ~, _mm512_max_epu64((__m512i)a, (__m512i)b)
+#define TM_OWN_max_int64x8 ~, _mm512_max_epi64((__m512i)a, (__m512i)b)
 #define TM_OWN_add_saturated_uint8x64 ~, _mm512_adds_epu8((__m512i)a, (__m512i)b)
 #define TM_OWN_subtract_saturated_uint8x64 ~, _mm512_subs_epu8((__m512i)a, (__m512i)b)
 #define TM_OWN_add_saturated_int8x64 ~, _mm512_adds_epi8((__m512i)a, (__m512i)b)
@@ -68,6 +107,14 @@
 #define TM_OWN_uint32_to_float64x8 ~, _mm512_cvtepu32_pd((__m256i)a)
 
 /* shorter vectors, with masks and narrowing */
+#define TM_OWN_min_uint64x4 ~, _mm256_min_epu64((__m256i)a, (__m256i)b)
+#define TM_OWN_min_int64x4 ~, _mm256_min_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_max_uint64x4 ~, _mm256_max_epu64((__m256i)a, (__m256i)b)
+#define TM_OWN_max_int64x4 ~, _mm256_max_epi64((__m256i)a, (__m256i)b)
+#define TM_OWN_min_uint64x2 ~, _mm_min_epu64((__m128i)a, (__m128i)b)
+#define TM_OWN_min_int64x2 ~, _mm_min_epi64((__m128i)a, (__m128i)b)
+#define TM_OWN_max_uint64x2 ~, _mm_max_epu64((__m128i)a, (__m128i)b)
+#define TM_OWN_max_int64x2 ~, _mm_max_epi64((__m128i)a, (__m128i)b)
 #define TM_OWN_min_float32x8 ~, TM_MASKED(min, _mm256, ps, __m256)
 #define TM_OWN_max_float32x8 ~, TM_MASKED(max, _mm256, ps, __m256)
 #define TM_OWN_min_float64x4 ~, TM_MASKED(min, _mm256, pd, __m256d)
@@ -91,6 +138,12 @@
 #elif defined(__SSE4_1__)
 
 #ifdef __AVX2__
+#define TM_OWN_min_int64x4 ~, TM_LARGER_256(b, a, 0)
+#define TM_OWN_min_uint64x4 ~, TM_LARGER_256(b, a, INT64_MIN)
+#define TM_OWN_max_int64x4 ~, TM_LARGER_256(a, b, 0)
+#define TM_OWN_max_uint64x4 ~, TM_LARGER_256(a, b, INT64_MIN)
+#define TM_OWN_64_to_8x4 ~, TM_TO_4(_mm_shuffle_epi8(TM_HALVES_OF_4(a), TM_EVERY_4TH))
+#define TM_OWN_64_to_16x4 ~, TM_TO_8(_mm_shuffle_epi8(TM_HALVES_OF_4(a), TM_EVERY_2ND_16))
 #define TM_OWN_min_float32x8 ~, TM_BLENDED_256(min, ps, __m256)
 #define TM_OWN_max_float32x8 ~, TM_BLENDED_256(max, ps, __m256)
 #define TM_OWN_min_float64x4 ~, TM_BLENDED_256(min, pd, __m256d)
@@ -102,7 +155,13 @@
 #define TM_OWN_32_to_8x8 ~, \
   TM_TO_8(TM_LOW(_mm256_permutevar8x32_epi32(_mm256_shuffle_epi8((__m256i)a, TM_TWICE(TM_EVERY_4TH)), \
                                              _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0))))
-#define TM_OWN_64_to_32x4 ~, TM_LOW(_mm256_permutevar8x32_epi32((__m256i)a, _mm256_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0)))
+#define TM_OWN_64_to_32x4 ~, TM_HALVES_OF_4(a)
+#endif
+#ifdef __SSE4_2__
+#define TM_OWN_min_int64x2 ~, TM_LARGER(b, a, 0)
+#define TM_OWN_min_uint64x2 ~, TM_LARGER(b, a, INT64_MIN)
+#define TM_OWN_max_int64x2 ~, TM_LARGER(a, b, 0)
+#define TM_OWN_max_uint64x2 ~, TM_LARGER(a, b, INT64_MIN)
 #endif
 #define TM_OWN_min_float32x4 ~, TM_BLENDED(min, ps, __m128)
 #define TM_OWN_max_float32x4 ~, TM_BLENDED(max, ps, __m128)
@@ -125,6 +184,18 @@
 #define TM_OWN_subtract_saturated_int16x16 ~, _mm256_subs_epi16((__m256i)a, (__m256i)b)
 #define TM_OWN_average_uint8x32 ~, _mm256_avg_epu8((__m256i)a, (__m256i)b)
 #define TM_OWN_average_uint16x16 ~, _mm256_avg_epu16((__m256i)a, (__m256i)b)
+#define TM_OWN_min_uint8x32 ~, _mm256_min_epu8((__m256i)a, (__m256i)b)
+#define TM_OWN_min_int8x32 ~, _mm256_min_epi8((__m256i)a, (__m256i)b)
+#define TM_OWN_min_uint16x16 ~, _mm256_min_epu16((__m256i)a, (__m256i)b)
+#define TM_OWN_min_int16x16 ~, _mm256_min_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_min_uint32x8 ~, _mm256_min_epu32((__m256i)a, (__m256i)b)
+#define TM_OWN_min_int32x8 ~, _mm256_min_epi32((__m256i)a, (__m256i)b)
+#define TM_OWN_max_uint8x32 ~, _mm256_max_epu8((__m256i)a, (__m256i)b)
+#define TM_OWN_max_int8x32 ~, _mm256_max_epi8((__m256i)a, (__m256i)b)
+#define TM_OWN_max_uint16x16 ~, _mm256_max_epu16((__m256i)a, (__m256i)b)
+#define TM_OWN_max_int16x16 ~, _mm256_max_epi16((__m256i)a, (__m256i)b)
+#define TM_OWN_max_uint32x8 ~, _mm256_max_epu32((__m256i)a, (__m256i)b)
+#define TM_OWN_max_int32x8 ~, _mm256_max_epi32((__m256i)a, (__m256i)b)
 #define TM_OWN_uint8_to_16x16 ~, _mm256_cvtepu8_epi16((__m128i)a)
 #define TM_OWN_uint8_to_32x8 ~, _mm256_cvtepu8_epi32(TM_FROM_8(a))
 #define TM_OWN_uint8_to_64x4 ~, _mm256_cvtepu8_epi64(TM_FROM_4(a))
@@ -154,6 +225,14 @@
 #define TM_OWN_int32_to_64x2 ~, _mm_cvtepi32_epi64(TM_FROM_8(a))
 #define TM_OWN_int32_to_float64x2 ~, _mm_cvtepi32_pd(TM_FROM_8(a))
 #define TM_OWN_float32_to_float64x2 ~, _mm_cvtps_pd((__m128)TM_FROM_8(a))
+#define TM_OWN_min_int8x16 ~, _mm_min_epi8((__m128i)a, (__m128i)b)
+#define TM_OWN_min_uint16x8 ~, _mm_min_epu16((__m128i)a, (__m128i)b)
+#define TM_OWN_min_uint32x4 ~, _mm_min_epu32((__m128i)a, (__m128i)b)
+#define TM_OWN_min_int32x4 ~, _mm_min_epi32((__m128i)a, (__m128i)b)
+#define TM_OWN_max_int8x16 ~, _mm_max_epi8((__m128i)a, (__m128i)b)
+#define TM_OWN_max_uint16x8 ~, _mm_max_epu16((__m128i)a, (__m128i)b)
+#define TM_OWN_max_uint32x4 ~, _mm_max_epu32((__m128i)a, (__m128i)b)
+#define TM_OWN_max_int32x4 ~, _mm_max_epi32((__m128i)a, (__m128i)b)
 #endif
 
 #ifdef __SSE2__
@@ -167,6 +246,10 @@
 #define TM_OWN_subtract_saturated_int16x8 ~, _mm_subs_epi16((__m128i)a, (__m128i)b)
 #define TM_OWN_average_uint8x16 ~, _mm_avg_epu8((__m128i)a, (__m128i)b)
 #define TM_OWN_average_uint16x8 ~, _mm_avg_epu16((__m128i)a, (__m128i)b)
+#define TM_OWN_min_uint8x16 ~, _mm_min_epu8((__m128i)a, (__m128i)b)
+#define TM_OWN_min_int16x8 ~, _mm_min_epi16((__m128i)a, (__m128i)b)
+#define TM_OWN_max_uint8x16 ~, _mm_max_epu8((__m128i)a, (__m128i)b)
+#define TM_OWN_max_int16x8 ~, _mm_max_epi16((__m128i)a, (__m128i)b)
 #endif
 
 /* Unsigned elements `stride` apart, made wider, which one permutation does. Nothing after the last of them is read. */

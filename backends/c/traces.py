@@ -10,7 +10,7 @@ import cgen
 
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import LoopFunction, Traced
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def log_of(function: LoopFunction) -> Log:
 def traced(statements: Statements, node: Traced, scope: Scope) -> Lines:
     """An event around statements, in the same C block."""
     if scope.threaded:
-        raise UnsupportedError(f"the trace of {node.name} is inside a loop that runs on several threads")
+        raise CompilerDefect(f"the trace of {node.name} is inside a loop that runs on several threads")
     place, text = statements.log.place, Scalars(scope).text
     name = node.name.replace("\\", "\\\\").replace('"', '\\"')
     given = [place, f'"{name}"']

@@ -16,6 +16,7 @@ from tiramisu_py.algorithm.expressions import (
     Select,
     Unary,
 )
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import dots, masks, widths
 from tiramisu_py.backends.c.functions import PREDICATES, c_function
@@ -23,7 +24,7 @@ from tiramisu_py.backends.c.precedence import OR, TERNARY, Code, call, cast, inf
 from tiramisu_py.backends.c.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.c.vector_types import VectorTypes
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import Idiom, Joined, Load, Ramp, Shifted
 from tiramisu_py.lower.linear import along_lanes
 from tiramisu_py.lower.transform import constant
@@ -57,6 +58,7 @@ class Vectors:
 
     # -- values
 
+    @deep
     def __call__(self, e: Expr) -> Code:
         """The value in all lanes, a vector; of a scalar, the same in every lane."""
         if self._uniform(e):
@@ -85,7 +87,7 @@ class Vectors:
                 return self._operation(e.name, e.dtype, *e.operands)
             case Call():
                 return self._call(e)
-        raise UnsupportedError(f"the C emitter does not know the vector expression {type(e).__name__}: {e}")
+        raise CompilerDefect(f"the C emitter does not know the vector expression {type(e).__name__}: {e}")
 
     def _spread(self, e: Expr) -> Code:
         return call("TM_ALL", self.type(e.dtype), self.scalars(e))
@@ -241,7 +243,7 @@ class Vectors:
         code, own = self._mask(e, bits)
         if bits is None or bits == own:
             return code, own
-        return call("__builtin_convertvector", code, self.mask_type(bits)), bits
+        return widths.converted(self.types, code, widths.SIGNED[own], widths.SIGNED[bits], self.lanes), bits
 
     def _mask(self, e: Expr, bits: int | None) -> tuple[Code, int]:
         if self._uniform(e):

@@ -90,13 +90,15 @@ class Versions:
         source = self.source
         statements = Statements(source.name, source.types, log=source.log)
         statements.alignment = alignment
+        statements.parts = source.parts(function)
         lines = statements.emit(function.body, of_function(function, source.names))
         code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
         printed = re.sub(r'"[^"]*"', '""', "\n".join(line for line in code if not line.startswith("//")))
         given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
         unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
-        return [Definition(f"static int {name}({source.parameters(restrict=True)})", body)]
+        outside = statements.parts.definitions if statements.parts else []
+        return [*outside, Definition(f"static int {name}({source.parameters(restrict=True)})", body)]
 
 
 def own_names(function: LoopFunction) -> list[str]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import cgen
 
+from tiramisu_py.algorithm.reserved import CUDA_WORDS
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.names import c_names
 from tiramisu_py.backends.c.traces import LOG_HEADER
-from tiramisu_py.backends.cuda.names import RESERVED
 from tiramisu_py.backends.cuda.scalars import builtin
 from tiramisu_py.backends.cuda.scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
@@ -68,7 +68,7 @@ def kernel_names(function: LoopFunction) -> Mapping[str, str]:
     short = {name for name in whole if name.removeprefix(prefix) not in {k.name for k in function.kernels}}
     wanted = {k.name: k.name if k.name in short else prefix + k.name for k in function.kernels}
     taken = [f"{function.name}{part}" for part in ("_end", "_program", "_use_device", "_first_device", "_images")]
-    found = c_names(wanted.values(), function.name, [*taken, *RESERVED])
+    found = c_names(wanted.values(), function.name, [*taken, *CUDA_WORDS])
     return {name: found[c_name] for name, c_name in wanted.items()}
 
 
@@ -94,7 +94,7 @@ class KernelSource:
         self.name = kernel_names(function)[kernel.name]
         own = given(kernel)
         inside = sorted(names(kernel.body) - set(own))
-        self.names = c_names([*own, *inside], self.name, [*RESERVED, *kernel_names(function).values()])
+        self.names = c_names([*own, *inside], self.name, [*CUDA_WORDS, *kernel_names(function).values()])
 
     def signature(self) -> KernelSignature:
         """What its launcher and the simulator know of it."""

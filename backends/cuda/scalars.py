@@ -7,7 +7,7 @@ from tiramisu_py.algorithm.types import DType, float32, strong
 from tiramisu_py.backends.c.precedence import Code, call, cast
 from tiramisu_py.backends.c.scalars import Scalars, operand
 from tiramisu_py.backends.cuda.scope import KernelScope
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import GpuIndex
 from tiramisu_py.program.loops import AXES
 
@@ -35,7 +35,7 @@ class KernelScalars(Scalars):
             assert isinstance(self.scope, KernelScope)
             return Code(self.scope.number(e.unit, e.axis))
         if isinstance(e, Call) and e.extern is not None:
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"a kernel cannot call {e.extern.name}, a function of the host: compute it outside of the kernel"
             )
         if isinstance(e, Binary) and e.op == "/" and _is_small_number(e.right):

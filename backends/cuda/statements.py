@@ -17,7 +17,7 @@ from tiramisu_py.backends.c.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.trees import Tree
 from tiramisu_py.backends.cuda.vectors import LaneLoops
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import (
     Allocate,
     Assign,
@@ -71,14 +71,14 @@ class KernelStatements(Statements):
             case TreeReduce():
                 return Tree(self, node, scope).lines()
             case Launch() | Copy() | Events() | Record() | Await():
-                raise UnsupportedError(f"kernel {self.kernel.name} has a {type(node).__name__}, which is the host's")
+                raise CompilerDefect(f"kernel {self.kernel.name} has a {type(node).__name__}, which is the host's")
         return super().emit(node, scope)
 
     # -- control
 
     def _loop(self, node: For, scope: Scope) -> Lines:
         if node.tag is not None and not isinstance(node.tag, Unroll):
-            raise UnsupportedError(f"loop {node.variable} of a kernel is still tagged {node.tag.name}")
+            raise CompilerDefect(f"loop {node.variable} of a kernel is still tagged {node.tag.name}")
         inner = scope.inner()
         inner.atomic = scope.atomic | {p.buffer for p in node.reductions if p.combine is Combine.ATOMIC}
         self.loops += 1
@@ -133,9 +133,7 @@ class KernelStatements(Statements):
         if lanes == 1:
             return super()._store(node, scope)
         if node.atomic or node.buffer in scope.atomic:
-            raise UnsupportedError(
-                f"{node.statement} updates several elements of {node.buffer} at once, and atomically"
-            )
+            raise CompilerDefect(f"{node.statement} updates several elements of {node.buffer} at once, and atomically")
         return self.lanes.store(node, lanes, scope)
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
@@ -166,14 +164,14 @@ class KernelStatements(Statements):
         kind = node.dtype.c_name if node.lanes == 1 else f"tm_vec<{node.dtype.c_name}, {node.lanes}>"
         sizes = [constant(extent) for extent in node.extents]
         if None in sizes:
-            raise UnsupportedError(f"buffer {node.buffer} of kernel {self.kernel.name} needs constant extents")
+            raise CompilerDefect(f"buffer {node.buffer} of kernel {self.kernel.name} needs constant extents")
         dimensions = "".join(f"[{max(size or 0, 1)}]" for size in sizes)
         if node.memory is Memory.SHARED:
             line = f"TM_SHARED({kind}, {name}, {dimensions or '[1]'})"
         elif node.memory in (Memory.HOST, Memory.REGISTER):
             line = f"{kind} {name}{dimensions}"
         else:
-            raise UnsupportedError(f"buffer {node.buffer} in {node.memory.value} memory cannot be made inside a kernel")
+            raise CompilerDefect(f"buffer {node.buffer} in {node.memory.value} memory cannot be made inside a kernel")
         array = Array(name, node.dtype, node.extents, node.lanes, nested=True, is_shared=node.memory is Memory.SHARED)
         scope.declare_array(node.buffer, array)
         return [cgen.Statement(line), *self.emit(node.body, scope)]

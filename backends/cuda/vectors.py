@@ -13,7 +13,7 @@ from tiramisu_py.backends.c.scalars import operand
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.cuda.scalars import KernelScalars
 from tiramisu_py.backends.cuda.scope import WIDEST, KernelScope
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import Lane, Load, Ramp, Store
 from tiramisu_py.lower.linear import along_lanes
 from tiramisu_py.lower.transform import constant
@@ -174,9 +174,7 @@ class LaneLoops:
 def vector(dtype: DType, lanes: int) -> str:
     """The name of a vector type."""
     if lanes * dtype.bytes > WIDEST or lanes & (lanes - 1) != 0:
-        raise UnsupportedError(
-            f"a GPU has no vectors of {lanes} {dtype}: use 2, 4 or 8 lanes of at most {WIDEST} bytes"
-        )
+        raise CompilerDefect(f"a GPU has no vectors of {lanes} {dtype}: use 2, 4 or 8 lanes of at most {WIDEST} bytes")
     return f"tm_vec<{strong(dtype).c_name}, {lanes}>"
 
 

@@ -13,7 +13,7 @@ import cgen
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.mpi.elements import mpi_type, quoted
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import Collective, LoopFunction, Node, Piece
 
@@ -56,7 +56,7 @@ class Call:
         """The whole call."""
         if self.scope.threaded:
             words = self.node.statement
-            raise UnsupportedError(f"{words} is inside a loop that runs on several threads: one thread sends")
+            raise CompilerDefect(f"{words} is inside a loop that runs on several threads: one thread sends")
         return [cgen.Block(self._exchange() if self.node.root is None else self._broadcast())]
 
     def _exchange(self) -> Lines:

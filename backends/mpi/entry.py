@@ -33,15 +33,16 @@ from tiramisu_py.program.storage import Memory
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_mpi.h"
+_FILES = (RUNTIME, "tm_mpi_meet.h")
 #: What the source of a distributed function calls its own.
 OWN = ("comm", "mpi", "idle", "ranks", "unfit", "local")
-CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ. All ranks return the same."
+CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ, 9 one did not come. All return the same."
 
 
 def runtime() -> dict[str, str]:
     """The runtime that a distributed function needs: text by name."""
-    file = resources.files("tiramisu_py.backends.mpi").joinpath("runtime").joinpath(RUNTIME)
-    return {RUNTIME: file.read_text(encoding="utf-8")}
+    folder = resources.files("tiramisu_py.backends.mpi").joinpath("runtime")
+    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES}
 
 
 class Entry:
@@ -135,7 +136,7 @@ class Entry:
         begun = f'tm_mpi_begin(&mpi, "{name}", comm, {name}_error, sizeof {name}_error)'
         return [
             cgen.Statement("tm_mpi mpi"),
-            cgen.If(cgen.Line(f"!{begun}"), cgen.Statement("return TM_NO_MPI")),
+            cgen.If(cgen.Line(f"!{begun}"), cgen.Statement("return mpi.code")),
             *self._used(),
             cgen.Statement(f"int wrong = {name}_check({check})"),
             *self.ranks(),
@@ -154,7 +155,13 @@ class Entry:
             self.scalars.text(bounds.extent),
             str(bounds.least),
         ]
-        return [cgen.Assign("mpi.used", f"tm_mpi_blocks(&mpi, {', '.join(given)})")]
+        name = self.function.name
+        return [
+            cgen.If(
+                cgen.Line(f"!tm_mpi_come(&mpi, {name}_error, sizeof {name}_error)"), cgen.Statement("return mpi.code")
+            ),
+            cgen.Assign("mpi.used", f"tm_mpi_blocks(&mpi, {', '.join(given)})"),
+        ]
 
     def before_agreement(self, node: Node) -> bool:
         """Whether a node comes before the ranks agree, if they have not: memory that lasts as long as the call, which

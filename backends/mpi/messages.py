@@ -14,7 +14,7 @@ from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Array, Scope
 from tiramisu_py.backends.mpi.collectives import Call
 from tiramisu_py.backends.mpi.elements import Elements, quoted, request_place
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import (
     Allocate,
@@ -31,8 +31,8 @@ from tiramisu_py.lower.transform import constant
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
 
-#: Every MPI has the tags up to this one, which the runtime keeps for itself.
-MOST_TAG = 32766
+#: Every MPI has a few tags more than these, which the runtime keeps for itself.
+MOST_TAG = 32764
 #: An array of no more requests than these is on the stack.
 MOST_ON_STACK = 64
 
@@ -75,11 +75,11 @@ class Messages:
 
     def _require_possible(self, node: Post, scope: Scope) -> None:
         if scope.threaded:
-            raise UnsupportedError(f"{node.statement} is inside a loop that runs on several threads: one thread sends")
+            raise CompilerDefect(f"{node.statement} is inside a loop that runs on several threads: one thread sends")
         if node.persistent and node.request is None:
-            raise UnsupportedError(f"{node.statement} is persistent, so that it needs a wait: make it nonblocking")
+            raise CompilerDefect(f"{node.statement} is persistent, so that it needs a wait: make it nonblocking")
         if not 0 <= node.tag <= MOST_TAG:
-            raise UnsupportedError(f"{node.statement} has the tag {node.tag}: there are those up to {MOST_TAG}")
+            raise CompilerDefect(f"{node.statement} has the tag {node.tag}: there are those up to {MOST_TAG}")
 
     def piece(self, node: Piece, scope: Scope) -> Lines:
         """A box of the message that is being put together."""
@@ -114,7 +114,7 @@ class Messages:
         waits = [node for node in nodes if isinstance(node, Complete)]
         if scope.threaded:
             words = waits[0].statement
-            raise UnsupportedError(f"{words} is inside a loop that runs on several threads: one thread waits")
+            raise CompilerDefect(f"{words} is inside a loop that runs on several threads: one thread waits")
         lines: Lines = []
         for single, group in groupby(waits, lambda node: constant(node.count) == 1):
             some = list(group)

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c.scalars import Scalars
 from tiramisu_py.backends.c.scope import Scope
 from tiramisu_py.backends.mpi.elements import mpi_type
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import transform
 from tiramisu_py.lower.ir import AllReduce, LoopFunction
 
@@ -34,14 +34,14 @@ def operation(dtype: DType, operator: str) -> str:
     """What MPI calls an operator."""
     known = _TRUTHS if dtype.is_bool else {**_NUMBERS, **({} if dtype.is_float else _BITS)}
     if operator not in known:
-        raise UnsupportedError(f"MPI does not combine {dtype} by {operator}")
+        raise CompilerDefect(f"MPI does not combine {dtype} by {operator}")
     return known[operator]
 
 
 def all_reduce(node: AllReduce, extents: Sequence[Expr], scope: Scope) -> list[cgen.Generable]:
     """The combination of an array of partial results, in a grid of some extents."""
     if scope.threaded:
-        raise UnsupportedError(f"{node.statement} is inside a loop that runs on several threads: one thread combines")
+        raise CompilerDefect(f"{node.statement} is inside a loop that runs on several threads: one thread combines")
     array, scalars = scope.arrays[node.array], Scalars(scope)
     kind, sizes = node.dtype.c_name, ", ".join(map(scalars.text, array.extents)) or "1"
     along = sum(1 << axis for axis in node.axes)

@@ -1,7 +1,7 @@
 """Box blur on a GPU, on cores and on two ranks together: three parts, with halos between all of them.
 
     python examples/cooperative/ranks.py                    both ranks simulated in this process
-    mpirun -n 2 python examples/cooperative/ranks.py        on ranks
+    mpirun -n 2 python -m mpi4py examples/cooperative/ranks.py        on ranks
 
 Rank 0 has a GPU, which computes rows 0 to G, and computes rows G to H on its cores; rank 1 has cores alone.
 """

@@ -1,6 +1,6 @@
 """The blur of a photograph on ranks: what blur_photograph.py has mpirun start.
 
-    mpirun -n 4 python examples/mpi/photograph.py FOLDER RADIUS
+    mpirun -n 4 python -m mpi4py examples/mpi/photograph.py FOLDER RADIUS
 
 Reads image.npy in FOLDER, and writes down.npy, and what there is to say in said.json.
 """

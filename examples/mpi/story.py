@@ -1,6 +1,6 @@
 """What the stories of this folder have in common: prove, compile, run on the ranks there are, compare.
 
-    mpirun -n 4 python examples/mpi/blur.py
+    mpirun -n 4 python -m mpi4py examples/mpi/blur.py
 
 Every rank executes the whole script, and calls the compiled function with its own part of the arrays.
 """

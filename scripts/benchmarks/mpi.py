@@ -69,7 +69,7 @@ def main() -> None:
     timed = [str(Path(__file__).with_name("mpi_timed.py")), str(given.seconds)]
     others = os.getloadavg()[0]
     busy = f"When this began, {others:.1f} other processes wanted to run." if others >= 0.5 else ""
-    command = [launcher, "-n", str(given.ranks), sys.executable, *timed]
+    command = [launcher, "-n", str(given.ranks), sys.executable, "-m", "mpi4py", *timed]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise SystemExit(run.stdout + run.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import scipy.sparse
 
 from tests.algorithm.building import Small, iters, params
+from tests.effort import calls
 from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
 from tiramisu_py.algorithm import types as ty
@@ -40,16 +40,16 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (33, 17), (480, 641)])
-def test_a_blur_has_numpys_bits_and_takes_little_time(size: tuple[int, int]) -> None:
+def test_a_blur_has_numpys_bits_and_is_computed_whole_arrays_at_a_time(size: tuple[int, int]) -> None:
     f = Small("R C", "R >= 1 and C >= 1")
     image = f.input("image", "float32", [R + 2, C + 2])
     bx = f.computation("bx", {i: R + 2, j: C}, (image[i, j] + image[i, j + 1] + image[i, j + 2]) / 3)
     f.computation("by", {i: R, j: C}, (bx[i, j] + bx[i + 1, j] + bx[i + 2, j]) / 3)
     picture = randoms(size[0] + 2, size[1] + 2)
     picture.setflags(write=False)
-    before = time.perf_counter()
-    got = f.evaluate(image=picture)
-    assert time.perf_counter() - before < 1
+    found = []
+    assert calls(lambda: found.append(f.evaluate(image=picture))) < 5_000  # at any size
+    got = found[0]
     rows = (picture[:, :-2] + picture[:, 1:-1] + picture[:, 2:]) / np.float32(3)
     same_bits(got, (rows[:-2] + rows[1:-1] + rows[2:]) / np.float32(3))
 
@@ -122,7 +122,7 @@ def test_a_recurrence_whose_index_and_condition_are_its_own_values() -> None:
     assert f.evaluate({"N": len(expected)}).tolist() == expected
 
 
-def test_ten_thousand_values_one_after_another_take_seconds_at_most() -> None:
+def test_ten_thousand_values_are_computed_one_after_another() -> None:
     f = Small("N")
     x = f.input("x", "float32", [N])
     f.computation("s", {i: N}, lambda s: x[i] + select(i > 0, s[i - 1], 0))

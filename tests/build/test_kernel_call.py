@@ -229,15 +229,18 @@ def test_many_threads_call_one_kernel_at_the_same_time(mix):
 
 
 def test_the_interpreter_runs_on_while_a_kernel_does(make):
-    body = "volatile int64_t n = 0; while (n < N) n++; *z = n;"
-    kernel = make(body, ArrayArgument("z", ty.int64, (), is_input=False, is_output=True)).compile()
-    ticks: list[float] = []
-    runner = threading.Thread(target=lambda: kernel(N=400_000_000))
+    """The kernel ends when this thread says so: with the interpreter lock held, it would count to the end alone."""
+    body = "volatile int64_t *said = z; *said = 1; int64_t n = 0; while (*said == 1 && n < N) n++; *z = n < N ? 3 : 4;"
+    z = ArrayArgument("z", ty.int64, (), is_input=True, is_output=True)
+    kernel, said = make(body, z).compile(), np.zeros((), np.int64)
+    runner = threading.Thread(target=lambda: kernel(N=1 << 36, z=said))
     runner.start()
-    while runner.is_alive():
-        ticks.append(time.monotonic())
-        time.sleep(0.005)
-    assert len(ticks) > 5, "with the interpreter lock held, this thread would have waited for the kernel"
+    while said == 0:
+        time.sleep(0.001)
+    if said == 1:
+        said[...] = 2
+    runner.join()
+    assert said == 3
 
 
 def test_the_number_of_threads_is_that_of_the_kernel_and_only_during_the_call(make):

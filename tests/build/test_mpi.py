@@ -6,7 +6,6 @@ import importlib
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -95,11 +94,13 @@ def test_of_several_that_want_one_entry_one_builds_it():
 
     def build(folder: Path) -> list[Path]:
         built.append(folder)
-        time.sleep(0.2)
         (folder / "made").write_text("made")
         return []
 
+    ready = threading.Barrier(6)
+
     def want() -> None:
+        ready.wait()
         found.append(cache.entry("wanted-by-many", build))
 
     threads = [threading.Thread(target=want) for _ in range(6)]

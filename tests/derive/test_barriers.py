@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.derive.building import barriers, only_kernel
 from tests.derive.enumerated import exposed
+from tests.effort import calls
 from tests.programs import Draft
 from tests.proof.stories import M, N, R, T, c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, product, r, t
 from tiramisu_py.algorithm.declarations import sum_
@@ -273,11 +273,9 @@ def test_a_barrier_of_the_user_counts() -> None:
     assert barriers(with_barriers(f.program)) == ["j0 i0"]
 
 
-def test_barriers_of_a_tiled_product_are_found_in_less_than_a_third_of_a_second() -> None:
+def test_barriers_of_a_tiled_product_are_found_with_little_work() -> None:
     program = tiled_product().program
-    start = time.process_time()
-    with_barriers(program)
-    assert time.process_time() - start < 0.3
+    assert calls(lambda: with_barriers(program)) < 20_000  # 6,700
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), max_size=7))

@@ -15,7 +15,6 @@ from tests.backends.compiled import SANITISERS, Compiled
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
 from tests.schedule.test_stores import jammed
-from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower, optimise
 
@@ -197,5 +196,5 @@ def test_a_function_of_a_gpu_has_none():
     s.o.split(j, 8, j0, j1).tag_gpu([i, j0], [j1])
     s.f.derive_transfers()
     s.f.specialize(N=4)
-    with pytest.raises(UnsupportedError, match="scale uses GPUs"):
+    with pytest.raises(tm.LegalityError, match="scale uses GPUs"):
         s.f.source()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.effort import calls
 from tests.lower.gpu_text import kernel_text, text
 from tests.schedule import pipelines as pl
 from tests.schedule.gpu_pipelines import CASES, rows, total
@@ -241,7 +240,7 @@ def test_a_tree_starts_at_the_neutral_element_and_combines_once_a_block():
 def test_a_tree_over_elements_that_differ_within_a_block_is_refused():
     s = rows()
     s.s.update.gpu_tile(i, k, 4, 4, i0, k0, i1, k1, combine=tm.TREE)
-    with pytest.raises(UnsupportedError, match=r"s_update is combined as a tree .* different elements"):
+    with pytest.raises(UnsupportedError, match=r"s_update is combined as a tree, .* different elements"):
         lower(s.f.program)
 
 
@@ -320,18 +319,13 @@ def test_the_unoptimised_loops_compute_what_the_algorithm_says(case):
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_the_blur_is_lowered_in_a_twentieth_of_a_second():
+def test_the_blur_is_lowered_with_little_work():
     s = pl.blur()
     for stage in (s.bx, s.by):
         stage.split(c, 64, c0, c1).tag_gpu(blocks=[r, c0], threads=[c1])
     s.f.derive_transfers()
     program = s.f.completed
-    taken = []
-    for _ in range(5):
-        start = time.process_time()
-        optimise(lower(program))
-        taken.append(time.process_time() - start)
-    assert min(taken) < 0.05, f"{min(taken) * 1000:.0f} ms"
+    assert calls(lambda: optimise(lower(program))) < 80_000  # 47,000
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ def test_every_story_is_right_on_ranks_and_sends_what_was_counted(
 
 @pytest.mark.parametrize("name", stories.NAMES)
 def test_a_story_is_told_as_its_page_says(name: str, mpi: Implementation, cache: Path) -> None:
-    run = mpi.run(2, [sys.executable, stories.FOLDER / f"{name}.py"], timeout=300, TIRAMISU_CACHE_DIR=str(cache))
+    run = mpi.run(
+        2, [sys.executable, "-m", "mpi4py", stories.FOLDER / f"{name}.py"], timeout=300, TIRAMISU_CACHE_DIR=str(cache)
+    )
     assert run.returncode == 0, run.stdout
     assert run.stdout.rstrip().splitlines()[-1].startswith("right:"), run.stdout

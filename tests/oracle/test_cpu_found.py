@@ -9,7 +9,6 @@ from tests.oracle.agreement import wrong_results
 from tests.oracle.cpu_judge import judged
 from tests.oracle.judge import sizes
 from tests.oracle.script import Script
-from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower import lower, optimise
 
 HEAD = """N, = tm.params('N')
@@ -134,7 +133,7 @@ p = f.computation('p', {i: N}, a[i] + a[i + 1])
 f.outputs(p)
 p.split(i, 5000, x0, x1)
 p.unroll(x1, remainder='specialize')""")
-    with pytest.raises(UnsupportedError, match="x1 would be more than 4096 statements"):
+    with pytest.raises(tm.LegalityError, match="unrolling loop x1 of p makes 5,000 statements of it"):
         made.function.source()
 
 

@@ -46,7 +46,7 @@ def test_accepted(story: Callable[[], tm.Function]) -> None:
 def between() -> tm.Function:
     f, b, d = transposed()
     e = f.computation("e", {r: 6}, 1.0)
-    f.outputs(d, e)
+    f.outputs(d, e, replace=True)
     x = all_to_all(f, b)
     f.order(x.send, e, x.recv, d, at=tm.root)
     return f

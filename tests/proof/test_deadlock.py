@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 
 import pytest
 
 import tiramisu_py as tm
+from tests.effort import calls
 from tests.proof.exchanges import Link, P, Step, T, Talk, build, deadlocks, found, q, t, x
 from tiramisu_py.proof import deadlock
 
@@ -240,11 +240,11 @@ SENDS, RECVS = "down.send up.send right.send left.send", "down.recv up.recv righ
         (f"{SENDS} {RECVS}", (), ["deadlock"]),
     ],
 )
-def test_a_grid_of_ranks_is_decided_fast(order: str, props: tuple[Any, ...], kinds: list[str]) -> None:
+def test_a_grid_of_ranks_is_decided_with_little_work(order: str, props: tuple[Any, ...], kinds: list[str]) -> None:
     f = heat(order, props)
-    start = time.process_time()
-    violations = found(f)
-    assert time.process_time() - start < 0.5  # it takes less than a tenth of a second
+    answers: list[Any] = []
+    assert calls(lambda: answers.append(found(f))) < 90_000  # 8,200; 40,100; 8,300
+    (violations,) = answers
     assert [v.kind for v in violations] == kinds
     if kinds:
         assert "rank (0, 0) waits in right.send for rank (0, 1)" in violations[0].message

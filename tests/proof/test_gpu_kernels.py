@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.effort import calls
 from tests.proof.gpu_stories import (
     N,
     blur_by_hand,
@@ -238,19 +239,20 @@ def test_the_repair_of_a_missing_barrier_is_right() -> None:
 # -- cost
 
 
-def best(program: Any) -> float:
-    """The shortest of three checks, in seconds."""
-    reports: list[Report] = [check(program) for _ in range(3)]
-    assert all(report.ok for report in reports)
-    return min(report.seconds for report in reports)
+def cost(program: Any) -> int:
+    """The calls of a check."""
+    found: list[Report] = []
+    count = calls(lambda: found.append(check(program)))
+    assert found[0].ok
+    return count
 
 
-def test_the_blur_is_checked_in_a_fifth_of_a_second() -> None:
-    assert best(blur_by_hand().f.program) < 0.2
+def test_the_blur_is_checked_with_little_work() -> None:
+    assert cost(blur_by_hand().f.program) < 20_000  # 8,600
 
 
-def test_a_product_in_shared_tiles_is_checked_in_a_second() -> None:
-    assert best(with_barriers(product().f.program)) < 1
+def test_a_product_in_shared_tiles_is_checked_with_little_work() -> None:
+    assert cost(with_barriers(product().f.program)) < 30_000  # 12,900
 
 
 def test_a_barrier_inside_the_threads_of_a_tree_has_no_partial_result() -> None:

@@ -43,7 +43,7 @@ def _here(at_gpu: dict[str, bool]) -> list[str]:
 
 def pipeline(rng: random.Random) -> Program:
     """p[r, c] = a[r, c] + a[r, c + 1] and q[r, c] = p[r - 1, c] + p[r, c], each here or there, with random waits."""
-    f = tm.Function("random", params=[R], assume="R >= 1")
+    f = tm.Function("drawn", params=[R], assume="R >= 1")
     a = f.input("a", tm.float32, [R + 1, 4])
     p = f.computation("p", {r: R + 1, c: 3}, a[r, c] + a[r, c + 1])
     q = f.computation("q", {r: (1, R + 1), c: 3}, p[r - 1, c] + p[r, c])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
+from tests.effort import calls
 from tests.proof.rank_stories import (
     B,
     C,
@@ -233,17 +233,18 @@ def test_removing_one_exchange_blames_the_removal() -> None:
     assert "d[63] reads p[64] on rank 0 in the memory of GPU 0, but it is only in host memory" in found.message
 
 
-def cost(make: Callable[[], SimpleNamespace]) -> float:
-    """The processor time of a check, in seconds."""
+def cost(make: Callable[[], SimpleNamespace]) -> int:
+    """The calls of a check."""
     made = make()
-    start = time.process_time()
-    assert proven(made.f)
-    return time.process_time() - start
+    found: list[object] = []
+    count = calls(lambda: found.append(proven(made.f)))
+    assert found[0]
+    return count
 
 
-def test_a_blur_on_ranks_is_checked_in_some_tens_of_milliseconds() -> None:
-    assert min(cost(waited) for _ in range(5)) < 0.06
+def test_a_blur_on_ranks_is_checked_with_little_work() -> None:
+    assert cost(waited) < 30_000  # 14,000
 
 
-def test_heat_on_a_grid_with_four_exchanges_is_checked_in_a_second() -> None:
-    assert min(cost(heat2) for _ in range(2)) < 1
+def test_heat_on_a_grid_with_four_exchanges_is_checked_with_little_work() -> None:
+    assert cost(heat2) < 80_000  # 35,000

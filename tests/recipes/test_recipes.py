@@ -183,7 +183,7 @@ def test_what_a_time_stencil_commands() -> None:
     _, heat = plate()
     assert time_stencil(heat, cpu=WIDE).splitlines() == [
         't0, i0, j0 = tm.iters("t0 i0 j0")',
-        "heat.time_tile(t, 12, {i: 72, j: 512}, [t0, i0, j0])",
+        "heat.time_tile(t, 8, {i: 80, j: 512}, [t0, i0, j0])",
         "heat.parallelize(i0)",
         "heat.vectorize(j, 16, remainder='mask')",
         'heat_out = f["heat_out"]',

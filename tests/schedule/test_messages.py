@@ -169,7 +169,7 @@ def test_in_a_time_loop_halves_share_the_loops_of_computations():
         made = s.f.create_xfer(
             s.h[t - 1, i], send={t: (1, s.T + 1), q: (low, high), i: (q * B + offset, q * B + offset + 1)}, to=q + away,
             recv={t: (1, s.T + 1), q: (low + away, high + away), i: (q * B + other, q * B + other + 1)},
-            source=q + source, name=name, send_props=[tm.NONBLOCK, tm.PERSISTENT], recv_props=[tm.NONBLOCK],
+            source=q + source, name=name, **NONBLOCK,
         )  # fmt: skip
         setattr(s, name, made)
     halves = [s.down.send, s.up.send, s.down.recv, s.up.recv]

@@ -111,7 +111,7 @@ def test_what_is_placed_cannot_become_an_output():
     s = pair()
     s.p.place("local")
     with pytest.raises(tm.DeclarationError, match=r'p is placed \(local\).*kernel.empty\("p", ...\)'):
-        s.f.outputs(s.p, s.q)
+        s.f.outputs(s.p, s.q, replace=True)
 
 
 def test_pseudocode_shows_the_policy():
@@ -125,7 +125,7 @@ def test_a_buffer_for_two_takes_one_policy():
     N = s.N
     other = s.f.computation("other", {i: N, j: 8}, s.a[i, j] - 1)
     more = s.f.computation("more", {i: N, j: 8}, other[i, j] * 3)
-    s.f.outputs(s.q, more)
+    s.f.outputs(s.q, more, replace=True)
     s.p.place("local")
     other.place("interleave")
     with pytest.raises(tm.CommandError, match=r"p is placed \(local\), and other otherwise \(interleave\)"):

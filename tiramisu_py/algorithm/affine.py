@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.unstacked import Steps, unstacked
 
 #: Literals in affine arithmetic stay below this, so that it is exact in 64 bits for all sizes that are accepted.
 LARGEST_LITERAL = 2**31
+
+#: What is asked of an expression: its affine form, or where it holds.
+_VALUE, _CONDITION = "value", "condition"
 
 
 class NotAffine(Exception):
@@ -47,6 +52,19 @@ class Affine:
         return aff
 
     def _aff(self, e: Expr) -> isl.Aff | isl.PwAff:
+        found: isl.Aff | isl.PwAff = unstacked(self._read, _VALUE, e)
+        return found
+
+    def condition(self, e: Expr) -> isl.Set:
+        """The elements of the frame where a condition holds; raises `NotAffine`."""
+        found: isl.Set = unstacked(self._read, _CONDITION, e)
+        return found
+
+    def _read(self, what: str, e: Expr) -> Steps[Any]:
+        """An affine form, or the set where a condition holds; yields what of it is asked of which operands."""
+        return self._form_of(e) if what == _VALUE else self._where(e)
+
+    def _form_of(self, e: Expr) -> Steps[isl.Aff | isl.PwAff]:
         match e:
             case Const() if isinstance(e.value, int) and not isinstance(e.value, bool) and not e.dtype.is_float:
                 return sets.constant(self.space, e.value)
@@ -58,21 +76,41 @@ class Affine:
                 except KeyError:
                     raise NotAffine(e) from None
             case Unary(op="-"):
-                return self._aff(e.operand).neg()
+                opposite: isl.Aff | isl.PwAff = (yield _VALUE, e.operand).neg()
+                return opposite
             case Cast() if e.dtype.name == "int64" and e.operand.dtype.is_integer:
-                return self._aff(e.operand)
-            case Binary():
-                return self._binary(e)
+                same: isl.Aff | isl.PwAff = yield _VALUE, e.operand
+                return same
+            case Binary() if e.op in ("+", "-", "*", "//", "%", "min", "max"):
+                left = yield _VALUE, e.left
+                right = yield _VALUE, e.right
+                return self._combined(e, left, right)
             case Select():
-                test = self.condition(e.condition)
-                yes, no = self.value(e.yes), self.value(e.no)
+                test = yield _CONDITION, e.condition
+                yes = _piecewise((yield _VALUE, e.yes))
+                no = _piecewise((yield _VALUE, e.no))
                 return yes.intersect_domain(test).union_add(no.subtract_domain(test))
         raise NotAffine(e)
 
-    def _binary(self, e: Binary) -> isl.Aff | isl.PwAff:
-        if e.op not in ("+", "-", "*", "//", "%", "min", "max"):
-            raise NotAffine(e)
-        a, b = self._aff(e.left), self._aff(e.right)
+    def _where(self, e: Expr) -> Steps[isl.Set]:
+        match e:
+            case Const() if e.dtype.is_bool:
+                return sets.universe(self.space) if e.value else sets.empty(self.space)
+            case Unary(op="~") if e.dtype.is_bool:
+                elsewhere: isl.Set = (yield _CONDITION, e.operand).complement()
+                return elsewhere
+            case Binary(op="&" | "|") if e.dtype.is_bool:
+                left = yield _CONDITION, e.left
+                right = yield _CONDITION, e.right
+                both: isl.Set = left.intersect(right) if e.op == "&" else left.union(right)
+                return both
+            case Binary() if e.op in _COMPARE and not e.left.dtype.is_bool and not e.left.dtype.is_float:
+                left = _piecewise((yield _VALUE, e.left))
+                right = _piecewise((yield _VALUE, e.right))
+                return sets.as_set(_COMPARE[e.op](left, right))
+        raise NotAffine(e)
+
+    def _combined(self, e: Binary, a: isl.Aff | isl.PwAff, b: isl.Aff | isl.PwAff) -> isl.Aff | isl.PwAff:
         if e.op in ("+", "-", "*") and (_is_large(a) or _is_large(b)):
             raise NotAffine(e)
         if e.op in ("min", "max"):
@@ -110,21 +148,6 @@ class Affine:
 
     def _mod(self, a: isl.Aff | isl.PwAff, divisor: int) -> isl.Aff | isl.PwAff:
         return a.mod_val(sets.integer(self.space.get_ctx(), divisor))
-
-    def condition(self, e: Expr) -> isl.Set:
-        """The elements of the frame where a condition holds; raises `NotAffine`."""
-        match e:
-            case Const() if e.dtype.is_bool:
-                return sets.universe(self.space) if e.value else sets.empty(self.space)
-            case Unary(op="~") if e.dtype.is_bool:
-                return self.condition(e.operand).complement()
-            case Binary(op="&") if e.dtype.is_bool:
-                return self.condition(e.left).intersect(self.condition(e.right))
-            case Binary(op="|") if e.dtype.is_bool:
-                return self.condition(e.left).union(self.condition(e.right))
-            case Binary() if e.op in _COMPARE and not e.left.dtype.is_bool and not e.left.dtype.is_float:
-                return sets.as_set(_COMPARE[e.op](self.value(e.left), self.value(e.right)))
-        raise NotAffine(e)
 
 
 def _is_large(a: isl.Aff | isl.PwAff) -> bool:

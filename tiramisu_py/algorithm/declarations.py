@@ -12,6 +12,7 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, binary, typed_const
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import DTypeError
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,13 @@ class Operator:
     combine: Callable[[Expr, Expr], Expr] = field(compare=False)
     identity_of: Callable[[DType], bool | int | float] = field(compare=False)
 
-    def __call__(self, a: Operand, b: Operand) -> Expr:
-        return self.combine(as_expr(a), as_expr(b))
+    def __call__(self, *operands: Operand) -> Expr:
+        if len(operands) != 2:
+            raise DTypeError(
+                f"tm.{self.name} joins two values, {self.name}(a, b), and {len(operands)} were given; over a range "
+                f"it is f.reduction(name, domain, {{k: K}}, tm.{self.name}, A[i, k])"
+            )
+        return self.combine(as_expr(operands[0]), as_expr(operands[1]))
 
     def identity(self, dtype: DType) -> Const:
         """The neutral element, as a literal of `dtype`."""

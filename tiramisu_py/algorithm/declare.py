@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 from tiramisu_py.algorithm import types as ty
@@ -12,7 +13,7 @@ from tiramisu_py.algorithm.domain import Domain, conjuncts, parse_domain, parse_
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.references import SelfReference, check_references
-from tiramisu_py.algorithm.traversal import MOST_DEEP, is_too_deep, walk
+from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -176,9 +177,22 @@ def _body(
     if isinstance(expr, Expr) or hasattr(expr, "__tiramisu_expr__") or not callable(expr):
         body = _expression(name, expr)
         return _converted(name, body, asked or result(ty.strong(body.dtype)))
+    _check_recurrence(name, expr)
     if asked is not None:
         return _converted(name, _expression(name, expr(SelfReference(name, asked, rank, owner))), asked)
     return _recurrence(name, expr, rank, owner, result)
+
+
+def _check_recurrence(name: str, expr: Callable[..., Any]) -> None:
+    """Refuse a function that does not take one argument."""
+    try:
+        signature(expr).bind(None)
+    except ValueError:  # one of C, which does not say
+        return
+    except TypeError as error:
+        raise DeclarationError(
+            f"the function that gives {name} is called with the computation itself, lambda {name}: ...; {error}"
+        ) from None
 
 
 def _recurrence(
@@ -201,11 +215,6 @@ def _expression(name: str, given: Any) -> Expr:
         found = as_expr(given)
     except (DeclarationError, DTypeError) as error:
         raise DeclarationError(f"the expression of {name} cannot be used: {error}") from None
-    if is_too_deep(found):
-        raise DeclarationError(
-            f"the expression of {name} nests more than {MOST_DEEP} operations: make a reduction of it, add up in "
-            "groups, or split it into several computations"
-        )
     return found
 
 
@@ -295,6 +304,8 @@ def _values(algorithm: Algorithm, name: str, values: Any, owner: object) -> tupl
     if not isinstance(values, list | tuple) or len(values) != 2:
         raise DeclarationError(f"values= of {name} is {values!r}; write (low, high), with high excluded")
     low, high = (_of_params(algorithm, f"values= of {name}", given, owner) for given in values)
+    if isinstance(low, Const) and isinstance(high, Const) and high.value <= low.value:
+        raise DeclarationError(f"values= of {name} is ({low}, {high}), which no value is in; high is excluded")
     return low, high
 
 

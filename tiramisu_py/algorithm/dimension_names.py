@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input, value_names
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 
 
@@ -35,6 +36,7 @@ def _accesses(algorithm: Algorithm, source: str) -> Iterator[Access]:
                     yield node
 
 
+@deep
 def _iterator(index: Expr) -> str | None:
     """The iterator that an index is, up to something that is added."""
     if isinstance(index, Iter):

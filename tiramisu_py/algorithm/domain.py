@@ -13,11 +13,12 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.enclosure import approximation, undeclared_values
-from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Expr, Iter, as_expr, binary
-from tiramisu_py.algorithm.isl_text import domain_text, reason
+from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, as_expr, binary
+from tiramisu_py.algorithm.isl_text import domain_text
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.references import check_references
-from tiramisu_py.algorithm.traversal import accesses, rewrite
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import accesses, rewrite, walk
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 
@@ -126,6 +127,8 @@ def _bounds(name: str, names: Sequence[str], position: int, extent: Any) -> list
         low, high = 0, extent
     iterator = Iter(names[position])
     lower, upper = (_bound(name, names, position, bound) for bound in (low, high))
+    if not isinstance(extent, tuple | list) and isinstance(upper, Const) and upper.value < 0:
+        raise DeclarationError(f"{names[position]} in the domain of {name} has the extent {upper}, where no value is")
     return [binary("<=", lower, iterator), binary("<", iterator, upper)]
 
 
@@ -144,8 +147,7 @@ def _bound(name: str, names: Sequence[str], position: int, given: Any) -> Expr:
 
 
 def _iterators_in(e: Expr) -> set[str]:
-    found = {e.name} if isinstance(e, Iter) else set()
-    return found.union(*(_iterators_in(child) for child in e.children()))
+    return {node.name for node in walk(e) if isinstance(node, Iter)}
 
 
 def _widened(e: Expr) -> Expr | None:
@@ -157,12 +159,16 @@ def _widened(e: Expr) -> Expr | None:
 
 
 def _conditions(name: str, where: Any) -> list[Expr]:
-    condition = as_expr(where)
+    try:
+        condition = as_expr(where)
+    except (DeclarationError, DTypeError) as error:
+        raise DeclarationError(f"where= of {name} cannot be used: {error}") from None
     if not condition.dtype.is_bool:
         raise DeclarationError(f"where= of {name} is {condition.dtype}, not a condition: {condition}")
     return conjuncts(condition)
 
 
+@deep
 def conjuncts(condition: Expr) -> list[Expr]:
     """The conditions that a conjunction consists of."""
     if isinstance(condition, Binary) and condition.op == "&":
@@ -284,13 +290,12 @@ def _check_params(params: Sequence[str]) -> None:
 def _assumed(context: isl.Context, params: Sequence[str], space: isl.Space, assume: Any) -> isl.Set:
     if isinstance(assume, str):
         try:
-            read = isl.Set.read_from_str(context, f"[{', '.join(params)}] -> {{ : {assume} }}")
-        except isl.Error as error:
+            return sets.read_condition(context, params, assume)
+        except sets.IslTextError as error:
             raise DeclarationError(
                 f"the assumption {assume!r} is not a condition that isl reads, over the parameters "
-                f"{', '.join(params) or '(none)'}: {reason(error)}"
+                f"{', '.join(params) or '(none)'}: {error}"
             ) from None
-        return read.params()
     condition = as_expr(assume)
     if not condition.dtype.is_bool:
         raise DeclarationError(f"the assumption {condition} is {condition.dtype}, not a condition")

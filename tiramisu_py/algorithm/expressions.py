@@ -7,13 +7,15 @@ expression; use `same_as`), and refuses `bool()` and iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, Union
 
 import numpy as np
 
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.misuse import Symbolic
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -25,19 +27,29 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 BITWISE = ("&", "|", "^", "<<", ">>")
 
 
-class Expr:
+#: What an expression's text consists of: words, and operands, with parentheses where they bind less than a number says.
+Pieces = list["str | tuple[Expr, int]"]
+#: Where a node keeps its key.
+_KEY = "_key"
+
+
+class Expr(Symbolic):
     """Base of all expressions; the operators of Python build new nodes."""
 
     dtype: DType
-    __array_ufunc__ = None
-    __iter__ = None
 
     def __bool__(self) -> NoReturn:
         raise DeclarationError(
-            f"{self} is an expression, not a truth value; combine conditions with & | ~ and choose with tm.select"
+            f"{self} is an expression, not a truth value; combine conditions with & | ~ and choose with tm.select "
+            "(or tm.minimum, tm.maximum for min and max)"
         )
 
     __hash__ = object.__hash__
+
+    def __getitem__(self, indices: object) -> NoReturn:
+        more = ", ".join(map(str, indices)) if isinstance(indices, tuple) else str(indices)
+        whole = f"{str(self).removesuffix(']')}, {more}]" if str(self).endswith("]") else f"A[.., {more}]"
+        raise DTypeError(f"{self} is one value, and has no indices; the indices of an array go together: {whole}")
 
     def __add__(self, other: Operand) -> Expr:
         return binary("+", self, other)
@@ -146,7 +158,25 @@ class Expr:
         return self.key() == other.key()
 
     def key(self) -> tuple[Any, ...]:
-        """A hashable value that is equal exactly for expressions that are the same tree."""
+        """A hashable value that is equal exactly for expressions that are the same tree.
+
+        Of operands that have operands themselves it holds a digest, so that it is short; a node keeps its key.
+        """
+        waiting = [self]
+        while waiting:
+            node = waiting[-1]
+            missing = [child for child in node.children() if _KEY not in child.__dict__]
+            if missing and _KEY not in node.__dict__:
+                waiting += missing
+                continue
+            waiting.pop()
+            if _KEY not in node.__dict__:
+                node.__dict__[_KEY] = (*node.facets(), *map(_operand_key, node.children()))
+        kept: tuple[Any, ...] = self.__dict__[_KEY]
+        return kept
+
+    def facets(self) -> tuple[Any, ...]:
+        """What a node's key says beside its operands: of which kind it is, operator, type, name."""
         raise DeclarationError(f"{type(self).__name__} has no key")
 
     def children(self) -> tuple[Expr, ...]:
@@ -157,11 +187,22 @@ class Expr:
         """The same node over other operands (the type is kept where it does not follow from them)."""
         return self
 
-    def __str__(self) -> str:
+    def pieces(self) -> Pieces:
+        """The words and the operands of which the text of this node consists."""
         printer = _PRINTERS.get(type(self).__name__)
-        return printer(self) if printer else f"{type(self).__name__}({', '.join(map(str, self.children()))})"
+        return printer(self) if printer else [f"{type(self).__name__}(", *listed(self.children()), ")"]
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _operand_key(e: Expr) -> tuple[Any, ...] | bytes:
+    """The key of a leaf, or a digest of the key: no two trees that differ have the same."""
+    key: tuple[Any, ...] = e.__dict__[_KEY]
+    return hashlib.blake2b(repr(key).encode(), digest_size=16).digest() if e.children() else key
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,7 +212,7 @@ class Const(Expr):
     value: bool | int | float
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
+    def facets(self) -> tuple[Any, ...]:
         return ("const", repr(self.value), self.dtype.name)
 
 
@@ -184,7 +225,7 @@ class Iter(Expr):
     name: str
     dtype: DType = field(default=ty.weak_int)
 
-    def key(self) -> tuple[Any, ...]:
+    def facets(self) -> tuple[Any, ...]:
         return ("iter", self.name)
 
 
@@ -195,7 +236,7 @@ class Param(Expr):
     name: str
     dtype: DType = field(default=ty.weak_int)
 
-    def key(self) -> tuple[Any, ...]:
+    def facets(self) -> tuple[Any, ...]:
         return ("param", self.name)
 
 
@@ -208,8 +249,8 @@ class Access(Expr):
     dtype: DType
     owner: object = field(default=None)
 
-    def key(self) -> tuple[Any, ...]:
-        return ("access", self.source, *(i.key() for i in self.indices))
+    def facets(self) -> tuple[Any, ...]:
+        return ("access", self.source)
 
     def children(self) -> tuple[Expr, ...]:
         return self.indices
@@ -226,8 +267,8 @@ class Unary(Expr):
     operand: Expr
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("unary", self.op, self.dtype.name, self.operand.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("unary", self.op, self.dtype.name)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.operand,)
@@ -248,8 +289,8 @@ class Binary(Expr):
     right: Expr
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("binary", self.op, self.dtype.name, self.left.key(), self.right.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("binary", self.op, self.dtype.name)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.left, self.right)
@@ -267,8 +308,8 @@ class Select(Expr):
     no: Expr
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("select", self.dtype.name, self.condition.key(), self.yes.key(), self.no.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("select", self.dtype.name)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.condition, self.yes, self.no)
@@ -284,8 +325,8 @@ class Cast(Expr):
     operand: Expr
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("cast", self.dtype.name, self.operand.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("cast", self.dtype.name)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.operand,)
@@ -327,8 +368,8 @@ class Call(Expr):
     dtype: DType
     extern: ExternFunction | None = None
 
-    def key(self) -> tuple[Any, ...]:
-        return ("call", self.function, self.dtype.name, *(a.key() for a in self.arguments))
+    def facets(self) -> tuple[Any, ...]:
+        return ("call", self.function, self.dtype.name)
 
     def children(self) -> tuple[Expr, ...]:
         return self.arguments
@@ -371,7 +412,8 @@ def as_expr(given: Any) -> Expr:
     if isinstance(given, np.ndarray):
         raise DeclarationError("a NumPy array cannot stand in an expression: declare it with Function.input(...)")
     if hasattr(given, "__getitem__") and hasattr(given, "dtype"):
-        raise DeclarationError(f"{given!r} stands for many values: name one by its indices, {given!r}[...]")
+        name = getattr(given, "name", repr(given))
+        raise DeclarationError(f"{name} stands for many values: name one by its indices, {name}[...]")
     raise DeclarationError(f"{given!r} ({type(given).__name__}) cannot stand in an expression")
 
 
@@ -448,6 +490,8 @@ def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
 
 def cast(dtype: Any, operand: Operand) -> Expr:
     """`operand` converted to `dtype`."""
+    if isinstance(dtype, Expr) or isinstance(operand, DType):
+        raise DTypeError(f"tm.cast takes the type first: write tm.cast({operand}, {dtype})")
     return as_typed(as_expr(operand), ty.as_dtype(dtype))
 
 
@@ -479,28 +523,53 @@ def _binding(e: Expr) -> int:
     return _NEGATION if isinstance(e, Unary) else _TIGHTEST
 
 
-def _infix(e: Any) -> str:
+#: Texts are about so long at most: one expression may stand in another again and again.
+_LONGEST = 100_000
+
+
+def text_of(expression: Expr) -> str:
+    """An expression as it would be written; the end of what is very long is left out."""
+    words: list[str] = []
+    length, waiting = 0, Pieces([(expression, 0)])
+    while waiting:
+        piece = waiting.pop()
+        if isinstance(piece, str):
+            words.append(piece)
+            length += len(piece)
+            if length > _LONGEST:
+                return "".join([*words, " ..."])
+            continue
+        e, least = piece
+        inner = e.pieces()
+        waiting += reversed(["(", *inner, ")"] if _binding(e) < least else inner)
+    return "".join(words)
+
+
+def listed(operands: Sequence[Expr]) -> Pieces:
+    """The pieces of operands with commas between them."""
+    found: Pieces = []
+    for operand in operands:
+        found += [", ", (operand, 0)] if found else [(operand, 0)]
+    return found
+
+
+def _infix(e: Any) -> Pieces:
     if e.op in ("min", "max"):
-        return f"{e.op}({e.left}, {e.right})"
+        return [f"{e.op}(", *listed((e.left, e.right)), ")"]
     own = _BINDING[e.op]
     chained = own + 1 if own == 1 or e.op == "**" else own
-    return f"{_wrapped(e.left, chained)} {e.op} {_wrapped(e.right, own + 1)}"
+    return [(e.left, chained), f" {e.op} ", (e.right, own + 1)]
 
 
-def _wrapped(e: Expr, least: int) -> str:
-    """The operand in parentheses where it binds less tightly than `least`."""
-    return f"({e})" if _binding(e) < least else str(e)
-
-
-_PRINTERS: dict[str, Callable[[Any], str]] = {
-    "Expr": lambda e: "expression",
-    "Const": lambda e: str(e.value),
-    "Iter": lambda e: e.name,
-    "Param": lambda e: e.name,
-    "Access": lambda e: f"{e.source}[{', '.join(map(str, e.indices))}]" if e.indices else e.source,
-    "Unary": lambda e: f"{e.op}{_wrapped(e.operand, _NEGATION)}",
+_PRINTERS: dict[str, Callable[[Any], Pieces]] = {
+    "Expr": lambda e: ["expression"],
+    "Const": lambda e: [str(e.value)],
+    "Iter": lambda e: [e.name],
+    "Param": lambda e: [e.name],
+    "Access": lambda e: [f"{e.source}[", *listed(e.indices), "]"] if e.indices else [e.source],
+    "Unary": lambda e: [e.op, (e.operand, _NEGATION)],
     "Binary": _infix,
-    "Select": lambda e: f"select({e.condition}, {e.yes}, {e.no})",
-    "Cast": lambda e: f"{e.dtype}({e.operand})",
-    "Call": lambda e: f"{e.function}({', '.join(map(str, e.arguments))})",
+    "Select": lambda e: ["select(", *listed(e.children()), ")"],
+    "Cast": lambda e: [f"{e.dtype}(", (e.operand, 0), ")"],
+    "Call": lambda e: [f"{e.function}(", *listed(e.arguments), ")"],
 }

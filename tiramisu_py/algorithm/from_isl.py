@@ -9,6 +9,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import bool_, int64
 
 _OP: Any = isl.ast_expr_op_type
@@ -22,11 +23,12 @@ _COMPARE = {_OP.eq: "==", _OP.le: "<=", _OP.lt: "<", _OP.ge: ">=", _OP.gt: ">"}
 _LOGIC = {_OP.and_: "&", _OP.and_then: "&", _OP.or_: "|", _OP.or_else: "|"}
 
 
+@deep
 def from_ast(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     """An isl AST expression as a typed expression (int64, or bool for conditions); `names` gives identifiers."""
     kind = e.get_type()
     if kind == _KIND.int:
-        return Const(int(e.get_val().to_python()), int64)
+        return Const(sets.number(e.get_val()), int64)
     if kind == _KIND.id:
         return names[e.get_id().get_name()]
     operands = [from_ast(e.get_op_arg(i), names) for i in range(e.get_op_n_arg())]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
+
+import numpy as np
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Operand, as_expr, binary, call, select
-from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.names import check_extern_name, check_name
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -221,6 +224,14 @@ def operator(
     check_name(name, "an operator")
     if not callable(combine):
         raise DeclarationError(f"the operator {name} needs a function of two operands, not {combine!r}")
+    if not callable(identity) and not isinstance(identity, bool | int | float | np.generic):
+        raise DeclarationError(f"the identity of the operator {name} is {identity!r}; give a number")
+    try:
+        signature(combine).bind(None, None)
+    except ValueError:  # one of C, which does not say
+        pass
+    except TypeError as error:
+        raise DeclarationError(f"the operator {name} is called with two operands, lambda a, b: ...; {error}") from None
     neutral = identity if callable(identity) else _constantly(identity)
     return Operator(name, lambda a, b: as_expr(combine(a, b)), neutral)
 
@@ -242,7 +253,12 @@ def extern(
 
     `header` is included by the generated source; `source` is C text that is compiled with it.
     """
-    check_name(name, "an external function")
+    for what, text in (("header", header), ("source", source)):
+        if not isinstance(text, str):
+            raise DeclarationError(f"{what}= of the external function {name} is {text!r}, not C text")
+    check_extern_name(name, source)
+    if not isinstance(arguments, list | tuple):
+        raise DeclarationError(f"the external function {name} takes {arguments!r}; give a list of types, [{arguments}]")
     if not callable(python):
         raise DeclarationError(f"the external function {name} needs its equivalent in Python, not {python!r}")
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import islpy as isl
 
 from tiramisu_py import sets
@@ -15,10 +13,10 @@ def domain_text(algorithm: Algorithm, name: str, text: str) -> isl.Set:
     """The set that isl text says, over all parameters of the function; raises `DeclarationError` with the text."""
     whole = f"the domain {text!r} of {name}"
     try:
-        read = isl.Set.read_from_str(algorithm.isl_context, text)
-    except isl.Error as error:
+        read = sets.read_set(algorithm.isl_context, text)
+    except sets.IslTextError as error:
         raise DeclarationError(
-            f"{whole} is not an isl set of one tuple ({reason(error)}); parameters are listed in front, as in "
+            f"{whole} is not an isl set of one tuple ({error}); parameters are listed in front, as in "
             f'"[{", ".join(algorithm.params) or "N"}] -> {{ [i] : 0 <= i < 10 }}"'
         ) from None
     if read.is_params():
@@ -38,9 +36,3 @@ def _check_params(algorithm: Algorithm, whole: str, read: isl.Set) -> None:
             f"{whole} has the parameter {unknown[0]}; the parameters of {algorithm.name} are "
             f"{', '.join(algorithm.params) or 'none'}"
         )
-
-
-def reason(error: isl.Error) -> str:
-    """What isl complains about, without the places in its own sources."""
-    found = re.sub(r" in /\S*$", "", str(error).rpartition("failed: ")[2])
-    return "it means something else" if "Assertion" in str(error) else found

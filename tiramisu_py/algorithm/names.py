@@ -1,49 +1,49 @@
-"""Names: what can be called what in the generated C."""
+"""Names: what a user may call what."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from tiramisu_py.algorithm.reserved import OWN, in_library, is_macro, is_taken_inside, is_word, obstacle_outside
 from tiramisu_py.errors import DeclarationError
+from tiramisu_py.sets import ISL_WORDS
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-#: The keywords of C11 and C++, both of which read the generated header.
-KEYWORDS = (
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
-    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "asm",
-    "bool", "catch", "class", "const_cast", "delete", "dynamic_cast", "explicit", "export", "false", "friend",
-    "mutable", "namespace", "new", "nullptr", "operator", "private", "protected", "public", "reinterpret_cast",
-    "static_cast", "template", "this", "throw", "true", "try", "typeid", "typename", "using", "virtual", "wchar_t",
-)  # fmt: skip
-#: What isl text reserves.
-ISL_WORDS = (
-    "and", "or", "not", "exists", "mod", "implies", "infty", "infinity", "NaN", "floor", "ceil", "ceild", "floord",
-    "min", "max", "rat",
-)  # fmt: skip
-#: Types, macros and functions of C that generated code uses.
-C_NAMES = (
-    "NULL", "NAN", "INFINITY", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t",
-    "uint64_t", "size_t", "main", "errno", "abs", "fabs", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2",
-    "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "rint", "trunc", "erf", "atan2", "hypot", "fmod", "copysign", "pow", "fmin", "fmax", "isnan", "isinf", "isfinite",
-    "malloc", "calloc", "free", "aligned_alloc", "memcpy", "memset", "snprintf", "va",
-)  # fmt: skip
 
 
 def check_name(name: Any, what: str, linked: bool = False) -> str:
     """`name` itself, if it is an identifier of C that is free to use; raises `DeclarationError`.
 
-    `linked` names are visible to the linker, and must not be those of C's library either.
+    `linked` names are visible to the linker, and must not be those of libraries either. Other names may: the emitted
+    text calls them otherwise.
     """
     if not isinstance(name, str):
         raise DeclarationError(f"the name of {what} is a string, not {name!r}")
     if not _IDENTIFIER.fullmatch(name):
         raise DeclarationError(f"{name!r} cannot be the name of {what}: it must be an identifier of C")
-    if name in KEYWORDS or name in ISL_WORDS or (linked and name in C_NAMES):
+    if is_word(name) or name in ISL_WORDS:
         raise DeclarationError(f"{name!r} cannot be the name of {what}: C or isl has it already")
     if name == "tm" or name.startswith(("tm_", "__")):
         raise DeclarationError(f"{name!r} cannot be the name of {what}: tm and names in tm_ and __ are reserved")
+    obstacle = obstacle_outside(name) if linked else ""
+    if obstacle:
+        raise DeclarationError(f"{name!r} cannot be the name of {what}: {obstacle}")
     return name
+
+
+def check_extern_name(name: Any, source: str) -> str:
+    """The name of a function of the user's in C, as the emitted text calls it; raises `DeclarationError`.
+
+    One that comes with its `source` must not be a function of C's library; without, it may be one.
+    """
+    what = "an external function"
+    found = check_name(name, what)
+    if is_macro(name) or name in OWN or (is_taken_inside(name) and not in_library(name)):
+        raise DeclarationError(f"{name!r} cannot be the name of {what}: generated sources have it already")
+    if source and in_library(name):
+        raise DeclarationError(
+            f"{name!r} cannot be the name of {what} with a source of its own: C's library has a function of this name; "
+            "call yours otherwise, or leave source= out to call the library's"
+        )
+    return found

@@ -16,8 +16,10 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, weak_int
+from tiramisu_py.algorithm.unstacked import Steps, unstacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +50,17 @@ class Reading:
 
 
 def readings(algorithm: Algorithm, expression: Expr, space: isl.Space) -> list[Reading]:
-    """The accesses of an expression over the frame `space`, in order of evaluation, scalar inputs left out."""
+    """The accesses of an expression over the frame `space`, in order of evaluation, scalar inputs left out.
+
+    An access that stands in several places is one: it is read wherever one of them is reached.
+    """
     collector = _Collector(algorithm, space)
-    collector.visit(expression, None)
-    return collector.found
+    reached = collector.reached(expression)
+    read = (e for e in walk(expression) if isinstance(e, Access) and not _is_scalar(algorithm, e.source))
+    return [collector.reading(e, reached[id(e)]) for e in read]
 
 
+@deep
 def implied(reader: Affine, condition: Expr, truth: bool) -> isl.Set | None:
     """A set that contains every point where a condition is `truth`; None for the whole frame."""
     try:
@@ -78,27 +85,38 @@ def _both(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
     return a.intersect(b)
 
 
+def _either(a: isl.Set | None, b: isl.Set | None) -> isl.Set | None:
+    return None if a is None or b is None else a.union(b).coalesce()
+
+
 class _Collector:
-    """Walks one expression; `path` is the set of points that reach the node, None for all."""
+    """Reads one expression over a frame."""
 
     def __init__(self, algorithm: Algorithm, space: isl.Space) -> None:
         self.algorithm = algorithm
         self.space = space
         self.reader = Affine(space)
-        self.found: list[Reading] = []
 
-    def visit(self, e: Expr, path: isl.Set | None) -> None:
-        if isinstance(e, Select):
-            self.visit(e.condition, path)
-            self.visit(e.yes, _both(path, implied(self.reader, e.condition, True)))
-            self.visit(e.no, _both(path, implied(self.reader, e.condition, False)))
-            return
-        for child in e.children():
-            self.visit(child, path)
-        if isinstance(e, Access) and not _is_scalar(self.algorithm, e.source):
-            self.found.append(self._reading(e, path))
+    def reached(self, expression: Expr) -> dict[int, isl.Set | None]:
+        """The points that reach each node, by its id: of one in several places, from any of them; None for all."""
+        paths: dict[int, isl.Set | None] = {id(expression): None}
+        for e in reversed(list(walk(expression))):  # a node after all those that use it
+            path = paths[id(e)]
+            for child, here in self._operands(e, path):
+                known = paths.get(id(child), here)
+                paths[id(child)] = here if known is here else _either(known, here)
+        return paths
 
-    def _reading(self, access: Access, path: isl.Set | None) -> Reading:
+    def _operands(self, e: Expr, path: isl.Set | None) -> list[tuple[Expr, isl.Set | None]]:
+        """The operands of a node that is reached from the points `path`, and from where each is."""
+        if not isinstance(e, Select):
+            return [(child, path) for child in e.children()]
+        sides = [(e.yes, True), (e.no, False)]
+        taken = [(side, _both(path, implied(self.reader, e.condition, truth))) for side, truth in sides]
+        return [(e.condition, path), *taken]
+
+    def reading(self, access: Access, path: isl.Set | None) -> Reading:
+        """What an access that is reached from the points `path` reads."""
         exact = self._exact(access)
         found = exact if exact is not None else approximated(self.algorithm, access, self.space)
         return found if path is None else found.where(path)
@@ -128,11 +146,17 @@ def _is_narrow(e: Expr) -> bool:
 
 def _with_conversions(e: Expr) -> Expr:
     """An index in which a size or an iterator that meets a value of a narrow type is converted to it explicitly."""
-    children = tuple(map(_with_conversions, e.children()))
+    return unstacked(_converted, e)
+
+
+def _converted(e: Expr) -> Steps[Expr]:
+    children = []
+    for child in e.children():
+        children.append((yield (child,)))
     if _is_narrow(e) and isinstance(e, Binary | Select):
-        children = tuple(Cast(c, e.dtype) if _is_converted(c) else c for c in children)
+        children = [Cast(c, e.dtype) if _is_converted(c) else c for c in children]
     changed = any(new is not old for new, old in zip(children, e.children(), strict=True))
-    return e.rebuilt(children) if changed else e
+    return e.rebuilt(tuple(children)) if changed else e
 
 
 def _is_converted(operand: Expr) -> bool:
@@ -247,6 +271,8 @@ class _Bounds:
 
     def of(self, part: Expr, value: Iter) -> isl.Set:
         """The points at which `value` is one that `part` can have."""
+        if isinstance(part, Binary) and part.op == "%" and part.dtype is weak_int:
+            return self._modulo(part, value)
         part = _narrowest(part)
         declared = self.algorithm.inputs.get(part.source) if isinstance(part, Access) else None
         if declared is not None and declared.values is not None:
@@ -278,6 +304,28 @@ class _Bounds:
         fits = self._of_type(part.operand, part.dtype)
         kept = sets.as_set(v.eq_set(x)).union(fits.complement())
         return kept.intersect(sets.as_set(v.le_set(x)).union(sets.as_set(x.lt_set(zero))))
+
+    def _modulo(self, part: Binary, value: Iter) -> isl.Set:
+        """What is known of ``x % n`` of sizes and iterators, where n is none that isl divides by.
+
+        { v : 0 <= v < n },  and  v = x - k n  where  k n <= x < (k + 1) n  for k = -1, 0, 1:  one turn to either side.
+        """
+        try:
+            n = self.reader.value(part.right)
+        except NotAffine:
+            self.unbounded.append(part)
+            return sets.universe(self.reader.space)
+        v, zero = self.reader.value(value), sets.constant(self.reader.space, 0).to_pw_aff()
+        inside = sets.as_set(v.ge_set(zero)).intersect(sets.as_set(v.lt_set(n)))
+        known = inside.union(sets.as_set(n.le_set(zero)))  # of no divisor, or a negative one, nothing is said
+        try:
+            x = self.reader.value(part.left)
+        except NotAffine:
+            return known
+        for moved in (x.add(n), x, x.sub(n)):
+            turn = sets.as_set(moved.ge_set(zero)).intersect(sets.as_set(moved.lt_set(n)))
+            known = known.intersect(turn.complement().union(sets.as_set(v.eq_set(moved))))
+        return known.coalesce()
 
     def _of_type(self, value: Expr, dtype: DType) -> isl.Set:
         info = np.iinfo(dtype.numpy)

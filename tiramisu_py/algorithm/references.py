@@ -11,7 +11,8 @@ import numpy as np
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.affine import LARGEST_LITERAL
 from tiramisu_py.algorithm.declarations import Algorithm, Input
-from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, Param, as_expr
+from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, ExternFunction, Iter, Param, as_expr
+from tiramisu_py.algorithm.reserved import PARTS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
@@ -41,7 +42,10 @@ def access(source: str, dtype: DType, rank: int, indices: Any, owner: object) ->
     """``source[indices]``; raises `DeclarationError` for the wrong number or kind of indices."""
     listed = indices if isinstance(indices, tuple) else (indices,)
     if len(listed) != rank:
-        raise DeclarationError(f"{source} has {rank} indices, {len(listed)} were given: {_written(source, listed)}")
+        raise DeclarationError(
+            f"{source} has {rank} indices, {len(listed)} were given: {_written(source, listed)}; all go "
+            "into one pair of brackets"
+        )
     found = tuple(_index(source, listed, position) for position in range(rank))
     return Access(source, found, dtype, owner)
 
@@ -49,7 +53,10 @@ def access(source: str, dtype: DType, rank: int, indices: Any, owner: object) ->
 def _index(source: str, indices: tuple[Any, ...], position: int) -> Expr:
     given, written = indices[position], _written(source, indices)
     if isinstance(given, slice) or given is Ellipsis or given is None:
-        raise DeclarationError(f"index {position} of {written} is a slice; a value has one index for each dimension")
+        raise DeclarationError(
+            f"index {position} of {written} is a slice; a value has one index for each dimension, and a "
+            f"computation over a domain stands for a slice"
+        )
     if isinstance(given, bool | np.bool_):
         raise DeclarationError(f"index {position} of {written} is a truth value, not an integer")
     try:
@@ -105,6 +112,26 @@ def check_references(
                 )
             case Access():
                 _check_access(algorithm, subject, node, owner, itself)
+            case Call() if node.extern is not None:
+                _check_extern(algorithm, subject, node.extern)
+
+
+def _check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction) -> None:
+    """Refuse a function in C that is called as the generated one, a part of that, or another one is."""
+    name = extern.name
+    if name == algorithm.name or (name.startswith(algorithm.name) and name.removeprefix(algorithm.name) in PARTS):
+        raise DeclarationError(
+            f"{subject} calls the external function {name}, which the function {algorithm.name} defines itself: "
+            "give one of them another name"
+        )
+    for computation in algorithm.computations.values():
+        for node in walk(computation.expr):
+            other = node.extern if isinstance(node, Call) else None
+            if other is not None and other.name == name and other != extern:
+                raise DeclarationError(
+                    f"{subject} calls another external function {name} than {computation.name} does: give one of them "
+                    "another name"
+                )
 
 
 def _check_access(

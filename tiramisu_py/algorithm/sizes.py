@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Param, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import ArgumentError, DeclarationError
 
@@ -13,6 +14,7 @@ from tiramisu_py.errors import ArgumentError, DeclarationError
 Linear = tuple[dict[str, int], int]
 
 
+@deep
 def extent_value(expr: Expr, params: Mapping[str, int]) -> int:
     """The value of an integer expression of parameters; raises `ArgumentError` for a parameter without a value."""
     match expr:
@@ -174,6 +176,7 @@ def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, s
     )
 
 
+@deep
 def linear(expr: Expr, known: Mapping[str, int]) -> Linear | None:
     """An extent as a linear form of the parameters that are not `known`; None where it has none."""
     if not set(params_of(expr)) - set(known):

@@ -6,20 +6,23 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location
 from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.references import check_references
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import DeclarationError
 
 
-def declare_slice(algorithm: Algorithm, wanted: Access, owner: object, location: Location | None) -> Computation:
-    """The computation ``<source>_out[free iterators]`` that copies ``source[indices]`` wherever that value exists.
+def declare_slice(
+    algorithm: Algorithm, wanted: Access, name: str, owner: object, location: Location | None
+) -> Computation:
+    """The computation ``name[free iterators]`` that copies ``source[indices]`` wherever that value exists.
 
-    Raises `DeclarationError` where an index is not affine.
+    It is read also where an index without iterators is outside of the source, so that `check` finds that out. Raises
+    `DeclarationError` where an index is not affine.
     """
     source = algorithm.computations[wanted.source]
-    name = f"{wanted.source}_out"
-    if name in algorithm.computations or name in algorithm.inputs:
-        raise DeclarationError(f"the output {wanted} would be called {name}, which exists already")
-    iterators = tuple(dict.fromkeys(n.name for index in wanted.indices for n in walk(index) if isinstance(n, Iter)))
+    free = [list(dict.fromkeys(n.name for n in walk(index) if isinstance(n, Iter))) for index in wanted.indices]
+    iterators = tuple(dict.fromkeys(name for names in free for name in names))
+    check_references(algorithm, f"the output {wanted}", wanted, iterators, owner)
     space = algorithm.frame(name, iterators)
     reader = Affine(space)
     try:
@@ -27,6 +30,8 @@ def declare_slice(algorithm: Algorithm, wanted: Access, owner: object, location:
     except NotAffine as error:
         raise DeclarationError(f"the output {wanted} has an index that is not affine: {error.part}") from None
     target = sets.function(space, source.name, forms)
-    domain = sets.with_dims(sets.preimage(source.domain, target), iterators)
+    given = [axis for axis, names in enumerate(free) if not names]
+    points = sets.section(source.domain, target, given).intersect_params(algorithm.context)
+    domain = sets.with_dims(points, iterators)
     access = Access(wanted.source, wanted.indices, source.dtype, owner)
     return Computation(name, source.dtype, iterators, domain, domain, access, location=location)

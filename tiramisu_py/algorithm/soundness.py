@@ -5,6 +5,8 @@ This is checked before any schedule: otherwise an error of the algorithm would b
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import islpy as isl
 
 from tiramisu_py import sets, smallest
@@ -16,6 +18,9 @@ from tiramisu_py.algorithm.extents import extent_of
 from tiramisu_py.algorithm.reads import Reading, readings
 from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
+
+#: How far reads of reads are followed, where no dimension orders them.
+MOST_STEPS = 4
 
 
 class Values:
@@ -89,11 +94,19 @@ def violations(values: Values) -> list[Violation]:
 
 def _outside(values: Values, c: Computation) -> list[Violation]:
     found = []
+    unbounded: dict[str, tuple[Reading, isl.Map]] = {}
     for reading in values.of(c):
         source = reading.access.source
         bad = reading.relation.subtract_range(values.domain(source))
-        if not bad.is_empty():
+        if bad.is_empty():
+            continue
+        if reading.unbounded:  # one reason for all indices like this: they lack the same
+            first, before = unbounded.get(source, (reading, bad))
+            parts = tuple(dict.fromkeys([*first.unbounded, *reading.unbounded]))
+            unbounded[source] = replace(first, unbounded=parts), before
+        else:
             found.append(_out_of_bounds(values, c, reading, bad))
+    found += [_out_of_bounds(values, c, reading, bad) for reading, bad in unbounded.values()]
     return _one_each(found)
 
 
@@ -135,7 +148,9 @@ def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Ma
     message = f"{indexed(*reader)} reads {indexed(source, element)}, which is {where}"
     if reading.unbounded:
         repair = "; ".join(dict.fromkeys(_declare(values, part) for part in reading.unbounded))
-        message += f": the index {reading.unbounded[0]} is a value of which nothing is known"
+        parts = list(dict.fromkeys(map(str, reading.unbounded)))
+        are = "index {} is a value" if len(parts) == 1 else "indices {} are values"
+        message += f": the {are.format(', '.join(parts))} of which nothing is known"
         return Violation("bounds", message, witness, repair=repair)
     needed = missing_condition(bad, values.algorithm.context)
     smaller = f"make the domain of {c.name} smaller{_or_larger(values, source, c)}"
@@ -220,14 +235,28 @@ def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
 
 
 def _falls(depends: isl.Map) -> bool:
-    """Whether what is read always precedes: lexicographically, with each dimension upwards or downwards."""
+    """Whether what is read always precedes: lexicographically, with each dimension upwards or downwards.
+
+    Or what is left where some dimensions agree is over in a few steps: ghost cells that are copies of others, as of
+    ``h[t, 0]`` in ``h[t, -1]`` and of ``h[t, N - 1]`` in ``h[t, N]``.
+    """
     rest = depends
     for position in range(sets.in_size(depends)):
         up, down = sets.less_at(rest, position), sets.greater_at(rest, position)
         if not up.is_empty() and not down.is_empty():
-            return False
+            return _is_over(rest)
         rest = sets.equal_at(rest, position)
         if rest.is_empty():
+            return True
+    return False
+
+
+def _is_over(depends: isl.Map) -> bool:
+    """Whether nothing is left of reads of reads after a few steps."""
+    steps = depends
+    for _ in range(MOST_STEPS):
+        steps = steps.apply_range(depends)
+        if steps.is_empty():
             return True
     return False
 

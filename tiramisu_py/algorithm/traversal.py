@@ -6,25 +6,34 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select
 
-#: Expressions nest no deeper than this: every pass over them is recursive, and Python's stack ends.
-MOST_DEEP = 120
-
-
-def is_too_deep(expression: Expr) -> bool:
-    """Whether an expression nests deeper than `MOST_DEEP`."""
-    level: dict[int, Expr] = {id(expression): expression}
-    for _ in range(MOST_DEEP):
-        level = {id(child): child for parent in level.values() for child in parent.children()}
-        if not level:
-            return False
-    return True
+#: Where an expression keeps its accesses.
+_ACCESSES = "_accesses"
 
 
 def walk(expression: Expr) -> Iterator[Expr]:
-    """Every node, operands before the node that uses them."""
-    for child in expression.children():
-        yield from walk(child)
-    yield expression
+    """Every node once, operands before the node that uses them.
+
+    Trees share subtrees, ``e = e + e``: a node that stands in several places is one node.
+    """
+    seen: set[int] = set()
+    waiting: list[tuple[Expr, bool]] = [(expression, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((node, True))
+            waiting += [(child, False) for child in reversed(node.children()) if id(child) not in seen]
+
+
+def occurrences(expression: Expr) -> dict[int, int]:
+    """How often each node, by its id, is an operand of others; the expression itself counts once."""
+    found = {id(expression): 1}
+    for node in walk(expression):
+        for child in node.children():
+            found[id(child)] = found.get(id(child), 0) + 1
+    return found
 
 
 def branches(expression: Expr) -> bool:
@@ -33,17 +42,29 @@ def branches(expression: Expr) -> bool:
 
 
 def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The tree with `change` applied to each node, top down; where it answers None, the operands are rewritten."""
-    changed = change(expression)
-    if changed is not None:
-        return changed
-    children = expression.children()
-    if not children:
-        return expression
-    rebuilt = tuple(rewrite(child, change) for child in children)
-    if all(new is old for new, old in zip(rebuilt, children, strict=True)):
-        return expression
-    return expression.rebuilt(rebuilt)
+    """The tree with `change` applied to each node, top down; where it answers None, the operands are rewritten.
+
+    It is asked once of a node that stands in several places, and what it answers stands in all of them.
+    """
+    done: dict[int, Expr] = {}
+    waiting: list[tuple[Expr, bool]] = [(expression, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if id(node) in done:
+            continue
+        if ready:
+            children = node.children()
+            rebuilt = tuple(done[id(child)] for child in children)
+            kept = all(new is old for new, old in zip(rebuilt, children, strict=True))
+            done[id(node)] = node if kept else node.rebuilt(rebuilt)
+            continue
+        changed = change(node)
+        if changed is None and node.children():
+            waiting.append((node, True))
+            waiting += [(child, False) for child in reversed(node.children())]
+        else:
+            done[id(node)] = node if changed is None else changed
+    return done[id(expression)]
 
 
 def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
@@ -52,8 +73,12 @@ def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def accesses(expression: Expr) -> list[Access]:
-    """All accesses, in order of evaluation."""
-    return [node for node in walk(expression) if isinstance(node, Access)]
+    """All accesses, in order of evaluation. An expression keeps them, since each command asks for those of all."""
+    kept: tuple[Access, ...] | None = expression.__dict__.get(_ACCESSES)
+    if kept is None:
+        kept = tuple(node for node in walk(expression) if isinstance(node, Access))
+        expression.__dict__[_ACCESSES] = kept
+    return list(kept)
 
 
 def mentions(expression: Expr, names: Collection[str]) -> bool:

@@ -38,18 +38,24 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether its values have a binary point."""
         return self.kind == "f"
 
     @property
     def is_integer(self) -> bool:
+        """Whether its values are integers, with a sign or without."""
         return self.kind in "iu"
 
     @property
     def is_bool(self) -> bool:
+        """Whether its values are truth values."""
         return self.kind == "b"
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _named, (self.name,)  # each type is one object, in every process
 
 
 bool_ = DType("bool", "b", 8, "bool")
@@ -74,6 +80,10 @@ STRONG = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
 )  # fmt: skip
 _BY_NAME = {dtype.name: dtype for dtype in STRONG}
+
+
+def _named(name: str) -> DType:
+    return next(dtype for dtype in (*STRONG, weak_int, weak_float, unknown) if dtype.name == name)
 
 
 def as_dtype(given: Any) -> DType:

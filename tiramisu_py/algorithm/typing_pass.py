@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import (
     COMPARISONS,
@@ -21,7 +24,11 @@ from tiramisu_py.algorithm.expressions import (
     typed_const,
 )
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.algorithm.unstacked import Steps, unstacked
 from tiramisu_py.errors import DTypeError
+
+#: The comparison with its sides exchanged.
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def typed(expression: Expr, dtype: DType | None = None) -> Expr:
@@ -30,10 +37,11 @@ def typed(expression: Expr, dtype: DType | None = None) -> Expr:
     Operands of an operator get explicit casts to the type that it computes in; iterators, parameters and index
     arithmetic are int64; what consists of literals and iterators alone is computed in int64 (or float64) and then
     converted to what it meets, as a Python number is. Iterators are compared in int64, so that no comparison wraps.
+    Signed integers and uint64 have no common type, and are compared as the numbers that they are, as in NumPy 2.
     Nodes of other kinds (the loop IR's) are kept, with their operands typed. Raises `DTypeError` for literals that
     do not fit and for types that are still unknown.
     """
-    return _at(expression, ty.strong(expression.dtype) if dtype is None else dtype)
+    return unstacked(_at, expression, ty.strong(expression.dtype) if dtype is None else dtype)
 
 
 def compared_in(left: DType, right: DType) -> DType:
@@ -44,45 +52,82 @@ def compared_in(left: DType, right: DType) -> DType:
     return ty.strong(common)
 
 
-def _at(e: Expr, dtype: DType) -> Expr:
+def _at(e: Expr, dtype: DType) -> Steps[Expr]:
+    """`e` in the type `dtype`; yields the operands, with the types that they are wanted in."""
     if dtype is ty.unknown:
         raise DTypeError(f"the type of {e} is not known; give dtype=")
-    if isinstance(e, Const):
-        return typed_const(e.value, dtype) if e.dtype.weak or e.dtype == dtype else Cast(e, dtype)
-    return as_typed(_node(e), dtype)
-
-
-def _node(e: Expr) -> Expr:
     match e:
+        case Const() if e.dtype.weak or e.dtype == dtype:
+            return typed_const(e.value, dtype)
         case Const():
-            return typed_const(e.value, ty.strong(e.dtype))
-        case Iter():
-            return Iter(e.name, ty.strong(e.dtype))
-        case Param():
-            return Param(e.name, ty.strong(e.dtype))
+            return Cast(e, dtype)
+        case Iter() | Param():
+            return as_typed(_leaf(e), dtype)
+        case Binary() if (mixed := _mixed_signs(e)) is not None:
+            op, signed, unsigned = mixed
+            left = yield signed, ty.strong(signed.dtype)
+            right = yield unsigned, ty.uint64
+            return as_typed(_exact(op, left, right), dtype)
+    wanted, result = _operands(e)
+    operands = []
+    for operand, own in zip(e.children(), wanted, strict=True):
+        operands.append((yield operand, own))
+    node = e.rebuilt(tuple(operands))
+    return as_typed(_of_type(node, result) if result is not None and node.dtype != result else node, dtype)
+
+
+def _of_type(e: Expr, dtype: DType) -> Expr:
+    """A node whose own type is `dtype`."""
+    assert isinstance(e, Unary | Binary | Select | Call)
+    return replace(e, dtype=dtype)
+
+
+def _leaf(e: Iter | Param) -> Expr:
+    """An iterator or a parameter with a type of its own."""
+    return Iter(e.name, ty.strong(e.dtype)) if isinstance(e, Iter) else Param(e.name, ty.strong(e.dtype))
+
+
+def _operands(e: Expr) -> tuple[Sequence[DType], DType | None]:
+    """The types that the operands of a node are wanted in, and its own; None where that stays as it is."""
+    match e:
         case Access():
-            return e.rebuilt(tuple(_at(index, ty.int64) for index in e.indices))
+            return [ty.int64] * len(e.indices), None
         case Unary():
-            dtype = ty.strong(e.dtype)
-            return Unary(e.op, _at(e.operand, dtype), dtype)
+            return [ty.strong(e.dtype)], ty.strong(e.dtype)
+        case Binary() if e.op in COMPARISONS:
+            return [_comparison(e)] * 2, ty.bool_
         case Binary():
-            return _binary(e)
+            return [ty.strong(e.dtype)] * 2, ty.strong(e.dtype)
         case Select():
-            dtype = ty.strong(e.dtype)
-            return Select(_at(e.condition, ty.bool_), _at(e.yes, dtype), _at(e.no, dtype), dtype)
+            return [ty.bool_, ty.strong(e.dtype), ty.strong(e.dtype)], ty.strong(e.dtype)
         case Cast():
-            return Cast(_at(e.operand, ty.strong(e.operand.dtype)), e.dtype)
+            return [ty.strong(e.operand.dtype)], None
         case Call():
-            return _call(e)
-    return e.rebuilt(tuple(typed(child) for child in e.children()))
+            return _of_call(e)
+    return [ty.strong(child.dtype) for child in e.children()], None
 
 
-def _binary(e: Binary) -> Expr:
-    if e.op in COMPARISONS:
-        dtype = _comparison(e)
-        return Binary(e.op, _at(e.left, dtype), _at(e.right, dtype), ty.bool_)
-    dtype = ty.strong(e.dtype)
-    return Binary(e.op, _at(e.left, dtype), _at(e.right, dtype), dtype)
+def _mixed_signs(e: Binary) -> tuple[str, Expr, Expr] | None:
+    """A comparison of a signed integer with one of uint64, that one on the right; None for all others."""
+    if e.op in COMPARISONS and _signs_differ(e.left, e.right):
+        return e.op, e.left, e.right
+    if e.op in COMPARISONS and _signs_differ(e.right, e.left):
+        return _MIRRORED[e.op], e.right, e.left
+    return None
+
+
+def _signs_differ(signed: Expr, unsigned: Expr) -> bool:
+    """Whether the first is a signed integer (or made of iterators) and the second is of uint64."""
+    literal = isinstance(signed, Const) and signed.dtype.weak
+    return signed.dtype.kind == "i" and not literal and unsigned.dtype == ty.uint64
+
+
+def _exact(op: str, signed: Expr, unsigned: Expr) -> Expr:
+    """``s < u`` is ``s < 0 | uint64(s) < u``, ``s > u`` is ``s >= 0 & uint64(s) > u``."""
+    below = op in ("<", "<=", "!=")
+    sign = Binary("<" if below else ">=", signed, typed_const(0, signed.dtype), ty.bool_)
+    size = Binary(op, as_typed(signed, ty.uint64), unsigned, ty.bool_)
+    return Binary("|" if below else "&", sign, size, ty.bool_)
 
 
 def _comparison(e: Binary) -> DType:
@@ -91,15 +136,13 @@ def _comparison(e: Binary) -> DType:
     return compared_in(e.left.dtype, e.right.dtype)
 
 
-def _call(e: Call) -> Expr:
+def _of_call(e: Call) -> tuple[Sequence[DType], DType]:
     if e.extern is not None:
-        pairs = zip(e.arguments, e.extern.arguments, strict=True)
-        return Call(e.function, tuple(_at(a, dtype) for a, dtype in pairs), e.extern.result, e.extern)
+        return e.extern.arguments, e.extern.result
     if e.function in PREDICATES:
         common = e.arguments[0].dtype
-        dtype = common if common.is_float else ty.float64
-        return Call(e.function, tuple(_at(a, dtype) for a in e.arguments), ty.bool_)
+        return [common if common.is_float else ty.float64] * len(e.arguments), ty.bool_
     dtype = ty.strong(e.dtype)
     if not dtype.is_float and e.function not in KEEPING_FUNCTIONS:
         raise DTypeError(f"{e.function} computes in floating point, not in {dtype}: {e}")
-    return Call(e.function, tuple(_at(a, dtype) for a in e.arguments), dtype)
+    return [dtype] * len(e.arguments), dtype

@@ -13,7 +13,8 @@ from tiramisu_py.algorithm import numeric
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.lattice import Column, Mask
 from tiramisu_py.algorithm.numeric import Array
-from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.algorithm.traversal import accesses, occurrences
+from tiramisu_py.algorithm.unstacked import Steps, unstacked
 from tiramisu_py.errors import ArgumentError, DeclarationError
 
 
@@ -87,6 +88,19 @@ class Valuation:
 
     def value(self, e: Expr, at: Points) -> Array:
         """The values of an expression, or the single one where it is the same for all points."""
+        uses = occurrences(e)
+        return unstacked(self._steps, e, at, shared=lambda call: uses.get(id(call[0]), 0) > 1)
+
+    def _steps(self, e: Expr, at: Points) -> Steps[Array]:
+        """The values of a node; yields its operands, each with the points at which it is wanted."""
+        if isinstance(e, Select):
+            return (yield from self._select(e, at))
+        operands = []
+        for operand in e.children():
+            operands.append((yield operand, at))
+        return self._computed(e, operands, at)
+
+    def _computed(self, e: Expr, operands: list[Array], at: Points) -> Array:
         match e:
             case Const():
                 return numeric.literal(e.value, e.dtype)
@@ -95,42 +109,39 @@ class Valuation:
             case Param():
                 return np.asarray(self.params[e.name], dtype=np.int64)
             case Access():
-                return self._read(e, at)
+                return self._read(e, operands, at)
             case Unary():
-                return numeric.unary(e.op, self.value(e.operand, at), e.dtype)
+                return numeric.unary(e.op, operands[0], e.dtype)
             case Binary():
-                return self._binary(e, at)
-            case Select():
-                return self._select(e, at)
+                return self._binary(e, *operands)
             case Cast():
-                return numeric.converted(self.value(e.operand, at), e.dtype)
+                return numeric.converted(operands[0], e.dtype)
             case Call():
-                return self._call(e, at)
+                return self._call(e, operands, at)
         raise DeclarationError(f"{e} has no value")
 
-    def _binary(self, e: Binary, at: Points) -> Array:
-        left, right = self.value(e.left, at), self.value(e.right, at)
+    def _binary(self, e: Binary, left: Array, right: Array) -> Array:
         try:
             return numeric.binary(e.op, left, right, e.dtype)
         except ValueError as error:  # a negative power of an integer
             raise ArgumentError(f"{self.reader} computes {e}: {error}") from None
 
-    def _select(self, e: Select, at: Points) -> Array:
+    def _select(self, e: Select, at: Points) -> Steps[Array]:
         """Each branch is evaluated where it is taken, and nowhere else."""
-        taken = self.column(e.condition, at)
-        if taken.all():
-            return self.value(e.yes, at)
-        if not taken.any():
-            return self.value(e.no, at)
+        result: Array
+        taken = np.broadcast_to((yield e.condition, at), (at.count,))
+        if taken.all() or not taken.any():
+            result = yield (e.yes if taken.all() else e.no), at
+            return result
         result = np.empty(at.count, dtype=e.dtype.numpy)
-        result[taken] = self.value(e.yes, at.where(taken))
-        result[~taken] = self.value(e.no, at.where(~taken))
+        result[taken] = yield e.yes, at.where(taken)
+        result[~taken] = yield e.no, at.where(~taken)
         return result
 
-    def _call(self, e: Call, at: Points) -> Array:
+    def _call(self, e: Call, values: list[Array], at: Points) -> Array:
         if e.extern is None:
-            return numeric.called(_NUMPY_NAMES.get(e.function, e.function), self._arguments(e, at), e.dtype)
-        arguments = [np.broadcast_to(argument, (at.count,)) for argument in self._arguments(e, at)]
+            return numeric.called(_NUMPY_NAMES.get(e.function, e.function), values, e.dtype)
+        arguments = [np.broadcast_to(argument, (at.count,)) for argument in values]
         alive = self._alive(at)
         if alive is None:
             return numeric.called_extern(e.extern, arguments, at.count)
@@ -138,9 +149,6 @@ class Valuation:
         chosen = [argument[alive] for argument in arguments]
         result[alive] = numeric.called_extern(e.extern, chosen, int(np.count_nonzero(alive)))
         return result
-
-    def _arguments(self, e: Call, at: Points) -> list[Array]:
-        return [self.value(argument, at) for argument in e.arguments]
 
     # -- reading
 
@@ -151,9 +159,9 @@ class Valuation:
         alive: Mask = self.blocked[at.rows] < 0
         return alive
 
-    def _read(self, e: Access, at: Points) -> Array:
+    def _read(self, e: Access, indices: list[Array], at: Points) -> Array:
         source = self.values[e.source]
-        flat, inside = source.located([self.value(index, at) for index in e.indices], at.count)
+        flat, inside = source.located(indices, at.count)
         alive = self._alive(at)
         wrong = ~inside if alive is None else ~inside & alive
         if wrong.any():

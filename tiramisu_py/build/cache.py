@@ -62,7 +62,8 @@ class Cache:
             with self._turn(key):
                 return final if _is_intact(final) else self._built(final, build)
         except OSError as error:
-            fault = f"the cache {self.root} cannot be written ({error}); set TIRAMISU_CACHE_DIR"
+            advice = "allow more: ulimit -n 1024" if error.errno == errno.EMFILE else "set TIRAMISU_CACHE_DIR"
+            fault = f"the cache {self.root} cannot be written ({error}); {advice}"
             raise ToolchainError(fault) from error
 
     @contextmanager
@@ -131,20 +132,40 @@ class Cache:
             if path.name.startswith(("building-", "removing-")) and now - _last_use(path) > ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def recall(self, key: str, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """The small record `key`, from disk where it is intact, else from ``make()``."""
-        path = self.root / "records" / f"{key}.json"
+    def recall(
+        self,
+        key: str,
+        make: Callable[[], Mapping[str, Any]],
+        lasting: Callable[[Mapping[str, Any]], bool] = lambda record: not record.get("fault"),
+    ) -> dict[str, Any]:
+        """The small record `key`, from disk where it is intact, else from ``make()``. What is not `lasting` (a fault,
+        by default) is not remembered: it is found out again when it is asked for again.
+        """
+        stored = self.known(key)
+        if stored is not None and lasting(stored):
+            return stored
+        record = dict(make())
+        if lasting(record):
+            self.remember(key, record)
+        return record
+
+    def known(self, key: str) -> dict[str, Any] | None:
+        """The record `key` on disk; None where there is none that is intact, and written by this user alone."""
+        path = self._record(key)
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = json.loads(path.read_text(encoding="utf-8")) if is_private_file(path) else {}
             if stored["checksum"] == digest(stored["record"]):
                 return dict(stored["record"])
         except (OSError, ValueError, KeyError, TypeError):
             _log.debug("no record %s", path)
-        record = dict(make())
-        self._remember(path, record)
-        return record
+        return None
 
-    def _remember(self, path: Path, record: Mapping[str, Any]) -> None:
+    def _record(self, key: str) -> Path:
+        return self.root / "records" / f"{key}.json"
+
+    def remember(self, key: str, record: Mapping[str, Any]) -> None:
+        """Writes the record `key`; where the folder cannot be written, nothing is remembered."""
+        path = self._record(key)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             replace_file(path, json.dumps({"record": record, "checksum": digest(record)}).encode())
@@ -189,19 +210,37 @@ def _prepared(root: Path) -> tuple[Path, str]:
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)
         root = root.resolve(strict=True)
-        found = root.stat()
     except OSError as error:
         return root, f"{error.strerror or error}"
-    if not stat.S_ISDIR(found.st_mode):
-        return root, "it is not a folder"
-    if found.st_uid != os.geteuid():
-        return root, f"it belongs to user {found.st_uid}, who could replace compiled code; use a folder of your own"
-    if found.st_mode & 0o022:
-        return root, f"others may write there, and so replace compiled code; run: chmod go-w {root}"
+    for folder in (root, *(root / name for name in ("entries", "records") if os.path.lexists(root / name))):
+        fault = foreign_hand(folder)
+        if fault:
+            return root, fault
     return root, "" if os.access(root, os.W_OK | os.X_OK) else "it is not writable"
 
 
 # -- entries on disk
+
+
+def foreign_hand(folder: Path) -> str:
+    """What is wrong with a folder that nobody else should be able to write: nothing, where nobody is."""
+    try:
+        found = folder.lstat()
+    except OSError as error:
+        return f"{error.strerror or error}"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder} is not a folder"
+    if found.st_uid != os.geteuid():
+        return f"{folder} belongs to user {found.st_uid}, who could replace compiled code; use a folder of your own"
+    if found.st_mode & 0o022:
+        return f"others may write to {folder}, and so replace compiled code; run: chmod go-w {folder}"
+    return ""
+
+
+def is_private_file(path: Path) -> bool:
+    """Whether it is a file, and no link, that this user alone may write. Raises `OSError` where there is none."""
+    found = path.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _locked(descriptor: int) -> bool:
@@ -213,14 +252,22 @@ def _locked(descriptor: int) -> bool:
 
 
 def _write_manifest(folder: Path, outside: Iterable[Path]) -> None:
+    for path in folder.iterdir():  # whatever the umask is
+        path.chmod(path.stat().st_mode & ~0o022)
     files = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
     headers = {str(path): _checksum(path) for path in outside}
     (folder / _MANIFEST).write_text(json.dumps({"files": files, "outside": headers}), encoding="utf-8")
+    (folder / _MANIFEST).chmod(0o600)
 
 
 def _is_intact(folder: Path) -> bool:
+    """Whether an entry is whole, as it was built, and nobody else could have written it."""
     try:
+        if foreign_hand(folder) or not is_private_file(folder / _MANIFEST):
+            return False
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if not all(os.path.basename(name) == name and is_private_file(folder / name) for name in manifest["files"]):
+            return False
         inside = all(_checksum(folder / name) == expected for name, expected in manifest["files"].items())
         return inside and all(_checksum(Path(name)) == expected for name, expected in manifest["outside"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

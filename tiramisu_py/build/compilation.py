@@ -9,14 +9,15 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.arguments import Arguments
 from tiramisu_py.build.cache import Cache, open_cache
+from tiramisu_py.build.externs import refusal
 from tiramisu_py.build.flags import fast_flags
 from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.library import Recipe, load, prepare
+from tiramisu_py.build.library import Library, Recipe, load, prepare
 from tiramisu_py.build.mpi import find_mpi
 from tiramisu_py.build.processor import Processor, resolve_processor
 from tiramisu_py.build.ranks import Ranks
-from tiramisu_py.build.toolchain import find_toolchain
+from tiramisu_py.build.toolchain import known_toolchain
 from tiramisu_py.errors import ArgumentError, ToolchainError
 from tiramisu_py.lower.ir import LoopFunction
 
@@ -26,7 +27,7 @@ _MOST_THREADS = 256
 def processor_for(target: str | None = None, compiler: str | None = None) -> Processor:
     """The processor that `compile_function` would compile for; raises `ToolchainError`."""
     cache = open_cache()
-    return resolve_processor(cache, find_toolchain(cache, compiler), target)
+    return resolve_processor(cache, known_toolchain(cache, compiler), target)
 
 
 def compile_function(
@@ -67,12 +68,22 @@ def compile_function(
         embedded=gpu.files if gpu else None, mpi=find_mpi(cache) if function.grid else None,
     )  # fmt: skip
     _require_native_parts(recipe, gpu)
-    shared = None if recipe.processor.obstacle else load(recipe, cache)
+    shared = None if recipe.processor.obstacle else _loaded(recipe, cache, function)
     arguments = Arguments(function, algorithm, verify_values, gpu.device if gpu else None)
     ranks = Ranks(arguments, function.grid) if function.grid else None
     kernel = Kernel(function, recipe, arguments, shared, threads, gpu, ranks)
     _require_symbols(kernel)
     return kernel
+
+
+def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:
+    """The library; where a function of the user's in C is why there is none, the error says so."""
+    try:
+        return load(recipe, cache)
+    except ToolchainError as error:
+        if not function.externs:
+            raise
+        raise refusal(error, recipe, function.externs) from None
 
 
 def _gpu_part(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tiramisu_py.build.cache import replace_file
 from tiramisu_py.build.cuda import cuda_flags
 from tiramisu_py.build.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
 from tiramisu_py.build.gpu import GpuPart
@@ -30,13 +33,15 @@ from tiramisu_py.build.templates import (
     PLAIN_CC,
     README,
     SIMULATED_README,
+    WIDTH_IF_THERE,
 )
-from tiramisu_py.build.toolchain import run_checked
+from tiramisu_py.build.toolchain import run_checked, work_folder
 from tiramisu_py.errors import ToolchainError
 
 
 def export(recipe: Recipe, prototype: str, folder: Path, gpu: GpuPart | None = None) -> Path:
-    """Writes sources, libraries and build files of `recipe` into `folder`, which is created; answers the folder.
+    """Writes sources, libraries and build files of `recipe` into `folder`, which is created; answers the folder. All is
+    written beside first, and then moved: an export that fails leaves nothing.
 
     Those of a program that uses GPUs (`gpu`) have its compiled kernels in them, or the simulator beside them.
 
@@ -47,16 +52,43 @@ def export(recipe: Recipe, prototype: str, folder: Path, gpu: GpuPart | None = N
     recipe = replace(recipe, embedded=embedded)
     texts = {**recipe.files, **_build_files(recipe, prototype, gpu)}
     libraries = {**_libraries(recipe), **beside}
+    files = {**{name: text.encode() for name, text in texts.items()}, **libraries}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _require_ours(recipe.name, folder, [*texts, *libraries])
-        for name, text in texts.items():
-            replace_file(folder / name, text.encode(), mode=0o644)
-        for name, content in libraries.items():
-            replace_file(folder / name, content, mode=0o755 if name.endswith(".so") else 0o644)
+        with _created(folder):
+            _require_ours(recipe.name, folder, list(files))
+            _write(files, folder)
     except OSError as error:
         raise ToolchainError(f"{recipe.name} cannot be exported to {folder}: {error}") from error
     return folder
+
+
+@contextlib.contextmanager
+def _created(folder: Path) -> Iterator[None]:
+    """Makes a folder with those around it; takes away again what it has made where something fails."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _write(files: Mapping[str, bytes], folder: Path) -> None:
+    """Moves files into a folder when all of them are on its disk: the Makefile, by which another export knows them, as
+    the first.
+    """
+    work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+    try:
+        for name, content in files.items():
+            (work / name).write_bytes(content)
+            (work / name).chmod(0o755 if name.endswith(".so") else 0o644)
+        for name in sorted(files, key=lambda name: name != "Makefile"):
+            os.replace(work / name, folder / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _require_ours(name: str, folder: Path, files: list[str]) -> None:
@@ -79,8 +111,7 @@ def _first_line(path: Path) -> str:
 def _libraries(recipe: Recipe) -> dict[str, bytes]:
     """The shared and the static library, built from the sources as the Makefile would."""
     static = f"lib{recipe.name}.a"
-    with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as work:
-        folder = Path(work)
+    with work_folder() as folder:
         objects = recipe.compile_objects(folder)
         recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder, recipe.linked)
         run_checked([recipe.toolchain.archiver, "rcs", static, *objects], folder)
@@ -105,6 +136,7 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
         "PROTOTYPE": prototype,
         "CFLAGS": " ".join(OPTIMISED),
         "ARCH": NATIVE_IF_THERE if processor.is_local else " ".join(processor.flags),
+        "VECTORS": _filled(WIDTH_IF_THERE, {"WIDTH": " ".join(processor.width)}) if processor.width else "",
         "OPENMP": OPENMP_IF_THERE if recipe.uses_openmp else "",
         "STRICT": " ".join([*STRICT, *fast_flags(recipe.fast), *sanitize_flags(recipe.sanitize)]),
         "SOURCES": " ".join(name for name in recipe.files if name.endswith(".c")),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tiramisu_py.build.cache import Cache, digest
 from tiramisu_py.build.flags import STRICT
-from tiramisu_py.build.toolchain import Toolchain, run_checked
+from tiramisu_py.build.toolchain import Toolchain
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.pins import Pin
 
@@ -106,7 +106,7 @@ def first_touch(cache: Cache, toolchain: Toolchain) -> FirstTouch:
     def build(into: Path) -> list[Path]:
         for name, text in texts.items():
             (into / name).write_text(text, encoding="utf-8")
-        run_checked([*toolchain.command, *flags, "-shared", _SOURCE, "-o", _LIBRARY, "-lm"], into)
+        toolchain.run([*flags, "-shared", _SOURCE, "-o", _LIBRARY, "-lm"], into)
         return []
 
     path = cache.entry(digest(["first touch", texts, toolchain.identity, list(flags)]), build)

@@ -23,13 +23,14 @@ from tiramisu_py.build.device_arrays import DeviceArray
 from tiramisu_py.build.export import export
 from tiramisu_py.build.first_touch import FirstTouch, first_touch
 from tiramisu_py.build.gpu import GpuPart
-from tiramisu_py.build.library import Library, Recipe
+from tiramisu_py.build.library import Library, Recipe, load
 from tiramisu_py.build.placement import new_array, report
 from tiramisu_py.build.ranks import Ranks, as_c_communicator, c_communicator
 from tiramisu_py.build.runtime import explained
 from tiramisu_py.build.scalars import C_TYPES, Number, as_c
 from tiramisu_py.build.trace_log import LastCall, LastCalls, read_log
 from tiramisu_py.build.traces import Trace
+from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
 
@@ -49,6 +50,9 @@ class Kernel:
 
     A distributed function is called by all ranks of a communicator, ``comm=`` (``MPI.COMM_WORLD`` by default), each
     with its own part of every array.
+
+    A kernel can be copied, and pickled for another process (``multiprocessing``, ``concurrent.futures``): there its
+    library is found in the cache, or made again. One that uses GPUs is compiled in each process instead.
     """
 
     function: LoopFunction
@@ -157,10 +161,24 @@ class Kernel:
     def export(self, folder: str | Path) -> Path:
         """Writes header, sources, libraries and build files, for C programs on machines without Python.
 
-        Creates `folder` where it is missing, and replaces what an earlier export of this function wrote there; raises
-        `ToolchainError` for a folder with files of another origin by the same names.
+        Creates `folder` where it is missing, and replaces what an earlier export of this function wrote there. One that
+        fails leaves nothing. Raises `ToolchainError` for a folder with files of another origin by the same names.
         """
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+            example = f'kernel.export("{self.name}")'
+            raise ArgumentError(
+                f'export takes the folder to write to, such as {example}, not {folder!r}; "." is the working folder'
+            )
         return export(self.recipe, self.signature, Path(folder), self.gpu)
+
+    def __copy__(self) -> Kernel:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        return replace(self)
+
+    def __reduce__(self) -> tuple[Callable[[Packed], Kernel], tuple[Packed]]:
+        return unpacked, (packed(self),)
 
     def __repr__(self) -> str:
         device = f" and {self.gpu.device}" if self.gpu else ""
@@ -229,6 +247,15 @@ class Kernel:
             device = self.gpu.device
             use_device(device.number if device.named or not self.function.gpu_by_rank else -1)
             self.gpu.prepare_thread()
+
+
+def unpacked(given: Packed) -> Kernel:
+    """A kernel that has come from another process. Raises `ToolchainError` where its library cannot be made here."""
+    function, recipe = given.function, given.recipe_here()
+    arguments = Arguments(function, given.algorithm, given.verify_values)
+    ranks = Ranks(arguments, function.grid) if function.grid else None
+    shared = None if recipe.processor.obstacle else load(recipe)
+    return Kernel(function, recipe, arguments, shared, given.threads, None, ranks)
 
 
 def signature(name: str, sources: Mapping[str, str]) -> str:

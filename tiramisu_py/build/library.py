@@ -15,9 +15,10 @@ from pathlib import Path
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
 from tiramisu_py.build.cache import Cache, digest, open_cache, package_digest
 from tiramisu_py.build.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
+from tiramisu_py.build.loading import loaded_library
 from tiramisu_py.build.mpi import Mpi
 from tiramisu_py.build.processor import Processor, resolve_processor
-from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run
+from tiramisu_py.build.toolchain import Toolchain, known_toolchain, run
 from tiramisu_py.errors import ToolchainError
 
 #: The runtime for GPUs, which a library carries along.
@@ -64,13 +65,18 @@ class Recipe:
         """The compiler's flags, in order."""
         strictness = (*STRICT, *fast_flags(self.fast))
         warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
-        own = (*self.processor.flags, *self.openmp, *(self.mpi.compiling if self.mpi else ()))
+        own = (*self.processor.flags, *self.processor.width, *self.openmp, *(self.mpi.compiling if self.mpi else ()))
         return (*strictness, *OPTIMISED, *own, *sanitize_flags(self.sanitize), *warnings)
 
     @property
     def uses_openmp(self) -> bool:
         """Whether a source has a pragma of OpenMP."""
         return any("#pragma omp" in text for text in self.sources.values())
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether its library may go while the process lives. MPI, GPUs and sanitizers keep addresses of it."""
+        return self.mpi is None and RUNTIME not in self.sources and not self.sanitize
 
     @property
     def openmp(self) -> tuple[str, ...]:
@@ -152,7 +158,7 @@ def prepare(
     for file in sources:
         if not _FILE_NAME.fullmatch(file):
             raise ToolchainError(f"{file!r} cannot be the name of a source file")
-    toolchain = find_toolchain(cache, compiler)
+    toolchain = known_toolchain(cache, compiler)
     if sanitize and toolchain.family != "gcc":  # clang links its run time into programs, not into shared libraries
         raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
     recipe = Recipe(
@@ -180,7 +186,7 @@ def load(recipe: Recipe, cache: Cache | None = None) -> Library:
     for last in (False, True):  # a second time where another process removed the entry in between
         path = cache.entry(recipe.key, partial(recipe.build, cache=cache)) / recipe.file_name
         try:
-            return Library(path, ctypes.CDLL(str(path)), cache)
+            return Library(path, loaded_library(path, recipe.is_unloaded), cache)
         except OSError as error:
             if last or path.exists():
                 raise ToolchainError(

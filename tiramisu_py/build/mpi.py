@@ -21,6 +21,8 @@ from tiramisu_py.errors import ToolchainError
 
 _INSTALL = "pip install 'tiramisu_py[mpi]' brings mpi4py and MPICH with its mpicc"
 _LINKING = ("-l", "-L", "-Wl,", "-Xlinker")
+#: What in the environment changes what an mpicc says.
+_WRAPPED = ("OMPI_CC", "OMPI_CFLAGS", "OMPI_LDFLAGS", "MPICH_CC", "CPATH", "C_INCLUDE_PATH")
 #: Macros of mpi.h that tell which implementation it belongs to, and its version.
 _MACROS = {"OMPI_MAJOR_VERSION": "Open MPI", "MPICH_VERSION": "MPICH"}
 
@@ -65,13 +67,28 @@ def find_mpi(cache: Cache) -> Mpi:
         found = cache.recall(_key(command, path), lambda command=command: _asked(command))  # type: ignore[misc]
         fault = found["fault"] or _mismatch(family, found["family"])
         if not fault:
-            return Mpi(version, command, tuple(found["compiling"]), tuple(found["linking"]))
+            mpi = Mpi(version, command, tuple(found["compiling"]), tuple(found["linking"]))
+            _note(cache, named, mpi)
+            return mpi
         faults.append(f"{shlex.join(command)}: {fault}")
+    last = cache.known(_last_key(version, named))
+    if last is not None:  # what it has compiled is still in the cache
+        return Mpi(version, tuple(last["mpicc"]), tuple(last["compiling"]), tuple(last["linking"]))
     reasons = "; ".join(dict.fromkeys(faults)) or "none is on the PATH"
     raise ToolchainError(
         f"no mpicc of the MPI that mpi4py uses here ({version.split(',')[0]:.60}) was found ({reasons}); "
         f"{_INSTALL}; for Open MPI: sudo apt-get install libopenmpi-dev; or name one: MPICC=/path/to/mpicc"
     )
+
+
+def _note(cache: Cache, named: str, mpi: Mpi) -> None:
+    record = {"mpicc": list(mpi.mpicc), "compiling": list(mpi.compiling), "linking": list(mpi.linking)}
+    if cache.known(_last_key(mpi.version, named)) != record:
+        cache.remember(_last_key(mpi.version, named), record)
+
+
+def _last_key(version: str, named: str) -> str:
+    return digest(["last mpicc", version, named])
 
 
 def _family(version: str) -> str:
@@ -98,7 +115,8 @@ def _candidates(family: str) -> Iterator[tuple[str, ...]]:
 
 def _key(command: tuple[str, ...], path: str) -> str:
     found = os.stat(os.path.realpath(path))
-    return digest(["mpicc", command, os.path.realpath(path), found.st_size, found.st_mtime_ns])
+    asked = {name: os.environ.get(name) for name in ("PATH", *_WRAPPED)}
+    return digest(["mpicc", command, os.path.realpath(path), found.st_size, found.st_mtime_ns, asked])
 
 
 def _asked(command: tuple[str, ...]) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from tiramisu_py.build.cache import Cache, digest
 from tiramisu_py.build.images import Architecture
-from tiramisu_py.build.toolchain import run
+from tiramisu_py.build.toolchain import run, work_folder
 from tiramisu_py.errors import ToolchainError
 
 _log = logging.getLogger(__name__)
@@ -40,8 +39,7 @@ class Nvcc:
     ) -> tuple[bytes, str]:
         """The kernels in `file`, one of `sources`, and what the compiler says of them. Raises `ToolchainError`."""
         made = f"kernels.{architecture.file_ending}"
-        with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as work:
-            folder = Path(work)
+        with work_folder() as folder:
             for name, text in sources.items():
                 (folder / name).write_text(text, encoding="utf-8")
             command = [
@@ -54,7 +52,7 @@ class Nvcc:
                 "-o",
                 made,
             ]
-            answer = run(command, folder)
+            answer = run(command, folder, bounded=False)
             if answer.returncode != 0:
                 words = (answer.stderr + answer.stdout).strip()
                 raise ToolchainError(f"nvcc refuses {file} for {architecture} ({' '.join(command)}):\n{words}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.build.cache import Cache, digest
+from tiramisu_py.build.flags import width_flag
 from tiramisu_py.build.toolchain import Toolchain, run, this_architecture
 from tiramisu_py.errors import ToolchainError
 
@@ -24,7 +25,8 @@ class Processor:
     """A processor: its name, the compiler flags that say it, and which of its instructions this machine lacks.
 
     `is_local` when it is the processor of this machine, found out rather than named; `machine` is the kind of machine
-    that it belongs to where that is another one than this; `vector_bytes` is the size of its vectors.
+    that it belongs to where that is another one than this; `vector_bytes` is the size of its vectors, and `width` the
+    flag that the compiler needs to use them whole, if it has one.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Processor:
     is_local: bool = False
     vector_bytes: int = 16
     machine: str = ""
+    width: tuple[str, ...] = ()
 
     @property
     def obstacle(self) -> str:
@@ -61,8 +64,8 @@ def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = N
 
 
 def _recalled(cache: Cache, toolchain: Toolchain, target: str | None) -> Processor:
-    key = digest(["processor, vectors, machine", toolchain.identity, this_machine(), target])
-    record = cache.recall(key, lambda: _found(toolchain, target))
+    key = digest(["processor, vectors, width, machine, whether sure", toolchain.identity, this_machine(), target])
+    record = cache.recall(key, lambda: _found(toolchain, target), lambda found: not found["fault"] and found["sure"])
     if record["fault"]:
         raise ToolchainError(
             f"target={target!r}: {toolchain.command[0]} does not know it; it compiles for {toolchain.machine}, and "
@@ -72,21 +75,36 @@ def _recalled(cache: Cache, toolchain: Toolchain, target: str | None) -> Process
     foreign = toolchain.is_foreign
     return Processor(
         record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None and not foreign,
-        record["vector_bytes"], toolchain.machine if foreign else "",
+        record["vector_bytes"], toolchain.machine if foreign else "", tuple(record["width"]),
     )  # fmt: skip
 
 
 def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
+    toolchain.require_present()
     foreign = toolchain.is_foreign
     own = [] if foreign else _native_flags(toolchain)
+    sure = foreign or bool(own)
     if target is None:
-        vectors = _vector_bytes(_features(toolchain, own))
         name = toolchain.machine if foreign else _name_in(own)
-        return {"name": name, "flags": own, "missing": [], "fault": "", "vector_bytes": vectors}
+        vectors = _vectors(toolchain, own, _features(toolchain, own))
+        sure = vectors.pop("sure") and sure
+        return {"name": name, "flags": own, "missing": [], "fault": "", "sure": sure, **vectors}
     flags, fault = _named_flags(toolchain, target)
     has = set() if fault else _features(toolchain, flags)
     lacking = sorted(has - _features(toolchain, own)) if not fault and not foreign else []
-    return {"name": target, "flags": flags, "missing": lacking, "fault": fault, "vector_bytes": _vector_bytes(has)}
+    vectors = _vectors(toolchain, flags, has)
+    sure = vectors.pop("sure") and sure
+    return {"name": target, "flags": flags, "missing": lacking, "fault": fault, "sure": sure, **vectors}
+
+
+def _vectors(toolchain: Toolchain, flags: list[str], features: set[str]) -> dict[str, Any]:
+    """The size of vectors, and the flag for it where the compiler takes it: those of other machines, and old ones, do
+    not. A compiler that should take it and does not is asked again the next time.
+    """
+    size = _vector_bytes(features)
+    width = list(width_flag(size))
+    taken = bool(width) and not _accepted(toolchain, [*flags, *width])
+    return {"vector_bytes": size, "width": width if taken else [], "sure": taken or not width}
 
 
 def _vector_bytes(features: set[str]) -> int:
@@ -172,4 +190,6 @@ def _accepted(toolchain: Toolchain, flags: list[str]) -> str:
 def _features(toolchain: Toolchain, flags: list[str]) -> set[str]:
     """The instruction sets that the compiler may use under `flags`, as its predefined macros name them."""
     answer = run([*toolchain.command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
+    if answer.returncode != 0:
+        raise ToolchainError(f"{toolchain} does not say what it compiles for: {answer.stderr.strip() or 'it fails'}")
     return set(_FEATURE.findall(answer.stdout))

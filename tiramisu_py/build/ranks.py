@@ -20,9 +20,10 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.build.arguments import Arguments, Call, as_size
 from tiramisu_py.build.blocks import with_blocks
 from tiramisu_py.build.first_touch import Turn
+from tiramisu_py.build.meeting import come, met
 from tiramisu_py.build.mpi import mpi4py
 from tiramisu_py.build.topology import allowed_cpus
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.lower.ir import ArrayArgument, ProcessGrid
 from tiramisu_py.lower.simplify import simplified
 
@@ -45,8 +46,11 @@ class Ranks:
         comm = _communicator(self.arguments.function.name, given.pop("comm", None))
         count = None
         if self.grid.bounds is not None:
+            come(comm, self.arguments.function.name)
             given, count = with_blocks(self.arguments, self.grid.bounds, comm, positional, given)
-        call, some_idle = agreed(comm, lambda: self._bound(comm.rank, comm.size, positional, given, count))
+        call, some_idle = agreed(
+            comm, self.arguments.function.name, lambda: self._bound(comm.rank, comm.size, positional, given, count)
+        )
         params = comm.bcast(call.params if call else None, root=0) if some_idle else {}
         if self.grid.bounds is not None:  # an idle rank has bounds of its own too
             params |= {name: given[name] for name in (self.grid.bounds.lower, self.grid.bounds.upper)}
@@ -134,7 +138,10 @@ class Ranks:
 
     def turn(self, comm: object) -> Turn:
         """The number of this rank on its machine; all ranks of the communicator ask together."""
-        near = _communicator(self.arguments.function.name, comm).Split_type(mpi4py().COMM_TYPE_SHARED)
+        name = self.arguments.function.name
+        every = _communicator(name, comm)
+        come(every, name)
+        near = every.Split_type(mpi4py().COMM_TYPE_SHARED)
         alike = len(set(near.allgather(allowed_cpus()))) == 1
         found = Turn(near.rank, near.size if alike else 1)
         near.Free()
@@ -183,9 +190,10 @@ def as_c_communicator(comm: Any) -> Any:
     return c_communicator().from_address(mpi4py()._addressof(comm))
 
 
-def agreed(comm: Any, bind: Callable[[], Call | None]) -> tuple[Call | None, bool]:
+def agreed(comm: Any, name: str, bind: Callable[[], Call | None]) -> tuple[Call | None, bool]:
     """What `bind` answers (None on a rank that has nothing to do), and whether there is such a rank; where it raises on
-    some rank, an `ArgumentError` on all, with the words of the first.
+    some rank, an `ArgumentError` on all, with the words of the first. Raises `KernelError` where some rank does not
+    come to the call of the function `name`.
     """
     fault: Exception | None = None
     call = None
@@ -194,8 +202,12 @@ def agreed(comm: Any, bind: Callable[[], Call | None]) -> tuple[Call | None, boo
     except Exception as error:
         fault = error
     mine = np.array([comm.size if fault is None else comm.rank, call is not None or fault is not None], dtype=np.int64)
-    least = np.empty_like(mine)
-    comm.Allreduce(mine, least, op=mpi4py().MIN)
+    try:
+        least = met(comm, name, mine)
+    except KernelError:
+        if fault is not None:
+            raise fault from None
+        raise
     first = int(least[0])
     if first < comm.size:
         said = comm.bcast(str(fault) if comm.rank == first else None, root=first)

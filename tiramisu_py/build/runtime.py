@@ -13,7 +13,7 @@ from tiramisu_py.backends.cuda.simulated import RUNTIME_FLAGS, RUNTIME_HEADERS, 
 from tiramisu_py.build.cache import Cache, digest, open_cache
 from tiramisu_py.build.devices import Device
 from tiramisu_py.build.simulator import Simulation, Simulator, load_simulator, texts
-from tiramisu_py.build.toolchain import Toolchain, find_toolchain, run_checked
+from tiramisu_py.build.toolchain import Toolchain, known_toolchain
 from tiramisu_py.errors import KernelError
 
 NO_DRIVER, NO_DEVICE = 101, 102
@@ -124,7 +124,7 @@ def runtime_for(device: Device) -> Runtime:
 def _loaded(simulated: bool, _cache_folder: str | None, _compiler: str | None, process: int) -> Runtime:
     """Found once for each cache and compiler: arrays are made often."""
     cache = open_cache()
-    toolchain = find_toolchain(cache)
+    toolchain = known_toolchain(cache)
     loaded = ctypes.CDLL(str(_library(cache, toolchain)))
     return Runtime(loaded, load_simulator(cache, toolchain) if simulated else None, process, cache)
 
@@ -134,8 +134,7 @@ def _library(cache: Cache, toolchain: Toolchain) -> Path:
 
     def build(folder: Path) -> list[Path]:
         sources = [str(source) for source in RUNTIME_SOURCES]
-        command = [*toolchain.command, *RUNTIME_FLAGS, "-shared", *sources, "-o", _LIBRARY, *RUNTIME_LIBRARIES]
-        run_checked(command, folder)
+        toolchain.run([*RUNTIME_FLAGS, "-shared", *sources, "-o", _LIBRARY, *RUNTIME_LIBRARIES], folder)
         return []
 
     return cache.entry(key, build) / _LIBRARY

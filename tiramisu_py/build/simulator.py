@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
@@ -19,7 +19,7 @@ from tiramisu_py.backends.cuda.simulated import (
     simulator_command,
 )
 from tiramisu_py.build.cache import Cache, digest
-from tiramisu_py.build.toolchain import Toolchain, examined, find_toolchain, run_checked
+from tiramisu_py.build.toolchain import Toolchain, examined, known_toolchain, last_found, note
 from tiramisu_py.errors import ArgumentError, ToolchainError
 
 LIBRARY = "libtm_simulator.so"
@@ -70,12 +70,12 @@ class Simulator:
 
 def load_simulator(cache: Cache, toolchain: Toolchain | None = None) -> Simulator:
     """The simulator, compiled if the cache has none. Raises `ToolchainError`."""
-    toolchain = toolchain or find_toolchain(cache)
+    toolchain = toolchain or known_toolchain(cache)
     key = digest(["simulator", texts(SIMULATOR_SOURCES), texts(SIMULATOR_HEADERS), toolchain.identity])
 
     def build(folder: Path) -> list[Path]:
         command = simulator_command(toolchain.command[0], folder / LIBRARY)
-        run_checked([*toolchain.command, *command[1:]], folder)
+        toolchain.run(command[1:], folder)
         return []
 
     path = cache.entry(key, build) / LIBRARY
@@ -104,7 +104,7 @@ def simulated_kernels(
         for file, text in {**own, f"{name}_simulated.cpp": around}.items():
             (folder / file).write_text(text, encoding="utf-8")
         command = kernel_command(compiler.command[0], folder / f"{name}_simulated.cpp", folder / made, checked)
-        run_checked([*compiler.command, *command[1:]], folder)
+        compiler.run(command[1:], folder)
         return []
 
     return cache.entry(key, build) / made
@@ -116,16 +116,24 @@ def simulated_library(name: str) -> str:
 
 
 def find_cxx(cache: Cache) -> Toolchain:
-    """The environment's CXX, else the first of g++ and clang++. Raises `ToolchainError`, saying what to install."""
+    """The environment's CXX, else the first of g++ and clang++; where there is none any more, the one found last.
+
+    Raises `ToolchainError`, saying what to install.
+    """
     named = os.environ.get("CXX", "").strip()
     faults = []
     for text in [named] if named else ["g++", "clang++", "c++"]:
         found = examined(cache, text)
         if isinstance(found, Toolchain):
+            note(cache, f"C++ {named}", found)
             return found
         faults.append(found)
-    asked = f"CXX={named} is not a usable C++ compiler" if named else "no C++ compiler was found"
-    raise ToolchainError(f"the simulator compiles kernels as C++, and {asked} ({'; '.join(faults)}); {_INSTALL}")
+    asked = f"CXX={named} is not a usable C++ compiler" if named else "no C++ compiler was found that works"
+    fault = f"the simulator compiles kernels as C++, and {asked} ({'; '.join(faults)}); {_INSTALL}"
+    last = last_found(cache, f"C++ {named}")
+    if last is None:
+        raise ToolchainError(fault)
+    return replace(last, absent=fault)
 
 
 def texts(files: Iterable[Path]) -> dict[str, str]:

@@ -21,6 +21,8 @@ PREFIX  ?= /usr/local
 ifeq ($(origin ARCH),undefined)
 ARCH    := @ARCH@
 endif
+# Vectors as wide as those of the sources, where the compiler prefers others unless it is told.
+VECTORS := @VECTORS@
 # OpenMP where the compiler has it; without it loops run on one thread.
 ifeq ($(origin OPENMP),undefined)
 OPENMP  := @OPENMP@
@@ -35,11 +37,11 @@ OBJECTS := $(SOURCES:.c=.o)
 all: lib@NAME@.so lib@NAME@.a
 
 %.o: %.c $(HEADERS)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(ARCH) $(STRICT) $(OPENMP) -c $< -o $@
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(ARCH) $(VECTORS) $(STRICT) $(OPENMP) -c $< -o $@
 
 lib@NAME@.so: $(OBJECTS)
 	rm -f $@
-	$(CC) $(CFLAGS) $(ARCH) $(OPENMP) -shared @SONAME@ $(LDFLAGS) -o $@ $^ @LIBRARIES@
+	$(CC) $(CFLAGS) $(ARCH) $(VECTORS) $(OPENMP) -shared @SONAME@ $(LDFLAGS) -o $@ $^ @LIBRARIES@
 
 lib@NAME@.a: $(OBJECTS)
 	rm -f $@
@@ -72,6 +74,7 @@ OPENMP_IF_THERE = (
     "$(CC) -fopenmp -fPIC -shared .openmp.c -o .openmp.so 2> /dev/null && echo -fopenmp; rm -f .openmp.c .openmp.so)"
 )
 NATIVE_IF_THERE = "$(shell echo | $(CC) -march=native -E - > /dev/null 2>&1 && echo -march=native)"
+WIDTH_IF_THERE = "$(shell echo | $(CC) $(ARCH) @WIDTH@ -E - > /dev/null 2>&1 && echo @WIDTH@)"
 
 PKG_CONFIG = """prefix=${pcfiledir}
 libdir=${prefix}
@@ -169,6 +172,8 @@ MPI_README = """## MPI
 All ranks of the communicator call the function, each with its own part of the arrays; every rank returns the same code.
 It sends messages on a communicator of its own, which the first call duplicates. A failure
 after the first message is printed, and ends the program with MPI_Abort.
+A rank that does not come to a call is waited for for 600 s, or as the environment's TIRAMISU_PATIENCE says in seconds
+(0: for ever); the others then return 9, and @NAME@_last_error() names it.
 
     mpirun -n 4 ./main
 

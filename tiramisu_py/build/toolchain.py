@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import os
 import platform
 import re
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +45,25 @@ int probe(int *x, int n) {
 #: Operating systems, as Python and compilers both name them.
 _SYSTEMS = ("linux", "darwin", "freebsd")
 _WORD_BITS = 8 * struct.calcsize("P")
+#: A tool that is asked what it can do answers within so many seconds, or is not used.
+PROBE_SECONDS = 120.0
+#: What in the environment changes what a compiler finds.
+_SEARCHED = ("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "PATH", "SDKROOT")
+#: Faults of this process or this machine, not of the tool that is started.
+_SHORTAGES = {
+    errno.EMFILE: "this process has too many open files; allow more: ulimit -n 1024",
+    errno.ENFILE: "this machine has too many open files",
+    errno.EAGAIN: "there are too many processes; allow more: ulimit -u",
+    errno.ENOMEM: "there is no memory for another process",
+}
 
 
 @dataclass(frozen=True)
 class Toolchain:
     """A C compiler: its command, what it calls itself, its family (gcc or clang), the machine it compiles for, and the
     flags that turn OpenMP on (none where it has no OpenMP).
+
+    One that is `absent` was here before, and is not now, for that reason: what it has compiled is still in the cache.
     """
 
     command: tuple[str, ...]
@@ -55,6 +71,7 @@ class Toolchain:
     family: str
     machine: str
     openmp: tuple[str, ...]
+    absent: str = ""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -89,7 +106,7 @@ class Toolchain:
     def compile(self, source: str, flags: Sequence[str], folder: Path) -> str:
         """Compiles a source of `folder` to an object file beside it; answers its name. Raises `ToolchainError`."""
         made = Path(source).with_suffix(".o").name
-        run_checked([*self.command, *flags, "-MMD", "-c", source, "-o", made], folder)
+        self.run([*flags, "-MMD", "-c", source, "-o", made], folder)
         return made
 
     def link(
@@ -101,8 +118,17 @@ class Toolchain:
         libraries: Sequence[str] = ("-lm",),
     ) -> None:
         """Links objects of `folder` to a shared library. Raises `ToolchainError`."""
-        command = [*self.command, *flags, "-shared", self.soname(library), "-o", library, *objects, *libraries]
-        run_checked(command, folder)
+        self.run([*flags, "-shared", self.soname(library), "-o", library, *objects, *libraries], folder)
+
+    def run(self, arguments: Sequence[str], folder: Path) -> None:
+        """Runs the compiler. Raises `ToolchainError` where it fails, and where it is absent."""
+        self.require_present()
+        run_checked([*self.command, *arguments], folder)
+
+    def require_present(self) -> None:
+        """Raises `ToolchainError` where it is absent."""
+        if self.absent:
+            raise ToolchainError(self.absent)
 
     def soname(self, library: str) -> str:
         """The flag that writes the library's name into it."""
@@ -128,16 +154,51 @@ def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
 
     Raises `ToolchainError`, saying what to install, where there is none that works.
     """
+    if compiler is not None and not isinstance(compiler, str):
+        raise ToolchainError(f'compiler={compiler!r} is no command; write one, such as compiler="gcc"')
     named = compiler or os.environ.get("CC", "").strip()
     faults = []
     for text in [named] if named else ["gcc", "clang", "cc"]:
         found = examined(cache, text)
         if isinstance(found, Toolchain):
+            note(cache, named, found)
             return found
         faults.append(found)
     where = "compiler=" if compiler else "CC="
-    asked = f"{where}{named} is not a usable C compiler" if named else "no C compiler was found"
+    asked = f"{where}{named} is not a usable C compiler" if named else "no C compiler was found that works"
     raise ToolchainError(f"{asked} ({'; '.join(faults)}); {_INSTALL}")
+
+
+def known_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
+    """What `find_toolchain` finds; where there is no compiler any more, what it found last, whose kernels are still in
+    the cache. Raises `ToolchainError` where there was none either.
+    """
+    try:
+        return find_toolchain(cache, compiler)
+    except ToolchainError as error:
+        last = last_found(cache, compiler or os.environ.get("CC", "").strip())
+        if last is None:
+            raise
+        return replace(last, absent=str(error))
+
+
+def note(cache: Cache, named: str, found: Toolchain) -> None:
+    """Remembers what was found under a name (none: the default)."""
+    record = {**asdict(found), "command": list(found.command), "openmp": list(found.openmp)}
+    if cache.known(_last_key(named)) != record:
+        cache.remember(_last_key(named), record)
+
+
+def last_found(cache: Cache, named: str) -> Toolchain | None:
+    """What was found last under a name."""
+    record = cache.known(_last_key(named))
+    if record is None:
+        return None
+    return Toolchain(**{**record, "command": tuple(record["command"]), "openmp": tuple(record["openmp"])})
+
+
+def _last_key(named: str) -> str:
+    return digest(["last toolchain", named])
 
 
 def examined(cache: Cache, text: str) -> Toolchain | str:
@@ -156,7 +217,7 @@ def examined(cache: Cache, text: str) -> Toolchain | str:
     family = _family(answer.stdout)
     if family is None:
         return f"{text}: neither gcc nor clang"
-    record = cache.recall(_probe_key(command, answer.stdout), lambda: _probed(command))
+    record = cache.recall(_probe_key(command, answer.stdout), lambda: _probed(command), _is_lasting)
     if record["fault"]:
         return f"{text}: {record['fault']}"
     return Toolchain(command, answer.stdout.strip(), family, record["machine"], tuple(record["openmp"]))
@@ -170,7 +231,13 @@ def _family(version: str) -> str | None:
 
 def _probe_key(command: tuple[str, ...], version: str) -> str:
     found = os.stat(os.path.realpath(command[0]))
-    return digest(["toolchain", command, version, found.st_size, found.st_mtime_ns])
+    searched = {name: os.environ.get(name) for name in _SEARCHED}
+    return digest(["toolchain", command, version, found.st_size, found.st_mtime_ns, searched])
+
+
+def _is_lasting(record: Mapping[str, Any]) -> bool:
+    """Whether it is remembered: a fault may be mended at any time, and OpenMP be installed."""
+    return not record["fault"] and bool(record["openmp"]) and bool(record["machine"])
 
 
 def _probed(command: tuple[str, ...]) -> dict[str, Any]:
@@ -194,28 +261,67 @@ def _openmp_works(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
 
 def _links(command: tuple[str, ...], flags: list[str], source: str) -> str:
     """What the compiler says against making a shared library of `source`: nothing where it succeeds."""
-    with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
-        Path(folder, "probe.c").write_text(source, encoding="utf-8")
-        answer = run([*command, *flags, "-shared", "-o", "probe.so", "probe.c"], Path(folder))
-        made = answer.returncode == 0 and Path(folder, "probe.so").exists()
+    with work_folder() as folder:
+        (folder / "probe.c").write_text(source, encoding="utf-8")
+        answer = run([*command, *flags, "-shared", "-o", "probe.so", "probe.c"], folder)
+        made = answer.returncode == 0 and (folder / "probe.so").exists()
     return "" if made else (answer.stderr.strip() or "it cannot make a shared library")
 
 
-def run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a tool, its messages in English; one that cannot be started answers with return code 127."""
-    environment = {**os.environ, "LC_ALL": "C"}
+@contextlib.contextmanager
+def work_folder() -> Iterator[Path]:
+    """A temporary folder, which is removed. Raises `ToolchainError` where none can be made or written."""
     try:
-        return subprocess.run(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", check=False,
+        with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        advice = _SHORTAGES.get(error.errno or 0, "set TMPDIR to one that can be written, and has room")
+        raise ToolchainError(f"the temporary folder cannot be used ({error}): {advice}") from error
+
+
+def run(
+    command: Sequence[str], folder: Path | None = None, *, bounded: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Runs a tool, its messages in English. One that cannot be started answers with return code 127, and one that takes
+    longer than `PROBE_SECONDS`, where that is a bound, with 124.
+
+    Raises `ToolchainError` where this process may start no tool at all.
+    """
+    try:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=bounded,
         )  # fmt: skip
     except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise ToolchainError(f"{command[0]} cannot be started: {_SHORTAGES[error.errno]}") from error
         return subprocess.CompletedProcess(list(command), 127, "", str(error))
+    with process:
+        try:
+            out, said = process.communicate(timeout=PROBE_SECONDS if bounded else None)
+        except subprocess.TimeoutExpired:
+            out, said = "", f"it does not answer within {PROBE_SECONDS:g} s"
+            _end(process, whole=bounded)
+            return subprocess.CompletedProcess(list(command), 124, out, said)
+        except BaseException:
+            _end(process, whole=bounded)
+            raise
+    return subprocess.CompletedProcess(list(command), process.returncode, out, said)
+
+
+def _end(process: subprocess.Popen[str], whole: bool) -> None:
+    """Ends a tool; the `whole` session that it leads, where it has one."""
+    with contextlib.suppress(ProcessLookupError):
+        if whole:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
 
 
 def run_checked(command: Sequence[str], folder: Path) -> None:
     """Runs a tool; raises `ToolchainError` with the command and the tool's own words where it fails."""
-    answer = run(command, folder)
+    answer = run(command, folder, bounded=False)
     if answer.returncode != 0:
         failed = f"{Path(command[0]).name} failed (return code {answer.returncode})"
         raise ToolchainError(f"{failed}:\n  {shlex.join(command)}\n{answer.stderr.strip()}")

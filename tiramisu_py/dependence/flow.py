@@ -14,19 +14,23 @@ for all of it: updates of the same chain are neither right nor wrong (`proof.red
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.happens import Happens
+from tiramisu_py.dependence.inherited import Inherited, inherited
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +48,17 @@ class Flow:
         self.touches = touches
         self.precedence = Precedence(touches.program)
         self.happens = Happens(touches.program)
+        self._inherited: dict[str, Inherited | None] = {}
         self._determined: dict[str, bool] = {}
         self._ties: dict[str, bool] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    def kept(self, what: Hashable, find: Callable[[], _Found]) -> _Found:
+        """Something that is found out of this dataflow once, and kept with it."""
+        if what not in self._kept:
+            self._kept[what] = find()
+        found: _Found = self._kept[what]
+        return found
 
     @cached_property
     def kernels(self) -> tuple[KernelNest, ...]:
@@ -57,6 +70,8 @@ class Flow:
         missing = read.domain
         if self.determined(read):
             missing = self._without_certain(read, missing)
+        elif (inherited := self.inherited(read.home)) is not None:
+            missing = missing.intersect_params(inherited.violated)
         if missing.is_empty():
             return missing
         wrong = list(self.wrong(read))
@@ -65,6 +80,12 @@ class Flow:
                 break
             missing = missing.subtract(self._surviving(right, wrong).domain())
         return missing.coalesce()
+
+    def inherited(self, home: str) -> Inherited | None:
+        """What is known of the reads of an instance of a buffer by its dependences alone."""
+        if home not in self._inherited:
+            self._inherited[home] = inherited(self, home, Flow)
+        return self._inherited[home]
 
     def _without_certain(self, read: Touch, missing: isl.Set) -> isl.Set:
         """Where place determines value: without the reads that some write serves whatever the instances are."""
@@ -140,7 +161,7 @@ class Flow:
             return
         earlier = self.precedence.before(write, read, pairs.reverse())
         if earlier is not None:
-            yield Candidate(write, earlier.reverse())
+            yield Candidate(write, sets.in_few_pieces(earlier.reverse()))
 
     def _surviving(self, right: Candidate, wrong: list[Candidate]) -> isl.Map:
         """The pairs of a right write that no wrong write comes after."""
@@ -148,15 +169,15 @@ class Flow:
         for other in wrong:
             if self.precedence.always(other.write, right.write):
                 continue
-            late = self._not_before(other.write, right.write, other.pairs.range(), left.range())
+            late = sets.in_few_pieces(self._not_before(other.write, right.write, other.pairs.range(), left.range()))
             overwrites = left.intersect(other.pairs.apply_range(late))
             left = left.subtract(overwrites)
         return left
 
     def _not_before(self, a: Touch, b: Touch, of_a: isl.Set, of_b: isl.Set) -> isl.Map:
-        """``a -> b`` at one place, of these writes, where a does not come before b."""
-        pairs = self.same_place(a, b).intersect_domain(of_a.coalesce()).intersect_range(of_b.coalesce()).coalesce()
-        if self.precedence.always(a, b) is False:
-            return pairs
-        earlier = self.precedence.before(a, b, pairs)
-        return pairs if earlier is None else pairs.subtract(earlier)
+        """``a -> b`` at one place, of these writes (and others beside them), where a does not come before b.
+
+        What is asked for is a part of each, in many pieces; a hull of it keeps the pieces from multiplying.
+        """
+        pairs = self.same_place(a, b).intersect_domain(sets.hull(of_a)).intersect_range(sets.hull(of_b)).coalesce()
+        return self.precedence.not_before(a, b, pairs)

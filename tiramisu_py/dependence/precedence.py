@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 
+from tiramisu_py import sets
 from tiramisu_py.dependence.kernel_order import clock
 from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.program.ordering import shared
@@ -44,6 +45,20 @@ class Precedence:
         if times.is_subset(earlier):
             return pairs
         return pairs.intersect(first.apply_range(less).apply_range(second.reverse()))
+
+    def not_before(self, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+        """The pairs ``a -> b`` of a relation in which a does not come before b, without a subtraction."""
+        always = self.always(a, b)
+        if always is not None:
+            return sets.no_pair(pairs) if always else pairs
+        times, less, first, second = self._in_time(a, b, pairs)
+        space = times.get_space().domain()
+        rest = isl.Map.lex_gt(space) if self._at_equal(a, b) else isl.Map.lex_ge(space)
+        if times.is_disjoint(rest):
+            return sets.no_pair(pairs)
+        if times.is_disjoint(less):
+            return pairs
+        return pairs.intersect(first.apply_range(rest).apply_range(second.reverse()))
 
     def happens(self, a: Touch, b: Touch, pairs: isl.Map) -> bool:
         """Whether a comes before b for some of the pairs."""

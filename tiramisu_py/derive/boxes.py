@@ -71,15 +71,21 @@ def box_around(values: isl.Set, scope: int) -> isl.Set:
     found = sets.preimage(values.apply(_axes(space, variables[:scope])), _chosen(space, variables[:scope]))
     for variable in variables[scope:]:
         chosen = [*variables[:scope], variable]
-        side = _without_holes(sets.as_set(values.apply(_axes(space, chosen)).coalesce().simple_hull()), scope)
+        side = _without_holes(values.apply(_axes(space, chosen)).coalesce(), scope)
         found = found.intersect(sets.preimage(side, _chosen(space, chosen)))
     return found.coalesce()
 
 
-def _without_holes(side: isl.Set, scope: int) -> isl.Set:
-    """The last coordinates from the least to the largest, for given ones before: of every other one, all."""
-    if not sets.has_divisions(side):
+def _without_holes(points: isl.Set, scope: int) -> isl.Set:
+    """The last coordinates from the least to the largest, for given ones before: of every other one, all.
+
+    Where parts begin at one of several parameters, their hull has no beginning: then that of the parts counts.
+    """
+    side = sets.as_set(points.simple_hull())
+    is_bounded = sets.is_bounded_at(side, scope)
+    if is_bounded and not sets.has_divisions(side):
         return side
+    side = side if is_bounded else points
     space, variables = side.get_space(), sets.variables(side.get_space())
     outside = sets.graph(sets.function(space, None, variables[:scope]), side)
     relation = outside.reverse().apply_range(sets.graph(sets.function(space, None, variables[scope:])))

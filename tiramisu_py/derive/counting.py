@@ -54,7 +54,7 @@ def _in_piece(piece: isl.Set) -> int:
         found = list(_alike(split[0].reverse().intersect_range(piece).apply_range(split[1])))
         if all(alike is not None for alike in found):
             return sum(count(alike.keys) * alike.images for alike in found if alike is not None)
-    return int(piece.count_val().to_python())
+    return sets.number(piece.count_val())
 
 
 def _without_determined(piece: isl.Set) -> isl.Set:

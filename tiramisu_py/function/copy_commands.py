@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.errors import CommandError
 from tiramisu_py.function.statements import Level, Statements
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory, as_memory
@@ -69,8 +70,9 @@ class CopyCommands(Statements):
     ) -> Selection:
         names, origin = self.statement_names(), self._copied(source)
         made = name or f"{origin}_{'packed' if command == 'pack' else 'cache'}"
-        laid_out = None if layout is None else tuple(layout)
-        copy = copies.Copy(made, origin, tuple(map(loop_name, iterators)), memory, laid_out)
+        laid_out = None if layout is None else _listed(command, "layout", layout)
+        outer = tuple(map(loop_name, _listed(command, "iterators", iterators)))
+        copy = copies.Copy(made, origin, outer, memory, laid_out)
         shown: dict[str, object] = {"name": name, "memory": memory if memory is not Memory.HOST else None}
         if command == "pack":
             written: tuple[object, ...] = (source, list(iterators), list(laid_out or ()))
@@ -164,3 +166,10 @@ class CopyCommands(Statements):
         def _made(self, names: Sequence[str], source: str | None = None) -> tuple[Selection, ...]: ...
 
         def _copied(self, source: object) -> str: ...
+
+
+def _listed(command: str, what: str, given: object) -> tuple[Any, ...]:
+    """An argument that is a list; raises `CommandError` for one expression alone, or what is no list."""
+    if isinstance(given, Expr | str) or not isinstance(given, Iterable):
+        raise CommandError(f"{command}: {what} is a list, such as [{given}], and not {given} alone")
+    return tuple(given)

@@ -16,6 +16,7 @@ from tiramisu_py.function.scheduled import Scheduled
 from tiramisu_py.function.script import caller
 from tiramisu_py.program.storage import Memory, as_memory
 from tiramisu_py.schedule.initial import with_computation, with_input, with_outputs
+from tiramisu_py.schedule.selection import free_name
 
 
 class Declarations(Scheduled):
@@ -108,18 +109,35 @@ class Declarations(Scheduled):
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
 
-    def outputs(self, *results: Computation | Expr) -> None:
+    def outputs(self, *results: Computation | Expr, replace: bool = False) -> None:
         """Say what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.
 
-        A slice becomes a computation of its own, called after its source with ``_out`` behind, that copies the values.
-        Raises `DeclarationError` for anything else, or the same result twice.
+        A slice becomes a computation of its own, called after its source with ``_out`` behind (and a number, where
+        that is taken), that copies the values. All outputs are named in one call; with ``replace=True`` another one
+        names others in their place. Raises `DeclarationError` for anything else, or the same result twice.
         """
         if not results:
             raise DeclarationError(f"{self.name} needs at least one output")
-        names = [self._output(result) for result in results]
-        if len(set(names)) < len(names):
-            raise DeclarationError(f"an output is named twice: {', '.join(names)}")
-        self._program = with_outputs(self._program, tuple(names))
+        if self.algorithm.outputs and not replace:
+            raise DeclarationError(self._named_again(results))
+        if len({str(result) for result in results}) < len(results):
+            raise DeclarationError(f"an output is named twice: {', '.join(map(str, results))}")
+        program = self._program
+        try:
+            names = tuple([self._output(result) for result in results])  # slices are declared here
+            self._program = with_outputs(self._program, names)
+        except DeclarationError:
+            self._program = program
+            raise
+
+    def _named_again(self, results: Sequence[object]) -> str:
+        """What to write where outputs are named a second time."""
+        before = self.algorithm.outputs
+        new = [str(result) for result in results if str(result) not in before]
+        return (
+            f"{self.name} returns {', '.join(before)} already: name all outputs in one call, "
+            f"{self.name}.outputs({', '.join([*before, *new])}), or others in their place with replace=True"
+        )
 
     def _output(self, result: object) -> str:
         if isinstance(result, Computation):
@@ -131,6 +149,7 @@ class Declarations(Scheduled):
         raise DeclarationError(f"{result!r} cannot be an output: give computations of {self.name}, or slices of them")
 
     def _slice(self, result: Access) -> str:
-        declared = declare_slice(self.algorithm, result, self.owner, caller())
+        name = free_name(self._program, f"{result.source}_out")
+        declared = declare_slice(self.algorithm, result, name, self.owner, caller())
         self._program = with_computation(self._program, declared)
         return declared.name

@@ -128,9 +128,19 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
 
 def params(names: str) -> tuple[Param, ...]:
     """Parameters by name: ``R, C = tm.params("R C")``; symbolic sizes, at least 0."""
-    return tuple(Param(check_name(name, "a parameter")) for name in names.replace(",", " ").split())
+    return tuple(Param(check_name(name, "a parameter")) for name in _listed(names, "params", "N M"))
 
 
 def iters(names: str) -> tuple[Iter, ...]:
     """Iterators by name: ``i, j = tm.iters("i j")``."""
-    return tuple(Iter(check_name(name, "an iterator")) for name in names.replace(",", " ").split())
+    return tuple(Iter(check_name(name, "an iterator")) for name in _listed(names, "iters", "i j"))
+
+
+def _listed(names: object, function: str, such: str) -> list[str]:
+    """The names in a text; raises `DeclarationError` for anything else, or one name twice."""
+    if not isinstance(names, str):
+        raise DeclarationError(f'{names!r} is no text of names: write tm.{function}("{such}")')
+    found = names.replace(",", " ").split()
+    if len(set(found)) < len(found):
+        raise DeclarationError(f"tm.{function}({names!r}) has a name twice")
+    return found

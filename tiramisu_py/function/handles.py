@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from tiramisu_py.algorithm.expressions import Expr, Operand
+from tiramisu_py.algorithm.misuse import Symbolic
 from tiramisu_py.algorithm.references import access
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 Indices = Operand | tuple[Operand, ...]
 
 
-class Indexed:
+class Indexed(Symbolic):
     """A name that stands for many values: an expression names one of them by its indices."""
 
     name: str
-    __iter__ = None
-    __array_ufunc__ = None
+
+    def __bool__(self) -> bool:
+        return True
 
     def _without_indices(self, *_: object) -> NoReturn:
         raise DeclarationError(f"{self.name} stands for many values: name one by its indices, {self.name}[...]")

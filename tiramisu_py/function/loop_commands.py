@@ -153,6 +153,8 @@ class LoopCommands(Statements):
     def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
         """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); what is left over runs one by one.
 
+        A second call for a loop replaces the first.
+
         ::
 
             for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
@@ -189,6 +191,8 @@ class LoopCommands(Statements):
     def unroll(self, loop: Iter, factor: int | None = None, *, remainder: str = "loop") -> Self:
         """Repeat a loop's body `factor` times, or (without a factor) for all of its iterations.
 
+        A second call for a loop replaces the first.
+
         ::
 
             for i in 0..N: S[i]     -->   for (i = 0; i + 2 <= N; i += 2) { S[i]; S[i + 1]; }
@@ -203,8 +207,8 @@ class LoopCommands(Statements):
                                                       else if (R - 4*r0 == 2) { S; S; }
                                                       else S;
 
-        The test stands outside of the loops in which it does not change. Compiling raises `UnsupportedError` where the
-        versions would be too much code.
+        The test stands outside of the loops in which it does not change. `check()` refuses loops whose copies, or
+        versions, would be too much code, thousands of statements; what is only a little too much remains a loop.
         """
         names = self.statement_names()
         self._apply("unroll", (loop,) if factor is None else (loop, factor),

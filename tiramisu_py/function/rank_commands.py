@@ -26,6 +26,8 @@ class Distributable:
     def distribute(self, iterators: Sequence[Iter], rank: object, bounds: object = None) -> Self:
         """Let each rank hold a part of the array: the element at ``[iterators]`` is on rank `rank`.
 
+        A second call replaces the first.
+
         ::
 
             image.distribute([r, c], rank=r // B)           rows r with r // B == q on rank q (blocks)

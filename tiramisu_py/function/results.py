@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import islpy as isl
 import numpy as np
 
 from tiramisu_py import sets
@@ -22,7 +23,7 @@ from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.program.pins import as_pin
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks import spread
-from tiramisu_py.proof import Report, check
+from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.schedule.padding import with_room
 from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
 
@@ -33,8 +34,16 @@ class Results(Scheduled):
     def check(self) -> Report:
         """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
         if self._checked is None or self._checked[0] is not self._program:
-            self._checked = (self._program, check(spread(self.completed), completion=_spread_out))
+            self._checked = (self._program, self._proven())
         return self._checked[1]
+
+    def _proven(self) -> Report:
+        try:
+            with Budget(self.algorithm.isl_context):
+                program = spread(self.completed)
+        except isl.Error as error:
+            return given_up(self.name, "completion", error)
+        return check(program, completion=_spread_out)
 
     def lowered(self, vector_bytes: int = 64) -> LoopFunction:
         """The loops that will be emitted, for a processor with vectors of this size.

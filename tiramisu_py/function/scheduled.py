@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Self
 
 import islpy as isl
 
@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.references import Owner
 from tiramisu_py.derive.barriers import with_barriers
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.script import caller
+from tiramisu_py.program.ordering import may_contradict
 from tiramisu_py.program.program import Command, Program
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.initial import caught_up, initial_program
@@ -27,6 +28,8 @@ class Scheduled:
     def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
         self.name = check_name(name, "a function", linked=True)
         self.owner = Owner(self.name)
+        if isinstance(params, Param) or not isinstance(params, Iterable):
+            raise DeclarationError(f"params= of {name} is {params!r}; give a list of parameters, such as [{params}]")
         names = tuple(_param_name(given) for given in params)
         if len(set(names)) < len(names):
             raise DeclarationError(f"{name} names a parameter twice: {', '.join(names)}")
@@ -60,7 +63,8 @@ class Scheduled:
         """Apply a command; where it raises, the program stays as it was."""
         try:
             changed = change(self._program, command)
-            changed.positions  # noqa: B018  (orders that contradict each other are refused now)
+            if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
+                changed.positions  # noqa: B018  (orders that contradict each other are refused now)
         except isl.Error as error:
             raise CommandError(f"{command}: isl cannot do this ({error})") from None
         except (CommandError, DeclarationError) as error:
@@ -86,6 +90,18 @@ class Scheduled:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()  # all that it holds is immutable
+
+    def __reduce__(self) -> NoReturn:
+        raise DeclarationError(
+            f"the function {self.name} cannot be pickled: its sets and its schedule belong to this process; pickle the "
+            f"kernel, {self.name}.compile(), or let the other process run the script that makes {self.name}"
+        )
 
     @property
     def commands(self) -> tuple[str, ...]:

@@ -52,7 +52,10 @@ class Selection(
                                           for i in 8..N: S_1[i]           (separate_at(i, [8]))
 
         Points are integers or affine in the parameters; parts may be empty. ``separate_at(tm.rank, [1])`` parts the
-        first rank from the others, wherever the loop over ranks is. Returns the parts, in order.
+        first rank from the others, wherever the loop over ranks is. Returns the parts, in order. Of a reduction the
+        statements that have the loop are cut each: where its start and its update both have it, ``s.separate_at(i,
+        [8])`` gives four, the two of the start and then the two of the update. (`partition` gives one for each part,
+        its start and its update together.) The parts keep the one buffer of the computation.
         """
         names = self.statement_names()
         self._apply("separate_at", (loop, points), {}, lambda p, _: parts.separate_at(p, names, loop, points))

@@ -27,6 +27,6 @@ class Specializing(Scheduled):
         each. They take time to compile and room in the library: 16 at most.
 
         Raises `CommandError` for parameters that the function does not have, and for sizes that its assumptions
-        exclude; `UnsupportedError` when the function is emitted, if it uses GPUs or ranks.
+        exclude. Functions that use GPUs or ranks have no versions: `check()` refuses them.
         """
         self.apply(as_written(self.name, "specialize", (), constants), lambda p, _: sizes.specialize(p, constants))

@@ -39,7 +39,9 @@ class StorageCommands(Statements):
         ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
         ``tm.HOST_MAPPED`` such memory that GPUs address too. Their names will do: ``p.store_in("shared")``. An output
         in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are affine, with floor division and modulo,
-        in the iterators. That no value is overwritten before its last use is proven. Of an output, the
+        in the iterators. That no value is overwritten before its last use is proven. All statements of a computation
+        (parts of `separate_at`, start and update of a reduction) store to its one buffer: the command is given to the
+        computation, and refused for one of several parts. Of an output, the
         caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
         """
         into, at = self._target(buffer, indices)
@@ -80,7 +82,7 @@ class StorageCommands(Statements):
     def store_at(self, consumer: Statements, level: Level) -> Self:
         """Keep one copy of the buffer for each iteration of a loop around (at `root`: one for the whole call).
 
-        The buffer shrinks to what one iteration keeps.
+        The buffer shrinks to what one iteration keeps; a layout of `store_in` or `fold` stays, in either order.
         """
         names, others = self.statement_names(), self._others(consumer)
 
@@ -136,8 +138,8 @@ class StorageCommands(Statements):
 
             bx[r, c]                        -->   bx[r % 3, c]                                     (fold(r, 3))
 
-        For a buffer that `store_at` has given to a loop, as for one of the whole call; `slide` folds by itself. That no
-        value is overwritten before its last use is proven.
+        For a buffer that `store_at` or `compute_at` gives to a loop (before or after), as for one of the whole call;
+        `slide` folds by itself. That no value is overwritten before its last use is proven.
         """
         names = self.statement_names()
         self._apply("fold", (dim, modulo), {}, lambda p, _: folds.fold(p, self._source, names, dim, modulo))

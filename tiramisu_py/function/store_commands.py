@@ -66,8 +66,8 @@ class StoreCommands(Statements):
         `distance` iterations later: one element of each cache line, and none in the iterations that vectors leave over.
         The processor finds plain streams by itself; this is for many rows at once, strides, and the next block.
         `locality` is 0 for what is needed once, to 3 for what should stay in all caches. Nothing is read: what would be
-        outside the array does no harm. Say it when the loops are as they shall be. A second call for the same array
-        and loop replaces the first.
+        outside the array does no harm. Say it when the loops are as they shall be: `check()` refuses a prefetch whose
+        loop a later command takes away. A second call for the same array and loop replaces the first.
 
         Raises `CommandError` where nothing of `read` is read in such a loop or the place does not move with it (what is
         computed at a consumer's loop moves with its own loops), for GPUs and registers, and where what is read depends

@@ -167,7 +167,8 @@ class TransferCommands(Scheduled):
         Numbers are constants or affine in the parameters, at least 1. Ranks are numbered row by row, so that on a grid
         of 2 x 3 rank 4 has the coordinates (1, 1). Without a declaration the grid is as large as the loops that
         `tag_distribute` runs on ranks need. The function needs at least as many ranks as the grid has; those beyond it
-        do nothing. Raises `CommandError` where loops, arrays or messages use more axes.
+        do nothing. A second call replaces the first. Raises `CommandError` where loops, arrays or messages use more
+        axes.
         """
         self.apply(as_written(self.name, "grid", extents, {}), lambda p, _: ranks.grid(p, extents))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.interpret import arithmetic, masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
@@ -57,6 +58,7 @@ class Evaluator:
 
     frame: Frame
 
+    @deep
     def __call__(self, expression: Expr) -> Value:
         """The value: a NumPy scalar, or an array with one element for each lane."""
         name = type(expression).__name__
@@ -101,7 +103,8 @@ class Evaluator:
         return masks.read(array, indices, active, self.frame.where)
 
     def visit_lane(self, e: Lane) -> Value:
-        return self(e.vector)[self(e.lane)]
+        vector = self(e.vector)
+        return vector[self(e.lane)] if np.ndim(vector) else vector
 
     def visit_ramp(self, e: Ramp) -> Value:
         return self(e.base) + np.arange(e.lanes, dtype=e.dtype.numpy)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.lower.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
@@ -113,6 +114,7 @@ def _loaded(e: Expr) -> Iterator[bool]:
         yield from _loaded(child)
 
 
+@deep
 def _with_variables(node: Node, partials: dict[Place, Partial]) -> Node:
     if not partials:
         return node

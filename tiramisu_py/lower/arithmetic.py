@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import bool_, int64
 
 
@@ -101,6 +102,7 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     return result
 
 
+@deep
 def conjuncts(condition: Expr) -> list[Expr]:
     """The conditions that a conjunction joins."""
     if isinstance(condition, Binary) and condition.op == "&" and condition.dtype.is_bool:

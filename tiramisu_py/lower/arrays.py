@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Buffer, Memory, instance_name
@@ -51,12 +52,3 @@ def arrays_of(program: Program) -> Mapping[str, Array]:
             name = array_name(buffer, device)
             found.setdefault(name, Array(name, buffer, None if name == buffer.name else device, lasting))
     return found
-
-
-def device_count(program: Program) -> int:
-    """How many GPUs a program uses: one more than the largest number."""
-    used: list[Device] = [buffer.device for buffer in program.buffers.values()]
-    for statement in program.statements.values():
-        used += [program.loads_at(statement), program.stores_at(statement)]
-        used += [statement.waits.device] if statement.waits is not None and statement.waits.on is not None else []
-    return max((device + 1 for device in used if device is not None), default=0)

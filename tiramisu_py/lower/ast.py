@@ -14,7 +14,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.from_isl import of_form
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.errors import CompilerDefect
 
 _LEAF = "leaf"
 
@@ -136,7 +137,7 @@ def generated(
 ) -> Tree:
     """The tree that executes the instances of `schedule` in its order; `at_leaf` is called for each leaf, in order.
 
-    `iterators` names the dimensions of the schedule. Raises what `at_leaf` raises, and `UnsupportedError` where isl
+    `iterators` names the dimensions of the schedule. Raises what `at_leaf` raises, and `CompilerDefect` where isl
     finds no code.
     """
     build = isl.AstBuild.from_context(context)
@@ -156,10 +157,11 @@ def generated(
     if callback.failure is not None:
         raise callback.failure
     if node is None:
-        raise UnsupportedError(f"isl generates no loops for this program: {error}")
+        raise CompilerDefect(f"isl generates no loops for this program: {error}")
     return _tree(node)
 
 
+@deep
 def _tree(node: isl.AstNode) -> Tree:
     kind = cast(isl.ast_node_type, node.get_type()).name
     if kind == "for_":
@@ -173,7 +175,7 @@ def _tree(node: isl.AstNode) -> Tree:
         return SequenceNode(tuple(trees))
     if kind == "user":
         return LeafNode(int(node.get_annotation().get_name()))
-    raise UnsupportedError(f"isl built a node that this version does not know: {kind}")
+    raise CompilerDefect(f"isl built a node that this version does not know: {kind}")
 
 
 def _loop(node: isl.AstNode) -> LoopNode:
@@ -183,7 +185,7 @@ def _loop(node: isl.AstNode) -> LoopNode:
         iterator=node.for_get_iterator().get_id().get_name(),
         first=first,
         condition=first if degenerate else node.for_get_cond(),
-        step=1 if degenerate else int(node.for_get_inc().get_val().to_python()),
+        step=1 if degenerate else sets.number(node.for_get_inc().get_val()),
         degenerate=degenerate,
         body=_tree(node.for_get_body()),
     )

@@ -16,7 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.holdings import Holding, holding_of, is_callers
 from tiramisu_py.lower.locality import elements_of, touched_of
 from tiramisu_py.lower.names import unique
@@ -72,7 +72,7 @@ class _Elsewhere:
         self.touches = touches
         self.array = holding.buffer
         if self.array.device is not None:
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{self.array.name} is passed in memory of a GPU, and a rank uses more of it than its block: "
                 "pass it in memory of the host"
             )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Param
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -86,6 +87,7 @@ def _line(name: str, box: DeviceBox) -> str:
     return f"{name} is held from [{', '.join(map(str, box.origins))}] on"
 
 
+@deep
 def _moved(node: Node, boxes: Mapping[str, DeviceBox]) -> Node:
     def load(e: Expr) -> Expr | None:
         if not isinstance(e, Load) or e.buffer not in boxes:

@@ -9,7 +9,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.pieces import point_forms
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -42,7 +42,7 @@ def boxes_of(program: Program, statement: Statement) -> tuple[int, list[Box]]:
         found = [part for part in parts if part is not None]
         if len(found) == len(parts):
             return depth, found
-    raise UnsupportedError(
+    raise CompilerDefect(
         f"transfer {statement.name} copies between places of different shape: give {statement.source} one layout "
         "on both devices"
     )
@@ -86,7 +86,7 @@ def _read(program: Program, statement: Statement) -> list[isl.Aff]:
         assert isinstance(body, Access)
         return [reader.single(index) for index in body.indices]
     except NotAffine as failure:
-        raise UnsupportedError(f"transfer {statement.name} copies {body}, whose index is not affine") from failure
+        raise CompilerDefect(f"transfer {statement.name} copies {body}, whose index is not affine") from failure
 
 
 def _elements(program: Program, statement: Statement, storage: Storage, value: list[isl.Aff]) -> list[isl.Aff]:

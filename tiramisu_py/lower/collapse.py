@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.lower.ir import Allocate, Block, For, If, Let, Node
 from tiramisu_py.program.loops import Parallel
@@ -19,6 +20,7 @@ def settled(node: Node) -> Node:
     return _settle(node, False)
 
 
+@deep
 def _settle(node: Node, inside: bool) -> Node:
     match node:
         case Block():

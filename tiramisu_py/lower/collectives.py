@@ -14,7 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.arrays import array_name
 from tiramisu_py.lower.enumerated import Boxes, Points
 from tiramisu_py.lower.ir import Collective as Call
@@ -48,7 +48,7 @@ class Calls:
         buffers = [self.messages.program.buffers[part.storage.buffer] for part in parts]
         source, target = (array_name(buffer, None) for buffer in buffers)
         if buffers[0].dtype != buffers[1].dtype:
-            raise UnsupportedError(f"{one.name} sends elements of {buffers[0].dtype} and receives {buffers[1].dtype}")
+            raise CompilerDefect(f"{one.name} sends elements of {buffers[0].dtype} and receives {buffers[1].dtype}")
         sends, receives = (part.elements(piece.instances) for part in parts)
         number = parts[0].rank_at(root.from_frame(piece.frame)) if root.is_one else None
         node = Call(source, target, buffers[0].dtype, sends, receives, number, one.name)

@@ -15,7 +15,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.accumulators import neutral
 from tiramisu_py.lower.arrays import Array
 from tiramisu_py.lower.bodies import Body
@@ -23,12 +23,13 @@ from tiramisu_py.lower.ir import Load, Store, TreeReduce
 from tiramisu_py.lower.names import unique
 from tiramisu_py.lower.operations import Operation, Template
 from tiramisu_py.lower.pieces import Piece
-from tiramisu_py.program.kernels import KernelNest
-from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, LoopId
+from tiramisu_py.program.kernels import KernelNest, is_tree
+from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.proof.trees import element_of_block
 from tiramisu_py.schedule.waits import all_threads
 
 
@@ -54,13 +55,6 @@ def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
     where = sets.joined(nest.block_of(statement), nest.thread_of(statement))
     instances = statement.instances.intersect_params(program.context)
     return sets.graph(around, instances).reverse().apply_range(sets.graph(where, instances))
-
-
-def is_tree(program: Program, statement: Statement) -> bool:
-    """Whether a statement's updates are combined as a tree."""
-    tags = (program.loops[loop].tag for loop in statement.loops)
-    combined = any(isinstance(tag, GpuBlock | GpuThread) and tag.combine is Combine.TREE for tag in tags)
-    return statement.role is Role.UPDATE and combined
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,31 +137,18 @@ class Tree:
 
 
 def trees(nest: KernelNest, taken: frozenset[str]) -> list[Tree]:
-    """The updates of a kernel that are combined as trees; raises `UnsupportedError` where threads' elements differ."""
+    """The updates of a kernel that are combined as trees."""
     return [_tree(nest, statement, taken) for statement in nest.statements if is_tree(nest.program, statement)]
 
 
 def _tree(nest: KernelNest, statement: Statement, taken: frozenset[str]) -> Tree:
     program = nest.program
-    storage = program.storages[statement.target]
-    instances = statement.instances.intersect_params(program.context)
-    place = program.place(statement, storage, program.value_of(statement))
-    scope = len(program.buffers[storage.buffer].scope)
-    element = sets.function(statement.frame, None, sets.outputs(place)[scope:])
-    for depth in range(len(nest.host) + len(nest.blocks), len(statement.loops) + 1):
-        around = statement.loops[:depth]
-        shared = instances.apply(sets.graph(statement.prefix(depth)))
-        relation = sets.graph(statement.prefix(depth), instances).reverse().apply_range(sets.graph(element))
-        for position, loop in enumerate(around):
-            if isinstance(program.loops[loop].tag, GpuThread):
-                relation = sets.freed_input(relation, position).intersect_domain(
-                    all_threads(nest, shared, position, loop)
-                )
-        if relation.is_single_valued():
-            dtype = program.buffers[storage.buffer].dtype
-            buffer = Buffer(unique(f"{statement.name}_partial", taken), (), dtype, Memory.REGISTER)
-            return Tree(nest, statement, Array(buffer.name, buffer), around, sets.piecewise(relation.coalesce()))
-    raise UnsupportedError(
-        f"{statement.name} is combined as a tree (combine=tm.TREE), but the threads of a block update different "
-        "elements at a time: run the loops that tell the elements apart on blocks, or use combine=tm.ATOMIC"
-    )
+    found = element_of_block(nest, statement)
+    if found is None:
+        raise CompilerDefect(
+            f"{statement.name} is combined as a tree, but the threads of a block update different elements at a time"
+        )
+    depth, element = found
+    dtype = program.buffers[program.storages[statement.target].buffer].dtype
+    buffer = Buffer(unique(f"{statement.name}_partial", taken), (), dtype, Memory.REGISTER)
+    return Tree(nest, statement, Array(buffer.name, buffer), statement.loops[:depth], sets.piecewise(element))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const, Expr, Param
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, Version
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.transform import rewrite_expressions
@@ -20,7 +20,7 @@ def with_versions(program: Program, function: LoopFunction, lowered: Callable[[P
     if not program.specialized:
         return function
     if function.grid is not None or function.kernels or function.devices:
-        raise UnsupportedError(
+        raise CompilerDefect(
             f"{function.name} uses {'ranks' if function.grid is not None else 'GPUs'}: specialize is for functions of "
             "the host alone"
         )

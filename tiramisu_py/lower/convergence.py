@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import Barrier, For, GpuIndex, If, Let, Load, Node, TreeReduce, Variable
 from tiramisu_py.lower.transform import children, expressions
 from tiramisu_py.lower.transform import walk as every
@@ -19,7 +20,7 @@ def is_uniform(node: Node, varying: frozenset[str]) -> bool:
     """Whether all threads of a block come to its barriers and tree reductions, as far as conditions show it."""
     try:
         check_uniform(node, "", varying)
-    except UnsupportedError:
+    except CompilerDefect:
         return False
     return True
 
@@ -28,14 +29,15 @@ def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()
     """Refuse barriers and tree reductions under conditions that threads of a block may see differently.
 
     `varying` are the variables that differ between threads beside those that are defined inside. Raises
-    `UnsupportedError`.
+    `CompilerDefect`.
     """
     _check(node, kernel, varying, False)
 
 
+@deep
 def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
     if divergent and isinstance(node, Barrier | TreeReduce):
-        raise UnsupportedError(
+        raise CompilerDefect(
             f"{node.statement} in kernel {kernel} comes under a condition that not all threads of a block meet: "
             "move it out of loops whose bounds depend on the thread"
         )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import branches, rewrite, walk
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.arithmetic import conjuncts
@@ -40,6 +41,7 @@ class _Known:
         self.definitions = definitions
         self.coordinates = coordinates
 
+    @deep
     def inside(self, node: Node, at: Mapping[str, int]) -> Node:
         """Code that is executed on ranks with some coordinates."""
         if at:

@@ -10,8 +10,9 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.from_isl import from_ast
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.ast import GuardNode, Leaf, LeafNode, LoopNode, SequenceNode, Tree, generated, scheduled
 from tiramisu_py.lower.ir import Block, For, If, Let, Node
@@ -66,7 +67,7 @@ class Points:
             boxes = _boxes(inside, depth, self.among)
             if boxes is not None and self.fits(depth, boxes):
                 return self._loops(depth, boxes, dict(zip(names, outside, strict=True)))
-        raise UnsupportedError("isl finds no boxes in what a message consists of")
+        raise CompilerDefect("isl finds no boxes in what a message consists of")
 
     def _loops(self, depth: int, boxes: Boxes, outside: Mapping[str, Expr]) -> Node:
         names: dict[str, Expr] = {name: Param(name, int64) for name in sets.params(self.context)}
@@ -107,6 +108,7 @@ def _boxes(points: isl.Map, depth: int, among: isl.Set | None) -> Boxes | None:
     return Boxes(domain, least, [low.gist(domain).coalesce() for low in lows], extents)
 
 
+@deep
 def _node(tree: Tree, leaves: Sequence[Node], names: Mapping[str, Expr]) -> Node:
     match tree:
         case LeafNode():
@@ -128,7 +130,7 @@ def _loop(tree: LoopNode, leaves: Sequence[Node], names: Mapping[str, Expr]) -> 
         return Let(variable.name, first, body)
     condition = _value(tree.condition, names)
     if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
-        raise UnsupportedError(f"isl built a loop condition that this version does not know: {condition}")
+        raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
     upper = condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
     return For(variable.name, first, upper, body, tree.step)
 

@@ -21,7 +21,7 @@ from tiramisu_py.lower.linear import Key, difference, number
 from tiramisu_py.lower.linear import operands as operands_of
 from tiramisu_py.lower.ranges import Facts
 from tiramisu_py.lower.simplify import simplify
-from tiramisu_py.lower.specialized import check_size, special, versions
+from tiramisu_py.lower.specialized import is_too_long, special, versions
 from tiramisu_py.lower.tiles import Conditions, full_tile
 from tiramisu_py.lower.transform import (
     Names,
@@ -101,8 +101,7 @@ def _partial(node: Node, conditions: Conditions) -> Node:
     if others:
         full = simplify(_specialised(node, {key: conditions[key]}))
         result = If(conditions[key], _partial(full, others), result)
-    check_size(result)
-    return result
+    return node if is_too_long(result) else result
 
 
 def _specialised(node: Node, conditions: Conditions) -> Node:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import substitute as substitute_in
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower import arithmetic
@@ -69,6 +70,7 @@ def _is_short(loop: For, span: ConstantSpan) -> bool:
     return loop.tag is None and span.extent <= MOST_TURNS and span.extent * _stores(loop.body) <= MOST_STORES
 
 
+@deep
 def _stores(node: Node) -> int:
     """How many stores a statement makes once its loops are unrolled; too many where a loop stays one."""
     if isinstance(node, Store | Deferred):

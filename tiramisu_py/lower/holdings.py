@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param, Select
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.algorithm.typing_pass import typed
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.ranked import Ranked
 from tiramisu_py.lower.simplify import simplified
@@ -205,7 +205,7 @@ class Holding:
 def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
     """What this rank holds of an array of the caller; None where it holds it in full.
 
-    Raises `UnsupportedError` where several values in one array are distributed in different ways.
+    Several values in one array are distributed alike, as has been proven.
     """
     program = ranked.program
     callers = [s for s in program.storages_in(buffer.name) if is_callers(program, s)]
@@ -214,12 +214,12 @@ def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
         return None
     for storage, distribution in zip(callers, found, strict=True):
         if distribution != found[0]:
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{callers[0].source} and {storage.source} are in one array, {buffer.name}: "
                 "distribute both in the same way"
             )
         if not sets.is_identity(storage.index):
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{storage.source} is distributed, and laid out in {buffer.name} in an order of its own: "
                 "keep its dimensions in order"
             )

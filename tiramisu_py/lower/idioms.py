@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16, uint32
 from tiramisu_py.lower.integers import bounds, fits, limits, wrapped
@@ -87,6 +88,7 @@ def _as(e: Expr, dtype: DType) -> Expr:
     return e if e.dtype == dtype else Cast(e, dtype)
 
 
+@deep
 def low_bits(e: Expr, dtype: DType) -> Expr | None:
     """An expression of a narrower type whose value is the low bits of this one's, computed in that type throughout."""
     if not (e.dtype.is_integer or e.dtype.is_bool):

@@ -26,7 +26,7 @@ class Wanted(Expr):
     offset: int
     dtype: DType = field(default=int64)
 
-    def key(self) -> tuple[Any, ...]:
+    def facets(self) -> tuple[Any, ...]:
         return ("wanted", self.position, self.offset)
 
 
@@ -47,7 +47,7 @@ class Forms:
 
     def _integer_constant(self, aff: isl.Aff) -> int:
         constant = aff.get_constant_val()
-        return int(constant.to_python()) if constant.is_int() else 0
+        return sets.number(constant) if constant.is_int() else 0
 
     def _position(self, base: isl.Aff) -> int:
         for position, known in enumerate(self.forms):

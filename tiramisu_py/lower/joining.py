@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import int32
 from tiramisu_py.lower.ir import Idiom, Joined, Let, Load, Node, Ramp, Store, Variable
@@ -55,6 +56,7 @@ class Joining:
     buffer: str
     named: list[tuple[str, Expr]] = field(default_factory=list)
 
+    @deep
     def whole(self, e: Expr) -> Expr | None:
         """The expression for all the parts."""
         if not any(isinstance(inner, Ramp) for inner in walk(e)):

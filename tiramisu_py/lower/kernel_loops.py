@@ -15,7 +15,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.allocation import Fragment
 from tiramisu_py.lower.anchors import Anchor
 from tiramisu_py.lower.arrays import Array
@@ -247,7 +247,6 @@ class KernelLoops(Nest):
         for name, body in self.bodies.items():
             launched = sets.without_params(self.executed[name], self.params)
             if not self.asked[name].is_subset(launched):
-                raise UnsupportedError(
-                    f"kernel {self.nest.name} would be launched on too few threads for {body.piece.statement.name}; "
-                    "this is a defect of the compiler: please report it"
+                raise CompilerDefect(
+                    f"kernel {self.nest.name} would be launched on too few threads for {body.piece.statement.name}"
                 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.lower.ir import Joined, Lane, Load, Ramp, Scalar
@@ -34,6 +35,7 @@ class Lanes:
         """What is in sight where a buffer exists."""
         return replace(self, buffers={**self.buffers, name: (rank, lanes)})
 
+    @deep
     def of(self, e: Expr) -> int:
         """The lanes of an expression: 1 for a scalar."""
         match e:
@@ -109,6 +111,10 @@ def _is_value(e: Expr) -> bool:
 
 def _unconditional(e: Expr) -> Iterator[Expr]:
     """The parts of an expression that are evaluated in any case."""
-    yield e
-    for part in (e.condition,) if isinstance(e, Select) else e.children():
-        yield from _unconditional(part)
+    waiting, seen = [e], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            waiting += reversed((node.condition,) if isinstance(node, Select) else node.children())

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 from tiramisu_py.lower.ir import GpuIndex, Ramp, Variable
@@ -147,6 +148,7 @@ def linear(e: Expr, lanes: bool = False) -> Linear:
     return kept
 
 
+@deep
 def _form(e: Expr, lanes: bool) -> Linear:
     match e:
         case Const() if not e.dtype.is_float:

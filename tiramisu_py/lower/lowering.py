@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.expressions import Expr, ExternFunction
 from tiramisu_py.algorithm.from_isl import condition_of_params
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
-from tiramisu_py.lower.arrays import Array, arrays_of, device_count
+from tiramisu_py.lower.arrays import Array, arrays_of
 from tiramisu_py.lower.blocks import Arrays
 from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
 from tiramisu_py.lower.boxed import in_boxes
@@ -38,6 +38,7 @@ from tiramisu_py.lower.rank_reductions import Collected, collected
 from tiramisu_py.lower.ranked import Ranked, on_one_rank
 from tiramisu_py.lower.rings import as_padded, as_rings, in_windows
 from tiramisu_py.lower.transfers import copies
+from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -45,15 +46,13 @@ from tiramisu_py.schedule.padding import loaded_past_the_end, with_whole_vectors
 
 
 def lower(program: Program) -> LoopFunction:
-    """The loops of a program that has been proven, in all its versions; raises `UnsupportedError` where isl finds no
-    loops for it.
-    """
+    """The loops of a program that has been proven, in all its versions."""
     return with_versions(program, _lowered(program), _lowered)
 
 
 def _lowered(program: Program) -> LoopFunction:
     reductions = collected(with_whole_vectors(program))
-    whole = on_one_rank(reductions.program)
+    whole = replace(on_one_rank(reductions.program), definitions=reductions.definitions)
     touches = Touches(whole.program)
     arrays = Arrays(whole, touches)
     ranked = whole

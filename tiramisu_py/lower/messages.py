@@ -9,7 +9,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.arrays import array_name
 from tiramisu_py.lower.enumerated import Boxes, Points
@@ -102,7 +102,7 @@ class Poster:
         frame = program.frame(self.storage)
         if not program.in_scope(statement, self.storage):
             loops = ", ".join(program.loops[loop].name for loop in frame)
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{statement.name} uses {self.storage.name} outside of the loops ({loops}), "
                 "each iteration of which has its own copy: keep it in a buffer of the whole call"
             )
@@ -159,7 +159,7 @@ class Poster:
         peers = self.outside.reverse().apply_range(found)
         peers = sets.domain_named(peers, sets.tuple_name(self.frame)).coalesce()
         if not peers.is_single_valued():
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"one message of {self.statement.handle} goes to several ranks: "
                 "collapse_many only loops inside of which the other rank is one"
             )
@@ -176,7 +176,7 @@ class Poster:
         grid = self.messages.ranked.grid
         if grid is None or len(coordinates) != len(grid.extents):
             count = 0 if grid is None else len(grid.extents)
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{self.statement.handle} names a rank by {len(coordinates)} coordinates, and there are {count}"
             )
         number: Expr = arithmetic.number(0)
@@ -198,7 +198,7 @@ class Poster:
             return False
         name = self.statement.handle
         if not self.message.asynchronous:
-            raise UnsupportedError(f"{name} cannot be persistent: a message that blocks has no request to keep")
+            raise CompilerDefect(f"{name} cannot be persistent: a message that blocks has no request to keep")
         slot = self.messages.requested.of(self.statement).slot
         element = sets.joined(
             *(sets.function(self.statement.frame, None, sets.outputs(f)) for f in (self._element(), self.message.peer)),
@@ -208,7 +208,7 @@ class Poster:
         in_slot = slot.reverse().apply_range(what)
         scoped = self.program.buffers[self.storage.buffer].scope
         if scoped or not slot.apply_range(in_slot).is_subset(what):
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{name} cannot be persistent: its elements, or the other rank, are not the same each time "
                 "that a request is used again; where they come round, as in rows t % 3 of a buffer, "
                 f"{name}.set_wait_access(t % 3) keeps a request for each place; otherwise leave tm.PERSISTENT out"

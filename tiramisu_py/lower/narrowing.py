@@ -7,6 +7,7 @@ Before, with C <= 32768: ``int64(column) < C - 1`` and ``float32(c)``, of an int
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import int32, int64
 from tiramisu_py.lower.ir import For, If, Load, Node
@@ -30,6 +31,7 @@ def narrowed(node: Node, facts: Facts, in_vector: bool = False) -> Node:
     return with_children(node, lambda child: narrowed(child, inside, below))
 
 
+@deep
 def _narrower(e: Expr, facts: Facts) -> Expr | None:
     match e:
         case Binary() if e.op in COMPARISONS and is_index(e.left.dtype) and is_index(e.right.dtype):

@@ -10,8 +10,9 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Expr, Param
 from tiramisu_py.algorithm.from_isl import from_ast
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.anchors import Anchor, anchors_of, parted
@@ -39,6 +40,8 @@ from tiramisu_py.lower.quotients import in_quotients
 from tiramisu_py.lower.reductions import privates
 from tiramisu_py.lower.rings import Ring, Rotation, rotation_of
 from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.lower.terms import with_named_parts
+from tiramisu_py.lower.transform import Names
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -195,7 +198,8 @@ class Nest:
         forms = leaf.values(body.forms) if isinstance(body, Operation) else leaf.expressions(body.forms)
         values = [_expression(e, self.names[statement.name]) for e in forms]
         waiting = frozenset(self.buffers[leaf.statement])
-        self.leaves.append(Fragment(body.at(values), statement, waiting))
+        node = with_named_parts(body.at(values), Names(self.reserved.union(self.variables.values())))
+        self.leaves.append(Fragment(node, statement, waiting))
 
     def _verify(self) -> None:
         """Condition 5: what the loops execute is what was asked for."""
@@ -203,13 +207,13 @@ class Nest:
             wanted = body.piece.instances
             executed = self.executed.get(name, sets.empty(wanted.get_space()))
             if not executed.is_equal(wanted):
-                raise UnsupportedError(
-                    f"the loops generated for {body.piece.statement.name} would not execute what was asked for; "
-                    "this is a defect of the compiler: please report it"
+                raise CompilerDefect(
+                    f"the loops generated for {body.piece.statement.name} would not execute what was asked for"
                 )
 
     # -- the tree
 
+    @deep
     def _fragments(self, tree: Tree) -> list[Fragment]:
         match tree:
             case SequenceNode():
@@ -267,7 +271,7 @@ class Nest:
         """The exclusive upper bound of a loop."""
         condition = _expression(tree.condition, names)
         if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
-            raise UnsupportedError(f"isl built a loop condition that this version does not know: {condition}")
+            raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
         return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
 
     def _is_whole(self, tree: Tree, loop: LoopId) -> bool:

@@ -13,7 +13,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.boxes import boxes_of
 from tiramisu_py.lower.indices import Wanted, filled
 from tiramisu_py.lower.ir import Node
@@ -102,7 +102,7 @@ def _collectives(program: Program) -> tuple[Collective, ...]:
     found = collectives(program)
     for one in found:
         if not one.is_whole:
-            raise UnsupportedError(f"{one.name} is collective, and has been cut into parts: a call has one send")
+            raise CompilerDefect(f"{one.name} is collective, and has been cut into parts: a call has one send")
     return found
 
 

@@ -8,9 +8,11 @@ reduction stay what they are, and are combined in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts_of
 from tiramisu_py.algorithm.types import DType, int64
@@ -32,7 +34,16 @@ from tiramisu_py.lower.ir import (
 from tiramisu_py.lower.joining import is_contiguous, joined_store
 from tiramisu_py.lower.linear import number
 from tiramisu_py.lower.simplify import simplified
-from tiramisu_py.lower.transform import Names, block, constant, expressions, walk, with_children, with_expressions
+from tiramisu_py.lower.transform import (
+    Names,
+    block,
+    constant,
+    defined,
+    expressions,
+    walk,
+    with_children,
+    with_expressions,
+)
 
 
 def widest(node: Node) -> int:
@@ -76,11 +87,13 @@ class Parts:
         """How many parts a vector has."""
         return self.width // self.size
 
+    @deep
     def split(self, node: Node) -> Node:
         """The statement with every vector in parts."""
         match node:
             case Block():
-                return block([self.split(child) for child in node.body])
+                with self._scope():
+                    return block([self.split(child) for child in node.body])
             case For() if self._is_over_lanes(node):
                 return block([self._active(self._lanes_of(node, k), k) for k in range(self.count)])
             case Mask():
@@ -90,8 +103,9 @@ class Parts:
                 return body
             case Let() if self._is_vector(node.value):
                 values = [self.part(node.value, k) for k in range(self.count)]
-                names = self._named(node.variable)
-                body = self.split(node.body)
+                with self._scope():
+                    names = self._named(node.variable)
+                    body = self.split(node.body)
                 for k in reversed(range(self.count)):
                     body = self._active(Let(names[k], values[k], body), k)
                 return body
@@ -108,7 +122,8 @@ class Parts:
                 return self._whole(node) or block([self._active(self._stored(node, k), k) for k in range(self.count)])
             case Allocate() if node.lanes > 1:
                 return self._allocated(node)
-        return with_children(node, self.split)
+        with self._hiding(node):
+            return with_children(node, self.split)
 
     def _whole(self, node: Store) -> Node | None:
         """The store in as few parts as its own types allow, whatever those of other statements are."""
@@ -146,10 +161,27 @@ class Parts:
         self.variables[name] = names
         return names
 
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        """What is declared inside is in parts there alone: a lane's own copy of it has the same name."""
+        variables, buffers = dict(self.variables), dict(self.buffers)
+        yield
+        self.variables, self.buffers = variables, buffers
+
+    @contextmanager
+    def _hiding(self, node: Node) -> Iterator[None]:
+        """The inside of a statement that declares something whole, whatever the name is elsewhere."""
+        with self._scope():
+            if isinstance(node, Allocate):
+                self.buffers.pop(node.buffer, None)
+            self.variables.pop(defined(node) or "", None)
+            yield
+
     def _allocated(self, node: Allocate) -> Node:
         names = tuple(self.taken.fresh(f"{node.buffer}_{k}") for k in range(self.count))
-        self.buffers[node.buffer] = (len(node.extents), names)
-        body = self.split(node.body)
+        with self._scope():
+            self.buffers[node.buffer] = (len(node.extents), names)
+            body = self.split(node.body)
         for name in reversed(names):
             body = replace(node, buffer=name, lanes=self.size, body=body)
         return body
@@ -165,7 +197,8 @@ class Parts:
         if isinstance(node, Store):
             return self._stored(node, k)
         changed = with_expressions(node, lambda e: self.part(e, k))
-        return with_children(changed, lambda child: self._in_lane(child, k))
+        with self._hiding(node):
+            return with_children(changed, lambda child: self._in_lane(child, k))
 
     def _stored(self, node: Store, k: int) -> Node:
         value = self.part(node.value, k)

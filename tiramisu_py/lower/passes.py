@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.lower.aligned import aligned
 from tiramisu_py.lower.common import named
 from tiramisu_py.lower.convergence import check_uniform
@@ -33,8 +34,7 @@ def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
     """The function with full tiles separated, loops unrolled and vectorised, and small buffers in registers.
 
     `register` is the size of the processor's vectors in bytes (64 with AVX-512, 32 with AVX2, 16 otherwise): the code
-    is right on every processor, and fast on that one. Afterwards only parallel loops are tagged. Raises
-    `UnsupportedError` where unrolling would repeat too much.
+    is right on every processor, and fast on that one. Afterwards only parallel loops are tagged.
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
     passes = Passes(taken, read_buffers(function.body), facts_of(function), register)
@@ -69,6 +69,7 @@ class Passes:
     register: int
     threads: tuple[int, int, int] | None = None
 
+    @deep
     def run(self, node: Node) -> Node:
         """The statement after all passes."""
         if isinstance(node, Allocate) and not _is_small(node):

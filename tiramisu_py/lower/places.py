@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.arrays import array_name
 from tiramisu_py.lower.indices import Forms, of_operands
 from tiramisu_py.lower.ir import Load, Scalar
@@ -73,7 +73,7 @@ class Places:
         frame = self.program.frame(storage)
         if not self.program.in_scope(self.statement, storage):
             loops = ", ".join(self.program.loops[loop].name for loop in frame)
-            raise UnsupportedError(
+            raise CompilerDefect(
                 f"{self.statement.name} uses {storage.name} outside of the loops ({loops}), "
                 "each iteration of which has its own copy: keep it in a buffer of the whole call"
             )

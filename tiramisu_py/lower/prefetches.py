@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite, walk
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ir import Load, Prefetch
 from tiramisu_py.lower.linear import difference, number
 from tiramisu_py.lower.simplify import simplified
@@ -97,14 +97,14 @@ def _moved(index: Expr) -> tuple[Expr, int]:
 
 
 def lookaheads(program: Program, statement: Statement, variables: Mapping[LoopId, str]) -> tuple[Lookahead, ...]:
-    """The prefetches of a statement; raises `UnsupportedError` for a loop that is no longer there."""
+    """The prefetches of a statement along loops that are there, as has been proven."""
     return tuple(_lookahead(program, statement, ahead, variables) for ahead in statement.prefetches)
 
 
 def _lookahead(program: Program, statement: Statement, ahead: Ahead, variables: Mapping[LoopId, str]) -> Lookahead:
     loops = [loop for loop in reversed(statement.loops) if program.loops[loop].name == ahead.loop]
     if not loops:
-        raise UnsupportedError(
+        raise CompilerDefect(
             f"{statement.handle}.prefetch({ahead.source}, {ahead.loop}): the loop {ahead.loop} is no longer there "
             f"({nest(program, statement)}): say prefetch when the loops are as they shall be"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, typed_const
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import bool_
@@ -74,6 +75,7 @@ class Promotion:
         """The stores to a ring after which nobody reads what was there before, whatever the mask."""
         return replacing(self.node) if self.node.ring else frozenset()
 
+    @deep
     def _promoted(self, node: Node, mask: Mask | None = None) -> Node:
         if any(node is kept for kept in self.after):
             return block([*self._stored(), node]) if node is self.after[0] else node

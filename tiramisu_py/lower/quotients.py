@@ -8,11 +8,13 @@ from __future__ import annotations
 from functools import reduce
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.linear import Linear, linear, number, operands
 from tiramisu_py.lower.transform import constant
 
 
+@deep
 def in_quotients(e: Expr) -> Expr:
     """A bound with quotients in place of remainders, where that makes it shorter."""
     for op in ("min", "max"):
@@ -32,6 +34,7 @@ def in_quotients(e: Expr) -> Expr:
     return e
 
 
+@deep
 def is_multiple(e: Expr, of: int) -> bool:
     """Whether an index is a multiple of a number as its parts show."""
     for op in ("min", "max"):

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import gcd
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
-from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import mentions, rewrite
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.ir import For, GpuIndex, If, Let, LoopFunction, Node
 from tiramisu_py.lower.linear import LANE, Key, Linear, is_index, linear, operands
@@ -60,8 +60,7 @@ class Facts:
 
     def _without(self, variable: str) -> Facts:
         """The facts less those on another variable of the same name."""
-        key = Iter(variable, int64).key()
-        return Facts(tuple(form for form in self.forms if not any(_mentions(k, key) for k in form.terms)))
+        return Facts(tuple(form for form in self.forms if not _mentions(form, variable)))
 
     def nonnegative(self, e: Expr, most: int = MOST_FACTS) -> bool:
         """Whether an int64 expression is at least 0, as far as `most` facts within each other show."""
@@ -156,8 +155,8 @@ def _factor(form: Linear, key: Key) -> int:
     return form.terms[key][1] if key in form.terms else 0
 
 
-def _mentions(key: object, part: object) -> bool:
-    return key == part or (isinstance(key, tuple) and any(_mentions(inner, part) for inner in key))
+def _mentions(form: Linear, variable: str) -> bool:
+    return any(mentions(atom, (variable,)) for atom, _ in form.terms.values())
 
 
 def _as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:

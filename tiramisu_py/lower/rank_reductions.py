@@ -20,18 +20,19 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, Operator, value_names
-from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.from_isl import of_params
 from tiramisu_py.derive.boxes import box_around
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.bodies import Body, body_of
 from tiramisu_py.lower.ir import AllReduce
 from tiramisu_py.lower.names import RESERVED, unique
 from tiramisu_py.lower.operations import Operation, pieces_of_operation
 from tiramisu_py.lower.pieces import pieces_of
+from tiramisu_py.lower.ranked import free_name, widened
 from tiramisu_py.lower.simplify import simplified
-from tiramisu_py.program.combined import combined_loops, groups, not_combined
+from tiramisu_py.program.combined import combined_loops, groups, inner_ranks, not_combined, outside_of
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
@@ -41,11 +42,15 @@ from tiramisu_py.program.storage import Buffer, Storage
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """A program in which ranks keep partial results: for each combination of these, what it combines, by name."""
+    """A program in which ranks keep partial results: for each combination of these, what it combines, by name.
+
+    `definitions` are the values of parameters at which partial results begin.
+    """
 
     program: Program
     combinations: dict[str, AllReduce] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, Expr] = field(default_factory=dict)
 
     @property
     def names(self) -> frozenset[str]:
@@ -94,34 +99,16 @@ class _Reduction:
         taken = {*RESERVED, program.algorithm.name, *program.algorithm.params, *program.algorithm.inputs}
         taken.update((*program.algorithm.computations, *program.buffers, *program.storages, *program.statements))
         self.partial = unique(f"{self.first.source}_partial", taken)
-        fault = not_combined(self.source)
-        if fault:
-            raise UnsupportedError(f"{self.first.handle}: {fault}")
-        ranked = [isinstance(program.loops[loop].tag, Rank) for loop in self.outside]
-        self.scope = () if all(ranked) else self.outside
-        self.inner = self._other_axes()
-        if any(program.kernel_of(update) is not None for update in updates):
-            raise UnsupportedError(
-                f"{self.first.handle} runs on a GPU, whose partial results ranks do not combine: keep the reduction on "
-                "the host, or make what each rank adds up a computation of its own"
-            )
-        if self.scope and self.inner:
-            names = ", ".join(program.loops[loop].name for loop in self.inner)
-            raise UnsupportedError(
-                f"{self.first.handle}: the loops over ranks {names} are inside of {program.loops[self.loop].name}, at "
-                "whose end partial results are combined: move them outwards"
-            )
+        self.definitions: dict[str, Expr] = {}
+        self.scope = outside_of(program, self.first)
+        self.inner = inner_ranks(program, self.first)
+        self._check()
 
-    def _other_axes(self) -> tuple[LoopId, ...]:
-        """The loops over ranks inside along axes that are not combined: a line of ranks is at one place there."""
-        found: list[list[LoopId]] = []
-        for update in self.updates:
-            tagged = [(number, self.program.loops[number].tag) for number in update.loops[self.depth :]]
-            mine = [n for n, tag in tagged if isinstance(tag, Rank) and tag.axis not in self.axes]
-            found.append(mine)
-        if any(mine != found[0] for mine in found):
-            raise UnsupportedError(f"the parts of {self.first.handle} run on different ranks: distribute them alike")
-        return tuple(found[0])
+    def _check(self) -> None:
+        """That the proof has seen to what is relied on here."""
+        on_gpu = any(self.program.kernel_of(update) is not None for update in self.updates)
+        if not_combined(self.source) or on_gpu or (self.scope and self.inner):
+            raise CompilerDefect(f"ranks cannot combine the partial results of {self.first.handle}")
 
     # -- what is combined
 
@@ -130,7 +117,8 @@ class _Reduction:
         found: isl.Set | None = None
         for update in self.updates:
             forms = sets.outputs(update.coords)
-            kept = [*forms[: self.depth], *(forms[update.depth(loop)] for loop in self.inner)]
+            inner = inner_ranks(self.program, update)
+            kept = [*forms[: self.depth], *(forms[update.depth(loop)] for loop in inner)]
             whole = [*kept, *sets.outputs(self.program.value_of(update))]
             instances = update.instances.intersect_params(self.program.context)
             part = instances.apply(sets.graph(sets.function(update.frame, None, whole)))
@@ -157,7 +145,8 @@ class _Reduction:
         along = "the ranks" if len(self.axes) > 1 else f"the ranks along axis {self.axes[0]}"
         comments = {start.name: f"partial results of {self.first.source}, on each rank",
                     end.name: f"those of all {along.removeprefix('the ')} go into {self.first.source}"}  # fmt: skip
-        return Collected(program, {**done.combinations, met.name: node}, {**done.comments, **comments})
+        both = {**done.definitions, **self.definitions}
+        return Collected(program, {**done.combinations, met.name: node}, {**done.comments, **comments}, both)
 
     @property
     def _operator(self) -> Operator:
@@ -180,12 +169,14 @@ class _Reduction:
     def _stored(self, program: Program, around: isl.Set, kept: int) -> Program:
         count = sets.size(around) - kept
         sides = [self._side(around, kept, axis) for axis in range(count)]
+        program = widened(program, list(self.definitions))
         space = sets.sized_frame(program.algorithm.param_space, None, len(self.scope) + count)
         forms = sets.variables(space)
         outside = sets.function(space, None, forms[: len(self.scope)])
         moved = []
         for form, side in zip(forms[len(self.scope) :], sides, strict=True):
             begin = sets.function(side.origin.get_domain_space(), None, [side.origin])
+            begin = sets.with_params_of(begin, program.algorithm.param_space)
             (origin,) = sets.outputs(sets.compose(outside, begin))
             moved.append(form.sub(origin))
         dtype = program.buffers[program.storages[self.first.target].buffer].dtype
@@ -208,17 +199,21 @@ class _Reduction:
         if found:
             extent, origin = min(found, key=lambda pair: pair[0])
             return _Side(origin, extent)
-        points = relation.range().coalesce()
-        least = sets.least(sets.smallest_coordinate(points, 0).coalesce())
-        if least is None:
-            raise UnsupportedError(
-                f"the partial results of {self.first.handle} on ranks begin at no affine index: use constant sizes"
-            )
-        most = sets.largest(points, 0).coalesce()
-        extent_form = sets.zero_elsewhere(sets.extent_between(least.to_pw_aff(), most))
-        extent_of = simplified(of_params(extent_form.gist(self.program.context), self.program.context))
-        origin = sets.on_frame(sets.on_params(least), scope.get_space().range())
-        return _Side(origin, extent_of)
+        points, context = relation.range().coalesce(), self.program.context
+        least, most = sets.smallest_coordinate(points, 0).coalesce(), sets.largest(points, 0).coalesce()
+        count = sets.zero_elsewhere(sets.extent_between(least, most)).gist(context).coalesce()
+        return _Side(self._begin(least, axis, scope.get_space().range()), simplified(of_params(count, context)))
+
+    def _begin(self, least: isl.PwAff, axis: int, outside: isl.Space) -> isl.Aff:
+        """A first index of parameters alone: a parameter that the function defines, where it is no affine form."""
+        single = sets.least(least.gist(least.domain()))
+        if single is not None:
+            return sets.on_frame(sets.on_params(single), outside)
+        context = self.program.context
+        begins = sets.zero_elsewhere(least).gist(context).coalesce()
+        name = free_name(self.program, f"{self.partial}_from{axis}", self.definitions)
+        self.definitions[name] = simplified(of_params(begins, context))
+        return sets.parameter(sets.with_params(outside, [*sets.params(outside), name]), name)
 
     # -- when it is started and combined
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.lower.cells import Cell, accesses
 from tiramisu_py.lower.ir import Allocate, Block, For, Let, Node
 from tiramisu_py.lower.promotion import Promotion
@@ -82,6 +83,7 @@ def _in_part(node: Allocate, taken: Names) -> Node:
     return replace(node, body=Promotion(node, lanes, variables, tuple(after)).body())
 
 
+@deep
 def _needing_array(node: Allocate, inside: Node) -> list[Node]:
     """The first statement in which a buffer has to be an array, and those after it."""
     if _promotable(node, inside):

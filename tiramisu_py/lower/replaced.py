@@ -8,6 +8,7 @@ So the first store to it in an iteration replaces all of it, the lanes of a mask
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.lower.cells import Cell, access, shift
 from tiramisu_py.lower.ir import Allocate, For, If, Load, Node, Store
@@ -32,6 +33,7 @@ class Stores:
         self.cells: dict[int, Cell | None] = {}
         self.later: set[int] = set()
 
+    @deep
     def visit(self, node: Node, stored: frozenset[Cell | None]) -> frozenset[Cell | None]:
         """Go through a statement; `stored` are the cells that have been stored to since the window moved last."""
         if isinstance(node, Store) and node.buffer == self.node.buffer:

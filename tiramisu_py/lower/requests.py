@@ -25,6 +25,7 @@ from tiramisu_py.lower.pieces import Piece
 from tiramisu_py.lower.simplify import simplified
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
+from tiramisu_py.program.requests import pairs, slots
 from tiramisu_py.program.statement import Statement
 
 
@@ -83,7 +84,6 @@ class Requested:
         self.taken = set(taken)
         self.variables = sorted(variables.values())
         self.slots: dict[str, Slots] = {}
-        self.waits = [s for s in program.statements.values() if s.waits is not None]
         for statement in program.acting:
             nonblocking = statement.message is not None and statement.message.asynchronous
             if nonblocking and not self._issued(statement).instances.is_empty():
@@ -95,8 +95,8 @@ class Requested:
 
     def around(self, body: Node) -> Node:
         """The code in which all requests exist."""
-        for slots in reversed(self.slots.values()):
-            body = Requests(slots.name, slots.count, body)
+        for each in reversed(self.slots.values()):
+            body = Requests(each.name, each.count, body)
         return body
 
     # -- which request a message uses
@@ -105,17 +105,7 @@ class Requested:
         return self.host.program.statements[self.host.operation[statement.name]]
 
     def _slots(self, statement: Statement) -> Slots:
-        issued = self._issued(statement)
-        iterations = sets.named(issued.instances, None)
-        message = statement.message
-        assert message is not None
-        if message.slots is not None:
-            within = statement.instances.intersect_params(self.program.context)
-            outside = sets.graph(statement.prefix(len(issued.loops)), within)
-            slot = outside.reverse().apply_range(sets.graph(sets.renamed(message.slots, None))).coalesce()
-        else:
-            kept = sets.variables(iterations.get_space())[self._shared(statement, iterations) :]
-            slot = sets.graph(sets.function(iterations.get_space(), None, kept), iterations)
+        slot = slots(self.program, statement)
         name = unique(f"{statement.name}_requests", self.taken)
         self.taken.add(name)
         used = slot.range()
@@ -132,43 +122,6 @@ class Requested:
             return arithmetic.number(sets.constant_of(found[0]))
         return simplified(of_params(sets.zero_elsewhere(form).gist(context), context))
 
-    def _shared(self, statement: Statement, iterations: isl.Set) -> int:
-        """How many loops of the host every message shares with the waits for it, so that requests are free again."""
-        count = len(self._issued(statement).loops)
-        waits = [wait for wait in self.waits if statement in self.program.awaited(wait)]
-        awaited: isl.Set | None = None
-        for wait in waits:
-            pairs = self._pairs(wait, statement)
-            done = pairs.range()
-            awaited = done if awaited is None else awaited.union(done)
-            count = min(count, self._in_step(wait, statement, pairs, count))
-        return count if awaited is not None and iterations.is_subset(awaited) else 0
-
-    def _in_step(self, wait: Statement, statement: Statement, pairs: isl.Map, most: int) -> int:
-        """How many outermost loops a wait and the messages that it waits for share, at equal coordinates."""
-        shared = 0
-        for a, b in zip(wait.loops, statement.loops[:most], strict=False):
-            if a != b:
-                break
-            shared += 1
-        while shared:
-            mine = sets.graph(wait.prefix(shared), wait.instances)
-            both = mine.reverse().apply_range(sets.project_range_prefix(pairs, shared))
-            if both.is_subset(sets.equal_prefix(both, shared)):
-                break
-            shared -= 1
-        return shared
-
-    def _pairs(self, wait: Statement, statement: Statement) -> isl.Map:
-        """``instance of a wait -> iteration of the host`` whose message it waits for."""
-        context = self.program.context
-        within = statement.instances.intersect_params(context)
-        issued = sets.graph(statement.prefix(len(self._issued(statement).loops)), within)
-        groups = sets.graph(sets.function(statement.frame, None, self.program.told_apart(wait, statement)), within)
-        mine = sets.prefix(sets.identity(wait.frame), sets.out_size(groups))
-        waiting = sets.graph(mine, wait.instances.intersect_params(context))
-        return waiting.apply_range(groups.reverse()).apply_range(issued).coalesce()
-
     # -- waits
 
     def completes(self, wait: Statement) -> list[Operation]:
@@ -181,19 +134,19 @@ class Requested:
         ]
 
     def _completes(self, wait: Statement, statement: Statement) -> Iterator[Operation]:
-        slots = self.of(statement)
-        points = self._pairs(wait, statement).apply_range(slots.slot).coalesce()
+        own = self.of(statement)
+        points = pairs(self.program, wait, statement).apply_range(own.slot).coalesce()
         for number, part in enumerate(sets.basic_sets(points.domain().coalesce())):
             name = f"{wait.name}#{statement.name}#{number}"
             piece = Piece(name, wait, sets.named(part, name), wait.body)
             template = Template()
             mine = sets.domain_named(points.intersect_domain(part), name)
-            code = _Completing(self.program, wait, slots, mine, self._loop_names(wait, slots)).code(template)
+            code = _Completing(self.program, wait, own, mine, self._loop_names(own)).code(template)
             yield Operation(piece, tuple(template.forms), code)
 
-    def _loop_names(self, wait: Statement, slots: Slots) -> list[str]:
+    def _loop_names(self, own: Slots) -> list[str]:
         taken = {*self.taken, *self.variables}
-        return [unique(f"slot{axis}", taken) for axis in range(len(slots.lows))]
+        return [unique(f"slot{axis}", taken) for axis in range(len(own.lows))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,10 @@ from dataclasses import replace
 from functools import reduce
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import Allocate, Block, Declare, Deferred, For, If, Let, Mask, Node, Ramp, Store
+from tiramisu_py.lower.ir import Allocate, Block, Declare, Deferred, For, If, Lane, Let, Mask, Node, Ramp, Scalar, Store
 from tiramisu_py.lower.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.lower.transform import (
     EMPTY,
@@ -40,6 +42,7 @@ _COMPARE = {
 }
 
 
+@deep
 def simplified(e: Expr) -> Expr:
     """The expression with index arithmetic and conditions folded; it has the same value everywhere.
 
@@ -70,6 +73,8 @@ def _folded(e: Expr) -> Expr:
             return Const(not operand.value, bool_)
         case Select(condition=Const() as condition):
             return e.yes if condition.value else e.no
+        case Lane(vector=Const() | Param() | Scalar()):
+            return e.vector
         case Cast() if e.dtype == e.operand.dtype or (is_index(e.dtype) and is_index(e.operand.dtype)):
             return e.operand
     return e
@@ -98,7 +103,7 @@ def _ramped(form: Linear) -> Expr:
 
 
 def _has_lanes(e: Expr) -> bool:
-    return isinstance(e, Ramp) or any(map(_has_lanes, e.children()))
+    return any(isinstance(part, Ramp) for part in parts(e))
 
 
 def _extremum(e: Binary) -> Expr:

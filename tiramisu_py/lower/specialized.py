@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Assign, Deferred, For, Node, Store
 from tiramisu_py.lower.linear import Key, difference, number, operands
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.tiles import at_least, full_tile
 from tiramisu_py.lower.transform import children, constant, walk, with_children
-from tiramisu_py.program.loops import Unroll, Vector
-
-#: Versions that are more statements than this are refused.
-MOST_STATEMENTS = 4096
+from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,22 +51,14 @@ def versions(node: Node, condition: Expr) -> Iterator[Version]:
         test = simplified(Binary(">=", condition.left, number(most - short), bool_))
         version = Version(test, simplify(_shortened(node, key, short)))
         count += _statements(version.node)
-        _check_count(node, count)
+        if count > MOST_COPIES:
+            return
         yield version
 
 
-def check_size(node: Node) -> None:
-    """Raise `UnsupportedError` where versions are too much code."""
-    _check_count(node, _statements(node))
-
-
-def _check_count(node: Node, count: int) -> None:
-    if count > MOST_STATEMENTS:
-        names = ", ".join(dict.fromkeys(loop.variable for loop in _special_loops(node)))
-        raise UnsupportedError(
-            f"a version for each number of iterations of {names} would be more than {MOST_STATEMENTS} statements; "
-            'make the tiles smaller, or leave out remainder="specialize"'
-        )
+def is_too_long(node: Node) -> bool:
+    """Whether versions are too much code: the proof refuses those that are so by themselves."""
+    return _statements(node) > MOST_COPIES
 
 
 def _special_loops(node: Node) -> Iterator[For]:
@@ -96,6 +85,7 @@ def _shortened(node: Node, key: Key, by: int) -> Node:
     return replace(node, lower=simplified(low), upper=simplified(high))
 
 
+@deep
 def _statements(node: Node) -> int:
     """How many statements there are once loops are unrolled."""
     if isinstance(node, Store | Assign | Deferred):

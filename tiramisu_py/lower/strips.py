@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, Select, as_typed
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
@@ -52,6 +53,7 @@ class Strips:
     reduced: frozenset[str]
     atomic: frozenset[str]
 
+    @deep
     def vectors(self, node: Node, lanes: Lanes) -> Node:
         """The statement for all lanes."""
         match node:
@@ -119,7 +121,7 @@ class Strips:
 
     def _independent(self, node: Store) -> bool:
         """Whether the lanes of an update can do without each other's results."""
-        if node.buffer in self.atomic:
+        if node.buffer in self.atomic or node.atomic:
             return False
         return node.buffer not in self.reduced or any(map(_apart, node.indices))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.lower import arithmetic
 from tiramisu_py.lower.bodies import Body
 from tiramisu_py.lower.indices import Forms
@@ -61,23 +62,35 @@ def _traced(piece: Piece) -> Body:
 
 
 def _run(node: Node | None, values: Mapping[str, int]) -> Iterator[Execution]:
+    """The executions of a statement, however deep it is: what is to be run is kept in a list, not on the stack."""
+    waiting: list[Iterator[tuple[Node | None, Mapping[str, int]]]] = [iter([(node, values)])]
+    while waiting:
+        found = next(waiting[-1], None)
+        if found is None:
+            waiting.pop()
+        elif isinstance(found[0], Store):
+            yield found[0].statement, tuple(_value(index, found[1]) for index in found[0].indices)
+        else:
+            waiting.append(_inside(*found))
+
+
+def _inside(node: Node | None, values: Mapping[str, int]) -> Iterator[tuple[Node | None, Mapping[str, int]]]:
+    """What a statement runs, in order, with the values of variables there."""
     match node:
         case Block():
-            for child in node.body:
-                yield from _run(child, values)
+            yield from ((child, values) for child in node.body)
         case For():
             for value in range(_value(node.lower, values), _value(node.upper, values), node.step):
-                yield from _run(node.body, {**values, node.variable: value})
+                yield node.body, {**values, node.variable: value}
         case If():
-            yield from _run(node.then if _value(node.condition, values) else node.otherwise, values)
+            yield (node.then if _value(node.condition, values) else node.otherwise), values
         case Let():
-            yield from _run(node.body, {**values, node.variable: _value(node.value, values)})
+            yield node.body, {**values, node.variable: _value(node.value, values)}
         case Allocate():
-            yield from _run(node.body, values)
-        case Store():
-            yield node.statement, tuple(_value(index, values) for index in node.indices)
+            yield node.body, values
 
 
+@deep
 def _value(e: Expr, values: Mapping[str, int]) -> int:
     match e:
         case Const():

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.lower.ir import (
     AllReduce,
@@ -73,6 +74,7 @@ class _Events:
 
     kernels: Mapping[str, str]
 
+    @deep
     def of(self, node: Node) -> Node:
         match node:
             case Block():

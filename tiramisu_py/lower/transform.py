@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.lower.ir import (
     Allocate,
     AllReduce,
@@ -54,6 +55,7 @@ def block(nodes: Iterable[Node]) -> Node:
 EMPTY: Node = Block(())
 
 
+@deep
 def is_empty(node: Node) -> bool:
     """Whether nothing is executed (comments do not count)."""
     return isinstance(node, Comment) or (isinstance(node, Block) and all(map(is_empty, node.body)))
@@ -75,6 +77,7 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+@deep
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """The statement with `change` applied to those directly inside."""
     match node:
@@ -174,9 +177,10 @@ def with_expressions(node: Node, change: Change) -> Node:
 
 def walk(node: Node) -> Iterator[Node]:
     """Every statement, each before those inside."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        yield (inner := waiting.pop())
+        waiting += reversed(children(inner))
 
 
 def all_expressions(node: Node) -> Iterator[Expr]:

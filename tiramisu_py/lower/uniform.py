@@ -7,6 +7,7 @@ interior of a stencil with a boundary condition is found that way, strip by stri
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Unary
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.lower.lanes import Lanes
 from tiramisu_py.lower.linear import along_lanes, is_index, linear, number
@@ -26,6 +27,7 @@ def in_no_lane(condition: Expr, lanes: Lanes, width: int) -> Expr:
     return simplified(_all(condition, False, lanes, width))
 
 
+@deep
 def _all(e: Expr, value: bool, lanes: Lanes, width: int) -> Expr:
     """Whether a condition has the same, given value in all lanes, as far as that can be said."""
     if lanes.of(e) == 1:

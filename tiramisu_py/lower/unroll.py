@@ -10,22 +10,19 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.lower.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
 from tiramisu_py.lower.linear import difference, linear, nonnegative, number, operands
 from tiramisu_py.lower.simplify import simplified, simplify
 from tiramisu_py.lower.specialized import is_special
 from tiramisu_py.lower.transform import EMPTY, Names, block, substitute, walk, with_children
-from tiramisu_py.program.loops import Unroll
-
-#: A loop that repeats more statements than this is refused.
-MOST_COPIES = 4096
+from tiramisu_py.program.loops import MOST_COPIES, Unroll
 
 
 def unroll(node: Node, taken: Names) -> Node:
     """The statement with loops tagged Unroll repeated; where the number of iterations is no constant, a plain loop.
 
-    Raises `UnsupportedError` naming the loop where that would repeat more than `MOST_COPIES` statements.
+    So is one that would repeat more than `MOST_COPIES` statements: the proof refuses those that are so by themselves,
+    and there remain those in which loops were cut in pieces for other reasons.
     """
     node = with_children(node, lambda child: unroll(child, taken.inside(node)))
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
@@ -33,6 +30,8 @@ def unroll(node: Node, taken: Names) -> Node:
     loop = replace(node, tag=None)
     trip = difference(loop.upper, loop.lower)
     factor = node.tag.factor
+    if is_too_long(loop, trip if factor is None else factor):
+        return loop
     if trip is not None and (factor is None or trip <= factor):
         return repeated(loop, trip, loop.lower)
     return loop if factor is None else _by_factor(loop, factor, taken, is_special(node))
@@ -41,21 +40,19 @@ def unroll(node: Node, taken: Names) -> Node:
 def kept(node: Node, times: int = 1) -> Node:
     """The statement with loops to be unrolled left to the compiler, where it can: a constant extent, or a factor.
 
-    `times` is how often the statement is repeated. Raises `UnsupportedError` as `unroll` does.
+    `times` is how often the statement is repeated.
     """
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
         return with_children(node, lambda child: kept(child, times))
     trip = difference(node.upper, node.lower)
     count = trip if node.tag.factor is None else node.tag.factor
-    if count is None:
+    if count is None or is_too_long(node, count * times):
         return replace(node, tag=None, body=kept(node.body, times))
-    _check_copies(node, count * times)
     return replace(node, body=kept(node.body, count * times))
 
 
 def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
     """`count` copies of a loop's body, the variable being `start`, `start + step` and so on."""
-    _check_copies(loop, count)
     copies: list[Node] = []
     for k in range(count):
         value = simplified(Binary("+", start, number(k * step), int64))
@@ -64,13 +61,10 @@ def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
     return block(copies)
 
 
-def _check_copies(loop: For, count: int) -> None:
+def is_too_long(loop: For, count: int | None) -> bool:
+    """Whether so many copies of a loop's body are more than `MOST_COPIES` statements."""
     statements = sum(isinstance(inner, Store | Assign | Deferred) for inner in walk(loop.body))
-    if count * max(statements, 1) > MOST_COPIES:
-        raise UnsupportedError(
-            f"unrolling loop {loop.variable} repeats {statements} statements {count} times, more than {MOST_COPIES}"
-            f" in all; split {loop.variable} and unroll the inner loop, or give unroll a factor"
-        )
+    return count is not None and count * max(statements, 1) > MOST_COPIES
 
 
 def without_comments(node: Node) -> Node:

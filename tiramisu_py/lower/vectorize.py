@@ -25,6 +25,7 @@ from tiramisu_py.lower.linear import difference, operands
 from tiramisu_py.lower.parts import Parts, widest
 from tiramisu_py.lower.quotients import is_multiple
 from tiramisu_py.lower.remaining import each_whole, limited, masked, most_iterations, overlapping
+from tiramisu_py.lower.remarks import remarked
 from tiramisu_py.lower.simplify import simplify
 from tiramisu_py.lower.strips import Strips
 from tiramisu_py.lower.transform import (
@@ -181,7 +182,7 @@ class VectorLoop:
         lanes = Lanes(dict.fromkeys(accumulation.variables, self.width), foreign=not masked)
         body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
         reduced = frozenset(private.buffer for private in loop.reductions)
-        return Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes)
+        return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))
 
 
 def _assigns(node: Node) -> bool:

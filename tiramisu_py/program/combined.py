@@ -82,6 +82,28 @@ def not_combined(source: Computation) -> str:
     return ""
 
 
+def outside_of(program: Program, update: Statement) -> tuple[LoopId, ...]:
+    """The loops outside of the one at whose end ranks combine partial results; none where all of them are over ranks.
+
+    There is then one partial result for all iterations of these.
+    """
+    combined = combined_loops(program, update)
+    outside = update.loops[: update.depth(next(iter(combined.values())))]
+    return () if all(isinstance(program.loops[loop].tag, Rank) for loop in outside) else outside
+
+
+def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
+    """The loops over ranks inside of that loop along axes that are not combined, by their axes.
+
+    Loops that only spreading a program has made are left out: these have been tagged by no command.
+    """
+    combined = combined_loops(program, update)
+    inside = (program.loops[n] for n in update.loops[update.depth(next(iter(combined.values()))) :])
+    found = {tag.axis: loop.id for loop in inside if isinstance(tag := loop.tag, Rank)
+             and tag.axis not in combined and (loop.tagged_by or not program.is_spread)}  # fmt: skip
+    return tuple(found[axis] for axis in sorted(found))
+
+
 def groups(program: Program) -> Iterator[tuple[Statement, ...]]:
     """Updates whose partial results are combined together: of one reduction, in one loop, along the same axes."""
     found: dict[object, list[Statement]] = {}

@@ -16,9 +16,9 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.program.loops import AXES, GpuBlock, GpuThread, Launch, LoopId
+from tiramisu_py.program.loops import AXES, Combine, GpuBlock, GpuThread, Launch, LoopId
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Device, Role, Statement
 
 #: Limits of every GPU that CUDA supports: threads of a block; threads along each axis; bytes of shared memory.
 MOST_THREADS = 1024
@@ -122,7 +122,13 @@ class KernelNest:
                 f"loop {name} runs on threads, and no constant bounds its number of iterations: split it by a constant "
                 "and run the inner loop on threads"
             )
-        raise UnsupportedError(f"loop {name} runs on blocks, and has no affine lower bound")
+        lowest = sets.smallest_value(relation.range(), 0)
+        if lowest is not None:  # blocks below the first iteration find nothing to do
+            return sets.constant(relation.get_space().domain(), lowest), None
+        raise UnsupportedError(
+            f"loop {name} runs on blocks, and no affine form bounds it from below: say with assume= which of its lower "
+            "bounds is the least"
+        )
 
     def iterations(self, loop: LoopId) -> isl.Map:
         """``coordinates outside -> coordinate`` of a loop, over all statements: what `corner` is the least of."""
@@ -182,6 +188,22 @@ def kernels(program: Program) -> tuple[KernelNest, ...]:
         if loop is not None:
             found.setdefault(loop, []).append(statement)
     return tuple(KernelNest(program, loop, tuple(inside)) for loop, inside in found.items())
+
+
+def device_count(program: Program) -> int:
+    """How many GPUs a program uses: one more than the largest number."""
+    used: list[Device] = [buffer.device for buffer in program.buffers.values()]
+    for statement in program.statements.values():
+        used += [program.loads_at(statement), program.stores_at(statement)]
+        used += [statement.waits.device] if statement.waits is not None and statement.waits.on is not None else []
+    return max((device + 1 for device in used if device is not None), default=0)
+
+
+def is_tree(program: Program, statement: Statement) -> bool:
+    """Whether a statement's updates are combined as a tree."""
+    tags = (program.loops[loop].tag for loop in statement.loops)
+    combined = any(isinstance(tag, GpuBlock | GpuThread) and tag.combine is Combine.TREE for tag in tags)
+    return statement.role is Role.UPDATE and combined
 
 
 def tree_parts(shape: tuple[int, int, int]) -> int:

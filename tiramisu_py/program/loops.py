@@ -141,6 +141,9 @@ class RankBlock:
 Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank | RankBlock
 AXES = ("x", "y", "z")
 
+#: Statements that loops which are unrolled, and versions of partial tiles, may become at most.
+MOST_COPIES = 4096
+
 
 @dataclass(frozen=True)
 class Loop:

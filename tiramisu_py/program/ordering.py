@@ -36,6 +36,18 @@ def shared(a: Statement, b: Statement) -> int:
     return count
 
 
+def may_contradict(
+    before: Mapping[str, Statement], old: Sequence[Order], after: Mapping[str, Statement], new: Sequence[Order]
+) -> bool:
+    """Whether `new` orders of the statements `after` may form a cycle, where the `old` ones of those `before` do not.
+
+    They cannot where each is an old one, and all statements are old ones in the same loops.
+    """
+    if new is not old and not set(new) <= set(old):
+        return True
+    return any(name not in before or before[name].loops != statement.loops for name, statement in after.items())
+
+
 def static_positions(statements: Mapping[str, Statement], orders: Sequence[Order]) -> dict[str, tuple[int, ...]]:
     """For each statement the static dimensions s0, s1, ..., sn of its time map (n loops give n + 1).
 

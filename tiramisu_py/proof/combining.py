@@ -14,16 +14,21 @@ import islpy as isl
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import Combine, Parallel, Vector
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
+from tiramisu_py.program.private import private_copies
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.faults import Fault, fault
 from tiramisu_py.proof.findings import Finding, words
 from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, race_at, statements, unordered
+from tiramisu_py.proof.values import first_spot
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every access to a reduction inside a loop that keeps private copies of it."""
-    for a, b in all_pairs(flow):
-        yield from _uncombined(flow, a, b)
+    found = [finding for a, b in all_pairs(flow) for finding in _uncombined(flow, a, b)]
+    yield from found
+    for key, violation in () if found else _faults(flow):
+        yield Finding(violation, partial(_still_mixed, key=key))
 
 
 def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
@@ -58,6 +63,53 @@ def _meets(flow: Flow, update: Touch, depth: int) -> bool:
 
 def _still_uncombined(flow: Flow, a: Touch, b: Touch) -> bool:
     return any(any(_uncombined(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+# -- other uses of the buffer
+
+
+def _still_mixed(flow: Flow, key: str) -> bool:
+    return any(found == key for found, _ in _faults(flow))
+
+
+def _faults(flow: Flow) -> Iterator[Fault]:
+    """Loops that keep private copies of a buffer in which they also have something else than these partial results."""
+    program = flow.touches.program
+    for loop, buffer, updates in private_copies(program):
+        operators = {program.algorithm.computations[s.source].op: s for s in updates}
+        name = program.loops[loop].name
+        if len(operators) > 1:
+            first, second, *_ = operators.values()
+            message = (
+                f"loop {name} keeps private copies of {buffer} for {first.handle} and {second.handle}, which combine "
+                "partial results in different ways"
+            )
+            repair = f"keep {second.source} in a buffer of its own"
+            yield fault("reduction", f"operators {loop} {buffer}", second, message, repair)
+        else:
+            yield from _mixed(flow, loop, buffer, updates)
+
+
+def _mixed(flow: Flow, loop: LoopId, buffer: str, updates: tuple[Statement, ...]) -> Iterator[Fault]:
+    program = flow.touches.program
+    for touch in flow.touches.of_buffer(buffer):
+        statement = touch.actor.statement
+        own = touch.is_write and statement in updates
+        if own or statement is None or loop not in statement.loops or touch.domain.is_empty():
+            continue
+        spot = first_spot(touch, touch.domain)
+        does = "stores" if touch.is_write else "reads"
+        message = (
+            f"{words(spot.computed(program))} {does} {words(spot.named)} in {buffer} inside loop "
+            f"{program.loops[loop].name}, which keeps private copies of {buffer} until its end"
+        )
+        repair = f"keep {touch.source} in a buffer of its own"
+        if touch.source in (update.source for update in updates):
+            repair = f"move {statement.handle} out of loop {program.loops[loop].name}"
+        if isinstance(program.loops[loop].tag, Parallel):
+            repair += ", or use combine=tm.ATOMIC"
+        yield fault("reduction", f"mixed {loop} {buffer}", statement, message, repair)
+        return
 
 
 def _not_combined(flow: Flow, update: Touch, other: Touch, bad: isl.Map, depth: int) -> Violation:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -172,14 +171,9 @@ def _one_to_one(pairs: Pairs) -> bool:
     return whole is None or bool(whole.coalesce().is_bijective())
 
 
-_FOUND: WeakKeyDictionary[Flow, tuple[Exchange, ...]] = WeakKeyDictionary()
-
-
 def exchanges(flow: Flow) -> tuple[Exchange, ...]:
     """The exchanges of a program."""
-    if flow not in _FOUND:
-        _FOUND[flow] = tuple(_exchanges(flow.touches.program))
-    return _FOUND[flow]
+    return flow.kept("exchanges", lambda: tuple(_exchanges(flow.touches.program)))
 
 
 def _exchanges(program: Program) -> Iterator[Exchange]:

@@ -109,7 +109,12 @@ def rank_words(rank: tuple[int, ...]) -> str:
 
 def on_rank(spot: Spot) -> str:
     """Where an instance is, to be put behind other words: `` on rank 1``; nothing in a program without ranks."""
-    return f" on {rank_words(spot.rank)}" if spot.touch.ranks else ""
+    return on_that_rank(spot.rank) if spot.touch.ranks else ""
+
+
+def on_that_rank(rank: tuple[int, ...]) -> str:
+    """`` on rank 1``, to be put behind other words; nothing for no rank."""
+    return f" on {rank_words(rank)}" if rank else ""
 
 
 def words(named: Named) -> str:

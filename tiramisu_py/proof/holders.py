@@ -130,6 +130,13 @@ def _one_array(program: Program) -> Iterator[tuple[str, Violation]]:
                 message = f"{other} and {source} are in one array, {buffer}, but are not held by ranks in the same way"
                 repair = f"distribute {source} as {other}, or keep it in an array of its own"
                 yield f"array {source}", Violation("reach", message, _nowhere(source), repair=repair)
+            elif source in program.distributions and not sets.is_identity(program.storages[source].index):
+                message = (
+                    f"{source} is held by ranks in parts, and is laid out in {buffer} in an order of its own: a part "
+                    "is a block of the plain indices"
+                )
+                repair = f"keep {source} in an array of its own, at its indices in their order"
+                yield f"layout {source}", Violation("reach", message, _nowhere(source), repair=repair)
 
 
 def held_places(program: Program, source: str, elements: isl.Set, name: str) -> isl.Set | None:

@@ -42,7 +42,7 @@ def _in_vain(program: Program, receive: Statement, touches: Touches, memory: Mem
     params = smallest.smallest_params(vain)
     spot = Spot(write, params, smallest.earliest(vain, local_time(program, receive), params))
     why = "it has already" if _contains(wanted, spot) else "nothing there reads"
-    count, whole = (int(sets.fixed(of, params).count_val().to_python()) for of in (vain, write.domain))
+    count, whole = (sets.number(sets.fixed(of, params).count_val()) for of in (vain, write.domain))
     sizes = ", ".join(f"{name} = {value}" for name, value in params.items())
     at = f" at {sizes}" if sizes else ""
     what = f"{receive.message.exchange} brings {words(spot.named)} to {rank_words(spot.rank)}, which {why}"

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Const
-from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name, tree_parts
-from tiramisu_py.program.loops import Combine, GpuThread
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.kernels import (
+    MOST_ALONG,
+    MOST_SHARED,
+    MOST_THREADS,
+    KernelNest,
+    axis_name,
+    is_tree,
+    tree_parts,
+)
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.faults import Fault, fault
 
@@ -15,6 +21,7 @@ from tiramisu_py.proof.faults import Fault, fault
 def faults(nest: KernelNest) -> Iterator[Fault]:
     """Every limit that a kernel exceeds."""
     yield from _threads(nest)
+    yield from _registers(nest)
     yield from _shared(nest)
 
 
@@ -34,10 +41,23 @@ def _threads(nest: KernelNest) -> Iterator[Fault]:
         yield fault("bounds", "count", some, message, "split a thread loop by less")
 
 
+def _registers(nest: KernelNest) -> Iterator[Fault]:
+    for buffer in _buffers_in(nest, Memory.REGISTER):
+        if not _is_constant(buffer):
+            shape = ", ".join(map(str, buffer.extents))
+            message = (
+                f"{buffer.name} is in registers of the kernel of {nest.name} and has the shape [{shape}], which is not "
+                "constant"
+            )
+            own = next(storage.source for storage in nest.program.storages_in(buffer.name))
+            repair = f"keep {own} in memory=tm.GPU, outside of the kernel, or compute it where its extents are constant"
+            yield fault("bounds", f"registers {buffer.name}", nest.statements[0], message, repair)
+
+
 def _shared(nest: KernelNest) -> Iterator[Fault]:
     buffers = shared_buffers(nest)
     for buffer in buffers:
-        if not all(isinstance(extent, Const) for extent in buffer.extents):
+        if not _is_constant(buffer):
             shape = ", ".join(map(str, buffer.extents))
             message = f"{buffer.name} is in shared memory and has the shape [{shape}], which is not constant"
             repair = "split the loops around what is copied by constants"
@@ -58,9 +78,7 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     """The bytes of the partial results of trees, by what they are called."""
     found: dict[str, int] = {}
     for statement in nest.statements:
-        tags = (nest.program.loops[loop].tag for loop in statement.loops)
-        combined = any(isinstance(tag, GpuThread) and tag.combine is Combine.TREE for tag in tags)
-        if combined and statement.role is Role.UPDATE:
+        if is_tree(nest.program, statement):
             each = nest.program.algorithm.source(statement.source).dtype.bytes
             found[f"the tree of {statement.name}"] = tree_parts(nest.shape) * each
     return found
@@ -68,13 +86,21 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
 
 def shared_buffers(nest: KernelNest) -> list[Buffer]:
     """The buffers in shared memory that a kernel's statements use."""
+    return _buffers_in(nest, Memory.SHARED)
+
+
+def _is_constant(buffer: Buffer) -> bool:
+    return all(isinstance(extent, Const) for extent in buffer.extents)
+
+
+def _buffers_in(nest: KernelNest, memory: Memory) -> list[Buffer]:
     program = nest.program
     names: dict[str, None] = {}
     for statement in nest.statements:
         if statement.stores:
             used = [statement.target, *statement.sources.values(), statement.source]
             names |= dict.fromkeys(program.storages[name].buffer for name in used if name in program.storages)
-    return [program.buffers[name] for name in names if program.buffers[name].memory is Memory.SHARED]
+    return [program.buffers[name] for name in names if program.buffers[name].memory is memory]
 
 
 def shared_bytes(buffer: Buffer) -> int:

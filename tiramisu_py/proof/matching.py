@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -22,8 +21,6 @@ from tiramisu_py.proof.exchanges import Exchange, exchanges, united
 from tiramisu_py.proof.findings import Finding, rank_words, words
 from tiramisu_py.proof.messages import element_of, event_of, has_full_peers, soonest
 from tiramisu_py.proof.tally import uneven
-
-_KNOWN: WeakKeyDictionary[Exchange, tuple[Violation, ...]] = WeakKeyDictionary()
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
@@ -43,9 +40,7 @@ def matched(flow: Flow) -> bool:
 
 
 def _of(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
-    if exchange not in _KNOWN:
-        _KNOWN[exchange] = tuple(_violations(flow, exchange))
-    yield from _KNOWN[exchange]
+    yield from flow.kept(("unmatched", exchange.name), lambda: tuple(_violations(flow, exchange)))
 
 
 def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:

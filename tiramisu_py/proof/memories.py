@@ -10,7 +10,7 @@ from functools import partial
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import KernelNest
-from tiramisu_py.program.loops import GpuThread, LoopId
+from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
@@ -56,7 +56,7 @@ def _fault(
     if statement.transfer is not None:
         return _transferred(program, statement, buffer)
     if nest is None:
-        return _from_host(program, statement, who, buffer)
+        return _from_host(program, statement, who, buffer) or _in_threads(program, who, buffer)
     if buffer.memory is Memory.SHARED:
         return _shared(program, nest, who, buffer)
     if buffer.memory is Memory.REGISTER:
@@ -79,6 +79,17 @@ def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer)
         message = f"{who} on the host, but {buffer.name} is in GPU memory alone"
         return message, f"run {statement.handle} on the GPU with tag_gpu, or {_on_both(program, buffer)}"
     return None
+
+
+def _in_threads(program: Program, who: str, buffer: Buffer) -> tuple[str, str] | None:
+    """Memory that only one thread of the host at a time allocates, for each iteration of a loop on several threads."""
+    tags = ((program.loops[loop], program.loops[loop].tag) for loop in buffer.scope)
+    loop = next((loop for loop, tag in tags if isinstance(tag, Parallel | Vector)), None)
+    if buffer.memory not in (Memory.PINNED, Memory.HOST_MAPPED) or loop is None:
+        return None
+    where = f"in {buffer.memory.value} memory, once for each iteration of the concurrent loop {loop.name}"
+    own = next(storage.source for storage in program.storages_in(buffer.name))
+    return f"{who}, which is {where}: one thread of the host allocates such memory", f"{own}.store_in(tm.HOST)"
 
 
 def _on_both(program: Program, buffer: Buffer) -> str:

@@ -7,6 +7,7 @@ on a loop that says how partial results are combined.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,6 +19,7 @@ from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.findings import Finding, Spot, on_rank, reading, same_work, words
 
@@ -25,7 +27,7 @@ from tiramisu_py.proof.findings import Finding, Spot, on_rank, reading, same_wor
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every pair of accesses that conflict and have no order."""
     for a, b in all_pairs(flow):
-        yield from _between(flow, a, b)
+        yield from between(flow, a, b)
 
 
 def all_pairs(flow: Flow) -> Iterator[tuple[Touch, Touch]]:
@@ -48,7 +50,8 @@ def _pairs_at(flow: Flow, home: str) -> Iterator[tuple[Touch, Touch]]:
             yield write, other
 
 
-def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+def between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    """The conflicts of two accesses that have no order."""
     first, second = statements(a, b)
     depths = unordered(flow, a, b)
     ties = first is second and flow.has_ties(first)
@@ -144,7 +147,26 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
         same = "it is stored" if other.named == write.named else f"{words(write.named)} is stored"
         where = f"in another iteration of the {tag} loop {loop.name}"
         message = f"{reads} from {words(write.element)}, where {same} {where}{on_rank(write)}, {witness}"
-    return Violation("race", message, witness, repair=_advice(a, b, loop))
+    near = _within_a_vector(a, b, bad, depth, loop)
+    repair = _advice(a, b, loop) if near else _vectors_in_order(program, statement, loop)
+    return Violation("race", message, witness, repair=repair)
+
+
+def _within_a_vector(a: Touch, b: Touch, bad: isl.Map, depth: int, loop: Loop) -> bool:
+    """Whether some of the races are between iterations that one vector could have, or the loop is of another kind."""
+    if not isinstance(loop.tag, Vector):
+        return True
+    times = bad.apply_domain(a.prefix(depth + 1)).apply_range(b.prefix(depth + 1))
+    return not sets.near_at(times, depth, loop.tag.width).is_empty()
+
+
+def _vectors_in_order(program: Program, statement: Statement, loop: Loop) -> str:
+    """The loop in pieces of a vector each, which are ordered: a dependence may be as long as a vector, or longer."""
+    width = loop.tag.width if isinstance(loop.tag, Vector) else 0
+    taken = program.loop_names(statement)
+    lane = next(n for k in itertools.count() if (n := f"{loop.name}_lane{k or ''}") not in taken)
+    cut = f"{statement.handle}.split({loop.name}, {width}, {loop.name}, {lane}).vectorize({lane}, {width})"
+    return f"{cut} runs one vector after another: what is at least {width} iterations apart has an order then"
 
 
 def _advice(a: Touch, b: Touch, loop: Loop) -> str:
@@ -190,7 +212,7 @@ def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[i
 
 
 def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
-    return any(any(_between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+    return any(any(between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
 
 
 def pairs_alike(flow: Flow, a: Touch, b: Touch) -> list[tuple[Touch, Touch]]:

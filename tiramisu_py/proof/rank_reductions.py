@@ -13,12 +13,15 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.combined import combined_loops
+from tiramisu_py.program.combined import combined_loops, groups, inner_ranks, not_combined, outside_of
 from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.faults import Fault, fault
 from tiramisu_py.proof.findings import Finding, on_rank, words
 from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statements
 
@@ -26,8 +29,61 @@ from tiramisu_py.proof.races import all_pairs, pair_spots, pairs_alike, statemen
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every access to a reduction inside a loop over ranks that combines its partial results."""
     if any(statement.onto is not None for statement in flow.touches.program.statements.values()):
+        for key, violation in _faults(flow):
+            yield Finding(violation, partial(_still_at_fault, key=key))
         for a, b in all_pairs(flow):
             yield from _uncombined(flow, a, b)
+
+
+# -- where partial results are combined
+
+
+def _still_at_fault(flow: Flow, key: str) -> bool:
+    return any(found == key for found, _ in _faults(flow))
+
+
+def _faults(flow: Flow) -> Iterator[Fault]:
+    """What keeps ranks from combining the partial results of some updates."""
+    program = flow.touches.program
+    for updates in groups(program):
+        yield from _of_group(program, updates)
+
+
+def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Fault]:
+    first = updates[0]
+    loop = program.loops[next(iter(combined_loops(program, first).values()))].name
+    source = program.algorithm.source(first.source)
+    why = not_combined(source) if isinstance(source, Computation) else ""
+    if why:
+        yield fault("reduction", "operator", first, f"{first.handle}: {why}", f"keep loop {loop} on one rank")
+    for update in updates:
+        if program.kernel_of(update) is not None:
+            message = f"{update.handle} runs on a GPU, and ranks combine its partial results at the end of loop {loop}"
+            repair = (
+                f"keep {update.handle} on the host, or make what each rank adds up a computation of its own, whose "
+                "values ranks then combine on the host"
+            )
+            yield fault("reach", "combined on a GPU", update, f"{message}: they do so on the host", repair)
+    inner = [inner_ranks(program, update) for update in updates]
+    along = [[program.loops[loop].tag for loop in loops] for loops in inner]
+    other = next((update for update, tags in zip(updates, along, strict=True) if tags != along[0]), None)
+    if other is not None:
+        message = (
+            f"at the end of loop {loop} {first.handle} and {other.handle} are combined, and run on different ranks"
+        )
+        yield fault("reach", "different ranks", other, message, "tag their loops alike with tag_distribute")
+    elif inner[0] and outside_of(program, first):
+        names = ", ".join(program.loops[loop].name for loop in inner[0])
+        message = (
+            f"the loop over ranks {names} of {first.handle} is inside of loop {loop}, which combines partial results "
+            "of ranks in each iteration of loops outside"
+        )
+        order = ", ".join((names, *(program.loops[n].name for n in first.loops if n not in inner[0]
+                                    and (program.loops[n].tagged_by or not program.loops[n].is_rank))))  # fmt: skip
+        yield fault("reach", "inner ranks", first, message, f"{first.handle}.reorder({order})")
+
+
+# -- who touches them until then
 
 
 def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:

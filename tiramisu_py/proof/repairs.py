@@ -19,6 +19,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Memory, Storage
 from tiramisu_py.proof.folding import larger_modulo
+from tiramisu_py.proof.rearranged import rearranged
 
 
 def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
@@ -26,13 +27,14 @@ def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
     reader = read.actor.statement
     steps: dict[int, int] = {}
     orders: dict[str, None] = {}
+    alone = all(write.actor.statement is reader for write in writes)
     for write in writes:
         writer = write.actor.statement
         if reader is None or writer is None or writer is reader:
             continue
         found = minimal_shift(flow, read, write)
         if found is None:
-            return f"let {reader.handle} share fewer loops with {writer.handle}"
+            return f"let {reader.handle} share fewer loops with {writer.handle}{_unlike(flow, writer, reader)}"
         depth, distance = found
         if distance:
             steps[depth] = max(steps.get(depth, 0), distance)
@@ -43,7 +45,7 @@ def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
             orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
     names = () if reader is None else flow.touches.program.loop_names(reader)
     shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
-    return " and ".join([*orders, *shifts])
+    return " and ".join([*orders, *shifts]) or ("" if not alone else rearranged(flow, read))
 
 
 def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
@@ -175,3 +177,21 @@ def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:
     except (isl.Error, DeclarationError, ValueError):
         return "..."
     return str(end) if str(low) == "0" else f"({low}, {end})"
+
+
+def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
+    """Which shared loop the two statements count differently, since it was split by different sizes."""
+    for loop, one, other in zip(writer.loops, sets.outputs(writer.coords), sets.outputs(reader.coords), strict=False):
+        sizes = [_divisors(form) for form in (one, other)]
+        if loop in reader.loops and all(sizes) and sizes[0] != sizes[1]:
+            taken = [
+                f"{', '.join(map(str, size))} in {s.handle}" for size, s in zip(sizes, (writer, reader), strict=True)
+            ]
+            name = flow.touches.program.loops[loop].name
+            return f", or split them alike: one iteration of {name} takes {taken[0]}, and {taken[1]}"
+    return ""
+
+
+def _divisors(form: isl.Aff) -> list[int]:
+    """By what the floor divisions of a form divide."""
+    return sorted(sets.terms(div).denominator for _, div in sets.terms(form).divs)

@@ -20,7 +20,8 @@ class Report:
 
     `violations` are empty exactly where the program is `ok`; `proven` says in words what was proven, `trusted` what
     was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took;
-    `program` is what was checked.
+    `program` is what was checked. `unexamined` names the conditions of a refused program that were not examined to the
+    end: it is refused without them, and they take long.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Report:
     bits: str = PRESERVED
     seconds: float = field(default=0.0, compare=False)
     program: Program | None = field(default=None, compare=False, repr=False)
+    unexamined: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -54,6 +56,7 @@ class Report:
             "proven": list(self.proven),
             "trusted": list(self.trusted),
             "bits": self.bits,
+            "unexamined": list(self.unexamined),
             "seconds": self.seconds,
         }
 
@@ -61,7 +64,9 @@ class Report:
         took = f"{1000 * self.seconds:.0f} ms"
         if not self.ok:
             count = "1 reason" if len(self.violations) == 1 else f"{len(self.violations)} reasons"
-            return "\n".join([f"{self.name}: refused, {count} ({took})", *(_indented(str(v)) for v in self.violations)])
+            left = [f"  not examined: {', '.join(self.unexamined)}"] if self.unexamined else []
+            reasons = [_indented(str(v)) for v in self.violations]
+            return "\n".join([f"{self.name}: refused, {count} ({took})", *reasons, *left])
         lines = [f"{self.name}: proven ({took})", *(f"  {fact}" for fact in self.proven), f"  {self.bits}"]
         return "\n".join([*lines, *(f"  on trust: {fact}" for fact in self.trusted)])
 

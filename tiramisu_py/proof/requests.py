@@ -15,12 +15,14 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens import Happens
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.findings import Finding, rank_words, words
+from tiramisu_py.proof import halves
+from tiramisu_py.proof.findings import Finding, on_that_rank, words
 from tiramisu_py.proof.messages import element_of, soonest
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Messages that use a request while another one does, and waits that would complete a later message."""
+    yield from halves.findings(flow)
     happens = flow.happens
     for half in _chosen(happens):
         again = _again(happens, half)
@@ -71,7 +73,7 @@ def _shared(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
     first, _, _ = element_of(program, half, early, params)
     witness = Witness(params, first, named)
     message = (
-        f"{half.handle} of {words(named)} uses a request{_on(rank)} before the wait for {half.handle} of "
+        f"{half.handle} of {words(named)} uses a request{on_that_rank(rank)} before the wait for {half.handle} of "
         f"{words(first)}, which uses it too, {witness}"
     )
     repair = f"wait for {half.handle} in between, or choose other requests in {half.handle}.set_wait_access"
@@ -84,15 +86,11 @@ def _mistaken(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Vio
     named, rank, _ = element_of(program, half, instance, params)
     witness = Witness(params, named, None)
     message = (
-        f"{wait.name} would wait for {half.handle} of {words(named)}{_on(rank)}, which uses the request of "
+        f"{wait.name} would wait for {half.handle} of {words(named)}{on_that_rank(rank)}, which uses the request of "
         f"a message that {wait.name} names, {witness}"
     )
     repair = f"remove {wait.name}, or choose other requests in {half.handle}.set_wait_access"
     return Violation("race", message, witness, repair=repair)
-
-
-def _on(rank: tuple[int, ...]) -> str:
-    return f" on {rank_words(rank)}" if rank else ""
 
 
 # -- in another state of the program

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 import islpy as isl
 
 from tiramisu_py.algorithm import soundness
 from tiramisu_py.algorithm.soundness import Values
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import (
@@ -24,6 +22,7 @@ from tiramisu_py.proof import (
     executors,
     holders,
     kernels,
+    loops,
     matching,
     memories,
     padding,
@@ -39,14 +38,12 @@ from tiramisu_py.proof import (
     values,
     waits,
 )  # fmt: skip
+from tiramisu_py.proof.blame import NOT_FOUND, Completion, History
+from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
 from tiramisu_py.proof.findings import Finding
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.trust import proven, trusted
 from tiramisu_py.proof.windows import in_window
-from tiramisu_py.schedule.initial import caught_up
-
-#: isl does about 2.8 million operations a second; a check that needs more than half a minute is given up.
-OPERATIONS = 80_000_000
 
 #: The conditions in the order in which they are tried, by the names under which they can be asserted.
 CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
@@ -71,156 +68,147 @@ CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
     ("messages", in_window(matching.findings)),
     ("collectives", collectives.findings),
     ("deadlock", in_window(deadlock.findings)),
+    ("loops", loops.findings),
 )
-
-
-#: What is done to a program before it is proven.
-Completion = Callable[[Program], Program]
 
 
 def check(program: Program, operations: int = OPERATIONS, completion: Completion | None = None) -> Report:
     """Prove that a program computes the values that its algorithm names, or say why not.
 
     Errors of the algorithm come first, and alone: no schedule is blamed for them. A condition that isl cannot decide
-    within its budget of `operations` is a violation of kind "unknown", unless the program asserts it by name.
-    `completion` is what the program has gone through since its last command: its earlier states go through it too,
-    where they are looked at to find the command to blame.
+    within its part of the budget of `operations`, or at all, is a violation of kind "unknown", unless the program
+    asserts it by name. Once a program is refused, the conditions after that have a small share of the budget left; the
+    report says which of them were not examined. `completion` is what the program has gone through since its last
+    command: its earlier states go through it too, where they are looked at to find the command to blame.
     """
     start = time.perf_counter()
-    done = _Check(program, completion)
-    with _budget(program.algorithm.isl_context, operations):
-        violations = done.violations()
-        kept = PRESERVED if violations else done.bits()
-    report = done.report(violations, kept)
+    with Budget(program.algorithm.isl_context, operations) as budget:
+        report = _Check(program, budget, completion).report()
     return replace(report, seconds=time.perf_counter() - start, program=program)
 
 
-@contextmanager
-def _budget(context: isl.Context, operations: int) -> Iterator[None]:
-    before = context.get_max_operations()
-    context.reset_operations()
-    context.set_max_operations(operations)
-    try:
-        yield
-    finally:
-        context.set_max_operations(before)
-        context.reset_operations()
+def given_up(name: str, condition: str, error: isl.Error) -> Report:
+    """The report of a program of which isl could not even make what is to be proven."""
+    return Report(name, (_undecided(condition, error),))
 
 
 class _Check:
     """One check of one program; the states of its history are looked at only to find the command to blame."""
 
-    def __init__(self, program: Program, completion: Completion | None = None) -> None:
+    def __init__(self, program: Program, budget: Budget, completion: Completion | None = None) -> None:
         self.program = program
-        self.completion = completion
+        self.budget = budget
         self.values = Values(program.algorithm)
-        self.flows: dict[int, Flow] = {}
-        self.memory: Memory = {}
+        self.history = History(program, self.values, completion)
         self.asserted: list[str] = []
+        self.unexamined: list[str] = []
 
-    def report(self, violations: list[Violation], kept: str) -> Report:
-        """The report of these violations, or of the proof."""
+    def report(self) -> Report:
+        """The report of the violations, or of the proof."""
         name = self.program.algorithm.name
+        violations = self._unsound() or self._unproven()
         if violations:
-            return Report(name, tuple(violations))
-        facts = proven(self.program, self.asserted), trusted(self.program, self.values, self.asserted)
+            return Report(name, tuple(violations), unexamined=tuple(self.unexamined))
+        kept = self._bits()
+        self.budget.begin_share()
+        try:
+            facts = proven(self.program, self.asserted), trusted(self.program, self.values, self.asserted)
+        except isl.Error as error:
+            return given_up(name, "what is taken on trust", error)
         return Report(name, (), *facts, kept)
 
-    def violations(self) -> list[Violation]:
-        """Why the program is refused; errors of the algorithm alone, if there are any."""
-        return self._unsound() or self._unproven()
-
     def _unsound(self) -> list[Violation]:
+        """The errors of the algorithm."""
         try:
             return soundness.violations(self.values)
         except isl.Error as error:
             return self._given_up("algorithm", error)
 
     def _unproven(self) -> list[Violation]:
-        violations: list[Violation] = []
-        for name, condition in CONDITIONS:
-            found: list[Violation] = []
+        """Why the program is refused, each reason with the command to blame."""
+        found = self._found()
+        if any(not isinstance(one, Violation) for one in found):
+            self.budget.begin_share()
+        return _distinct([one if isinstance(one, Violation) else self._blamed(one) for one in found])
+
+    def _blamed(self, finding: Finding) -> Violation:
+        violation = self.history.blamed(finding)
+        if violation.command == NOT_FOUND:
+            self.budget.given_up()
+        return violation
+
+    def _found(self) -> list[Finding | Violation]:
+        """What each condition finds, by their order and then by their sizes; what isl could not decide is unknown."""
+        found: list[Finding | Violation] = []
+        refused = False
+        for position, (name, condition) in enumerate(CONDITIONS):
+            here: list[Finding] = []
             try:
-                for finding in condition(self._flow(self.program)):
-                    found.append(self._blamed(finding))
+                for finding in condition(self._flow):
+                    here.append(finding)
+                    if not refused:
+                        refused = True
+                        self.budget.begin_share()
             except isl.Error as error:
-                found += self._given_up(name, error)
-            violations += sorted(found, key=lambda violation: sum(violation.witness.params.values()))
-            if any(violation.kind == "reach" for violation in found) or (name == "executors" and self._is_homeless()):
+                if not refused:
+                    found += self._given_up(name, error)
+                elif is_used_up(error):
+                    self.unexamined += [other for other, _ in CONDITIONS[position:]]
+                else:
+                    found.append(_undecided(name, error))
+            here.sort(key=_size)
+            found += here
+            if self.unexamined or self._is_last(name, here):
                 break
-        return _distinct(violations)
+        return found
+
+    def _is_last(self, name: str, here: list[Finding]) -> bool:
+        """Whether the conditions after this one mean nothing any more."""
+        return any(f.violation.kind == "reach" for f in here) or (name == "executors" and self._is_homeless())
+
+    @property
+    def _flow(self) -> Flow:
+        return self.history.flow(self.program)
 
     def _is_homeless(self) -> bool:
         """Whether a computation runs on ranks that do not exist."""
-        flow = self._flow(self.program)
         return bool(self.program.rank_axes) and any(
-            executors.is_homeless(flow, statement) for statement in self.program.statements.values()
+            executors.is_homeless(self._flow, statement) for statement in self.program.statements.values()
         )
 
     def _given_up(self, condition: str, error: isl.Error) -> list[Violation]:
-        self.program.algorithm.isl_context.reset_operations()
+        self.budget.given_up()
         if condition in self.program.asserted:
             self.asserted.append(condition)
             return []
-        message = f"the condition {condition!r} could not be decided ({_reason(error)})"
-        return [Violation("unknown", message, Witness({}), repair="use constant sizes where you can, or fewer loops")]
-
-    # -- blame
-
-    def _flow(self, state: Program) -> Flow:
-        if id(state) not in self.flows:
-            same = state.algorithm is self.program.algorithm
-            values = self.values if same else Values(state.algorithm)
-            self.flows[id(state)] = Flow(Touches(self._completed(state), values, self.memory if same else None))
-        return self.flows[id(state)]
-
-    def _completed(self, state: Program) -> Program:
-        return state if self.completion is None or state is self.program else self.completion(state)
-
-    def _blamed(self, finding: Finding) -> Violation:
-        """The violation with the command after the last state of the program that does not have it."""
-        try:
-            blamed = self._last_change(finding.persists)
-        except isl.Error:
-            self.program.algorithm.isl_context.reset_operations()
-            return finding.violation
-        command = "" if blamed is None or blamed.command is None else blamed.command.text
-        return replace(finding.violation, command=command)
-
-    @cached_property
-    def _states(self) -> list[Program]:
-        """The history of the program, each state with everything that is declared by now."""
-        return [caught_up(state, self.program) for state in self.program.history]
-
-    def _last_change(self, persists: Callable[[Flow], bool]) -> Program | None:
-        """The state of the program after the last one that has not a property; None where all states have it."""
-        states = self._states
-        for earlier, later in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
-            if not persists(self._flow(earlier)):
-                return later
-        return None
+        return [_undecided(condition, error)]
 
     # -- bits
 
-    def bits(self) -> str:
+    def _bits(self) -> str:
         """Whether bits are preserved, or which commands give them up."""
         try:
-            sentences = [self._who_reordered(name) for name in bits.reordered(self._flow(self.program))]
+            sentences = [self._who_reordered(name) for name in bits.reordered(self._flow)]
         except isl.Error as error:
-            return f"it is not known whether bits are preserved ({_reason(error)})"
+            return f"it is not known whether bits are preserved ({reason(error)})"
         return "; ".join(sentences) or PRESERVED
 
     def _who_reordered(self, name: str) -> str:
-        changed = self._last_change(partial(bits.is_reordered, name=name))
+        changed = self.history.last_change(partial(bits.is_reordered, name=name))
         if changed is None or changed.command is None:
             return f"bits given up: the terms of {name} are not combined in lexicographic order"
         by = changed.command.text
         return f"bits given up by {by}: it changes the order in which the terms of {name} are combined"
 
 
-def _reason(error: isl.Error) -> str:
-    text = str(error)
-    return "isl's budget of operations is used up" if "maximal number of operations" in text else text.splitlines()[0]
+def _size(finding: Finding) -> int:
+    return sum(finding.violation.witness.params.values())
+
+
+def _undecided(condition: str, error: isl.Error) -> Violation:
+    message = f"the condition {condition!r} could not be decided ({reason(error)})"
+    repair = "use constant sizes where you can, or fewer loops" if is_used_up(error) else ""
+    return Violation("unknown", message, Witness({}), repair=repair)
 
 
 def _distinct(violations: list[Violation]) -> list[Violation]:

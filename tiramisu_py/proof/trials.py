@@ -36,7 +36,7 @@ def small_params(context: isl.Set, relevant: Sequence[str]) -> Iterator[dict[str
     for variable in sets.variables(values.get_space()):
         total = total.add(variable)
     while not values.is_empty():
-        least = int(values.min_val(total).to_python())
+        least = sets.number(values.min_val(total))
         now = values.intersect(sets.within(total, least, least + 1))
         for point in sets.points(now):
             chosen = dict(zip(relevant, point, strict=True))

@@ -17,20 +17,45 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.elsewhere import missing_message
 from tiramisu_py.proof.findings import Finding, Named, Spot, alike, memory_words, on_rank, reading, words
 from tiramisu_py.proof.repairs import create_xfer, order_repair, storage_repair, transfer_repair
+from tiramisu_py.proof.sequential import first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.windows import of_another_block
 
 
 def findings(flow: Flow) -> Iterator[Finding]:
     """Every kind of read that does not see its value."""
     for home in flow.touches.homes():
-        for read in flow.touches.readers(home):
+        found = _soon(flow, home)
+        yield from found
+        for read in () if found else flow.touches.readers(home):
             bad = flow.unserved(read)
             if not bad.is_empty():
                 yield Finding(explained(flow, read, bad), partial(_persists, read=read))
 
 
-def _persists(flow: Flow, read: Touch) -> bool:
-    return any(not flow.unserved(other).is_empty() for other in reads_alike(flow, read))
+def _soon(flow: Flow, home: str) -> list[Finding]:
+    """What small runs find, where conflicts are in another order than in a program whose reads are all served."""
+    if all(map(flow.determined, flow.touches.readers(home))):
+        return []
+    inherited = flow.inherited(home)
+    if inherited is None or inherited.is_kept:
+        return []
+    unserved = first_unserved(flow, home, inherited.violated)
+    found = []
+    for read, at in () if unserved is None else unserved.reads:
+        assert unserved is not None
+        bad = smallest.alone(read.domain, at, unserved.params)
+        found.append(Finding(explained(flow, read, bad), partial(_persists, read=read, params=unserved.params)))
+    return found
+
+
+def _persists(flow: Flow, read: Touch, params: dict[str, int] | None = None) -> bool:
+    """Whether another state has unserved reads like this; a run at `params`, where given, may say so at once."""
+    others = reads_alike(flow, read)
+    if params is not None:
+        runs = [unserved_at(flow, home, params) for home in {o.home for o in others} if is_sequential(flow, home)]
+        if any(touch in others for run in runs if run is not None for touch, _ in run.reads):
+            return True
+    return any(not flow.unserved(other).is_empty() for other in others)
 
 
 def reads_alike(flow: Flow, read: Touch) -> list[Touch]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -23,8 +22,6 @@ from tiramisu_py.proof.findings import Finding, Spot
 
 #: A condition of the theorem.
 Condition = Callable[[Flow], Iterator[Finding]]
-
-_WINDOWS: WeakKeyDictionary[Flow, Flow] = WeakKeyDictionary()
 
 
 def in_window(condition: Condition) -> Condition:
@@ -47,9 +44,7 @@ def windowed(flow: Flow) -> Flow:
     """The dataflow of a rank and its neighbours; the same one where blocks have no bounds of their own."""
     if flow.touches.program.blocks is None:
         return flow
-    if flow not in _WINDOWS:
-        _WINDOWS[flow] = Flow(Touches(window(flow.touches.program)))
-    return _WINDOWS[flow]
+    return flow.kept("window", lambda: Flow(Touches(window(flow.touches.program))))
 
 
 def _in_words(violation: Violation) -> Violation:

@@ -8,23 +8,21 @@ from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reads import sources
 from tiramisu_py.recipes.recorded import Recorded, processor
+from tiramisu_py.recipes.time_plans import best_plan
+from tiramisu_py.schedule.steps import distances, halos
 
-#: Levels of a pass: memory is then no longer what a step waits for, and halos are still small.
-STEPS = 12
-#: The part of the second-level cache that the levels of a tile may fill; two levels are kept.
-FILLED, LEVELS = 0.4, 2
-#: Vectors of a row of a tile, and the fewest rows.
-VECTORS, FEWEST = 32, 8
+#: What the text says where the steps stay apart.
+NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 
-def time_stencil(field: Computation, *, steps: int = STEPS, cpu: Cpu | None = None) -> str:
+def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | None = None) -> str:
     """A field over time and space (time outermost), each level from the one before: tiles that overlap in time.
 
     ::
 
         print(tm.recipes.time_stencil(heat))
             -->   t0, i0, j0 = tm.iters("t0 i0 j0")
-                  heat.time_tile(t, 12, {i: 64, j: 512}, [t0, i0, j0])
+                  heat.time_tile(t, 8, {i: 80, j: 512}, [t0, i0, j0])
                   heat.parallelize(i0)
                   heat.vectorize(j, 16, remainder="mask")
                   heat_out = f["heat_out"]
@@ -32,13 +30,17 @@ def time_stencil(field: Computation, *, steps: int = STEPS, cpu: Cpu | None = No
                   heat_out.vectorize(j, 16)
 
     A tile computes `steps` levels while two of them lie in the second-level cache of `cpu` (default: this machine's);
-    what it needs of its neighbours it computes as well. What copies the result (``f.outputs(heat[T, i, j])``) runs in
-    vectors on all threads too. Returns the commands that were applied, to be pasted and edited, over the function `f`.
+    what it needs of its neighbours it computes as well. How many levels, and how large the tiles, is chosen by counting
+    how many points are then computed for each useful one, and what goes through memory: a plate takes many levels, a
+    cube two to four. Where no tile pays (far reaches in three dimensions), the text says so in a comment, and each step
+    is swept in vectors on all threads; with `steps` given there are tiles in any case. What copies the result
+    (``f.outputs(heat[T, i, j])``) runs in vectors on all threads too. Returns the commands that were applied, to be
+    pasted and edited, over the function `f`.
 
     Raises `ArgumentError` for a field with fewer than two loops; what commands raise goes on, and then none of them is
     applied.
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ArgumentError(f"time_stencil: steps is {steps!r}: give an integer of at least 1")
     recipe = Recorded("time_stencil", [field])
     cpu = processor("time_stencil", cpu)
@@ -46,29 +48,36 @@ def time_stencil(field: Computation, *, steps: int = STEPS, cpu: Cpu | None = No
     if not space:
         raise ArgumentError(f"time_stencil: {field} has one loop, and needs at least two: time, then space")
     lanes = cpu.lanes(field.dtype.bytes)
-    outer = [recipe.fresh(f"{loop.name}0") for loop in (time, *space)]
+    plan = best_plan(_reach(recipe, field, time, space), lanes, field.dtype.bytes, cpu, steps)
     with recipe.together():
-        field.time_tile(time, steps, _tiles(space, steps, lanes, field.dtype.bytes, cpu), outer)
-        field.parallelize(outer[1])
-        field.vectorize(space[-1], lanes, remainder="mask")
+        if plan is None:
+            _swept(field, space, lanes)
+        else:
+            outer = [recipe.fresh(f"{loop.name}0") for loop in (time, *space)]
+            field.time_tile(time, plan.steps, dict(zip(space, plan.sides, strict=True)), outer)
+            field.parallelize(outer[1])
+            field.vectorize(space[-1], lanes, remainder="mask")
         for reader in _readers(recipe, field):
             recipe.from_function(reader)
             loops = recipe.loops(reader)
             reader.parallelize(loops[0])
             reader.vectorize(loops[-1], lanes)
-    return recipe.text()
+    return recipe.text() if plan is not None else f"{NO_TILE}\n{recipe.text()}"
 
 
-def _tiles(space: list[Iter], steps: int, lanes: int, element: int, cpu: Cpu) -> dict[Iter, int]:
-    """Sizes of a tile: long rows, and as many of them as the cache holds with their halos."""
-    room = int(cpu.second * FILLED) // (LEVELS * element)
-    row = VECTORS * lanes
-    if len(space) == 1:
-        return {space[0]: max(room // 2, row)}
-    others = len(space) - 1
-    side = int((room / (row + 2 * steps)) ** (1 / others)) - 2 * steps
-    rows = max(side // FEWEST * FEWEST, FEWEST)
-    return {**dict.fromkeys(space[:-1], rows), space[-1]: row}
+def _swept(field: Computation, space: list[Iter], lanes: int) -> None:
+    """Each step in vectors, on all threads: what is left where no tile over time pays."""
+    if len(space) > 1:
+        field.parallelize(space[0])
+    field.vectorize(space[-1], lanes, remainder="mask")
+
+
+def _reach(recipe: Recorded, field: Computation, time: Iter, space: list[Iter]) -> list[int]:
+    """By how much a tile grows with each level before, along each dimension, on both sides together."""
+    program, dims = recipe.function.program, [loop.name for loop in space]
+    reads = distances(program, [recipe.statement(field)], [field.name], time.name, dims)
+    sides = [halos(reads, [field.name], dim, position, time.name) for position, dim in enumerate(dims)]
+    return [below.slope + above.slope for below, above in sides]
 
 
 def _readers(recipe: Recorded, field: Computation) -> list[Computation]:

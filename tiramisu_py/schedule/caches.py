@@ -18,10 +18,10 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.copies import check_copy, laid_out
+from tiramisu_py.schedule.footprints import local_index
 from tiramisu_py.schedule.gpu import check_limits, kernel_around
 from tiramisu_py.schedule.needed import needed_values
 from tiramisu_py.schedule.nesting import check_nesting
-from tiramisu_py.schedule.placement import local_index
 from tiramisu_py.schedule.recompute import distinct, loads, scope_of, without_holes
 from tiramisu_py.schedule.selection import listed, loop_name, size, statements
 from tiramisu_py.schedule.spreading import spread

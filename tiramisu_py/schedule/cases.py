@@ -9,7 +9,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Expr, Select, as_typed
+from tiramisu_py.algorithm.expressions import Expr, Select, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
@@ -17,8 +17,8 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.parts import in_place_of, on_instances
 from tiramisu_py.schedule.selection import check_new_name, find, loop_name, nest, statements
 
-#: Beyond so many bodies a select stays in place.
-MOST_BODIES = 8
+#: Beyond so many bodies a select stays in place: a box has an inside, four edges and four corners.
+MOST_BODIES = 9
 
 Part = tuple[isl.Set, Expr]
 #: Which branch was taken at each cut, 0 for that of a condition that holds.
@@ -71,7 +71,7 @@ def _cases(program: Program, statement: Statement) -> list[Part]:
 
 
 def chooses(body: Expr) -> bool:
-    """Whether a body has a select that is not inside an index."""
+    """Whether a body has a select."""
     return next(_selects(body), None) is not None
 
 
@@ -110,28 +110,35 @@ class _Splitter:
 
     def _cut(self, instances: isl.Set, body: Expr) -> list[Part]:
         """The parts on which the outermost affine select of a body is decided; the part alone if it has none."""
+        while (found := self._affine(body)) is not None:
+            select, holds = found
+            inside, outside = instances.intersect(holds).coalesce(), instances.subtract(holds).coalesce()
+            if not outside.is_empty() and not inside.is_empty():
+                return [(inside, _decided(body, select, True)), (outside, _decided(body, select, False))]
+            body = _decided(body, select, outside.is_empty())
+        return [(instances, body)]
+
+    def _affine(self, body: Expr) -> tuple[Select, isl.Set] | None:
+        """The outermost affine select of a body, and where its condition holds."""
         for select in _selects(body):
             try:
-                holds = self.reader.condition(select.condition)
+                return select, self.reader.condition(select.condition)
             except NotAffine:
                 continue
-            inside, outside = instances.intersect(holds).coalesce(), instances.subtract(holds).coalesce()
-            if outside.is_empty():
-                return self._cut(instances, _decided(body, select, True))
-            if inside.is_empty():
-                return self._cut(instances, _decided(body, select, False))
-            return [(inside, _decided(body, select, True)), (outside, _decided(body, select, False))]
-        return [(instances, body)]
+        return None
 
 
 def _selects(body: Expr) -> Iterator[Select]:
-    """The selects of a body, outer ones first; those inside indices are left to the index."""
-    if isinstance(body, Access):
-        return
-    if isinstance(body, Select):
-        yield body
-    for child in body.children():
-        yield from _selects(child)
+    """The selects of a body, outer ones first; those inside indices too, where neighbours wrap or are clamped."""
+    waiting, seen = [body], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Select):
+            yield node
+        waiting += reversed(node.children())
 
 
 def _decided(body: Expr, decided: Select, holds: bool) -> Expr:

@@ -19,8 +19,8 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.footprints import local_index
 from tiramisu_py.schedule.order import Root
-from tiramisu_py.schedule.placement import local_index
 from tiramisu_py.schedule.recompute import distinct, needed_by, reads, scope_of
 from tiramisu_py.schedule.selection import check_new_name, statements
 

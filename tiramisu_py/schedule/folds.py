@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
+from tiramisu_py.schedule.one_buffer import check_all_parts, kept_apart
 from tiramisu_py.schedule.selection import loop_name, size, statements
 
 
@@ -23,6 +24,8 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
         raise CommandError(
             f"{source} is kept in several places: {', '.join(targets)}; fold the part kept in one of them"
         )
+    if not kept_apart(program, source):
+        check_all_parts(program, names, "fold")
     storage = program.storages[targets[0]]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:
@@ -44,7 +47,7 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
     extents = (*buffer.extents[:axis], Const(count, int64), *buffer.extents[axis + 1 :])
     program = program.with_buffer(replace(buffer, extents=extents))
     index = sets.function(space, None, forms)
-    return program.with_storage(replace(storage, index=index, chosen=True))
+    return program.with_storage(replace(storage, index=index))
 
 
 def check_plain(program: Program, storage: Storage, apart: int | None = None) -> None:

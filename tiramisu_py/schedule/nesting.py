@@ -12,6 +12,8 @@ from tiramisu_py.program.statement import Role, Statement
 def check_nesting(program: Program, loop: LoopId) -> None:
     """Refuse loops that cannot be inside each other as they are tagged, around the statements inside `loop`."""
     inside = program.with_this_loop(loop)
+    if not any(program.loops[number].tag for number in {number for s in inside for number in s.loops}):
+        return
     for statement in inside:
         around: list[LoopId] = []
         for inner in statement.loops:

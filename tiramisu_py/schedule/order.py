@@ -144,9 +144,8 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
     def new(loops: tuple[LoopId, ...]) -> tuple[LoopId, ...]:
         return tuple(renaming.get(loop, loop) for loop in loops)
 
-    changed = [
-        replace(s, loops=new(s.loops)) for s in program.statements.values() if any(x in renaming for x in s.loops)
-    ]
+    gone = renaming.keys()
+    changed = [replace(s, loops=new(s.loops)) for s in program.statements.values() if not gone.isdisjoint(s.loops)]
     program = program.with_statement(*changed)
     for buffer in program.buffers.values():
         if any(loop in renaming for loop in buffer.scope):
@@ -155,7 +154,8 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
         if any(loop in renaming for loop in storage.inner):
             program = program.with_storage(replace(storage, inner=new(storage.inner)))
     orders = tuple(
-        replace(o, level=renaming.get(o.level, o.level)) if o.level is not None else o for o in program.orders
+        replace(o, level=renaming[o.level]) if o.level is not None and o.level in renaming else o
+        for o in program.orders
     )
     loops = {number: loop for number, loop in program.loops.items() if number not in renaming}
     return program.with_(orders=orders, loops=loops)

@@ -9,8 +9,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Access, Cast, Expr, as_expr
-from tiramisu_py.algorithm.traversal import accesses, is_too_deep, rewrite, substitute
+from tiramisu_py.algorithm.expressions import Access, Cast, Expr, Iter, as_expr
+from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
@@ -141,10 +141,20 @@ def inline(program: Program, names: Sequence[str], source: str) -> Program:
     if producer.guards:
         raise CommandError(f"{source} cannot be inlined: its domain has bounds or conditions that are values")
     readers = [s for s in program.storing if any(a.source == source for a in _read_by(s))]
+    _check_not_prefetched(readers, source)
     for reader in readers:
         program = program.with_statement(_with_inlined(program, reader, producer, source))
         program = program.with_(orders=(*program.orders, *_inherited(program, producer, reader)))
     return _without(program, producer, source)
+
+
+def _check_not_prefetched(readers: Sequence[Statement], source: str) -> None:
+    for reader in readers:
+        if any(ahead.source == source for ahead in reader.prefetches):
+            raise CommandError(
+                f"{source} cannot be inlined: {reader.handle} prefetches it from memory, where it is not kept then; "
+                f"leave out {reader.handle}.prefetch({source}, ..), or prefetch what is read instead after inlining"
+            )
 
 
 def _inherited(program: Program, producer: Statement, reader: Statement) -> list[Order]:
@@ -170,22 +180,31 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
     iterators = program.algorithm.computations[source].point_iterators
     dtype = program.algorithm.computations[source].dtype
 
+    found: dict[tuple[object, ...], Expr] = {}
+
     def body_at(e: Expr) -> Expr | None:
         if not isinstance(e, Access) or e.source != source:
             return None
-        indices = [rewrite(index, body_at) for index in e.indices]
-        value = substitute(producer.body, dict(zip(iterators, indices, strict=True)))
-        return value if value.dtype == dtype else Cast(value, dtype)
+        if e.key() not in found:
+            indices = [rewrite(index, body_at) for index in e.indices]
+            value = _at(producer.body, iterators, indices)
+            found[e.key()] = value if value.dtype == dtype else Cast(value, dtype)
+        return found[e.key()]
 
     body = rewrite(reader.body, body_at)
-    if is_too_deep(body):
-        raise CommandError(f"{source} cannot be inlined: the expression of {reader.name} would nest too deep")
     return replace(
         reader,
         body=body,
         guards=tuple(rewrite(guard, body_at) for guard in reader.guards),
         sources={**producer.sources, **reader.sources},
     )
+
+
+def _at(body: Expr, iterators: Sequence[str], indices: Sequence[Expr]) -> Expr:
+    """An expression at some indices; as it stands where these are its iterators."""
+    given = dict(zip(iterators, indices, strict=True))
+    alike = all(isinstance(index, Iter) and index.name == name for name, index in given.items())
+    return body if alike else substitute(body, given)
 
 
 def _without(program: Program, gone: Statement, source: str) -> Program:

@@ -1,24 +1,25 @@
-"""Commands on storage: store_in, store_at, and the footprints that size local buffers."""
+"""Commands on storage: store_in, store_at, and the scopes of local buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.affine import Affine, NotAffine
 from tiramisu_py.algorithm.declarations import Input
-from tiramisu_py.algorithm.expressions import Const, Expr, as_expr
-from tiramisu_py.algorithm.extents import at_least_zero, extents_of
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.expressions import as_expr
+from tiramisu_py.algorithm.extents import extents_of
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.initial import passed
+from tiramisu_py.schedule.layouts import kept_in
+from tiramisu_py.schedule.one_buffer import check_all_parts
 from tiramisu_py.schedule.policies import moved, placed
 from tiramisu_py.schedule.selection import check_new_name, nest, statements
 from tiramisu_py.schedule.stores import check_past_caches
@@ -30,58 +31,6 @@ CALLERS = {
     Memory.SHARED: "which cannot be in shared memory",
     Memory.REGISTER: "which cannot be a register",
 }
-
-
-@dataclass(frozen=True)
-class Box:
-    """A box around a footprint: its corner (functions of the scope coordinates) and its extents."""
-
-    corner: list[isl.Aff]
-    extents: tuple[Expr, ...]
-
-
-def footprint_box(footprint: isl.Map, context: isl.Set, what: str) -> Box:
-    """The smallest box around ``scope coordinates -> value indices``, of constant size where there is one."""
-    corner, extents = [], []
-    for axis in range(sets.out_size(footprint)):
-        low, extent = _side(sets.component(footprint, axis), context, what)
-        corner.append(low)
-        extents.append(extent)
-    return Box(corner, tuple(extents))
-
-
-def _side(footprint: isl.Map, context: isl.Set, what: str) -> tuple[isl.Aff, Expr]:
-    space = footprint.get_space().domain()
-    if footprint.is_empty():
-        return sets.constant(space, 0), Const(0, int64)
-    best: tuple[int, isl.Aff] | None = None
-    try:
-        candidates = sets.lower_bounds(footprint)
-    except isl.Error:
-        candidates = []
-    for low in candidates:
-        span = sets.span_above(footprint, low)
-        if span is not None and span[0] >= 0 and (best is None or span[1] < best[0]):
-            best = (span[1], low)
-    if best is not None:
-        return best[1], Const(best[0] + 1, int64)
-    return _whole_side(footprint.range(), space, context, what)
-
-
-def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) -> tuple[isl.Aff, Expr]:
-    try:
-        top, low = sets.largest(values, 0), sets.smallest_coordinate(values, 0)
-    except isl.Error:
-        raise CommandError(f"the part of {what} that is needed has no bound") from None
-    single = sets.least(low)
-    if single is None:
-        zero = sets.constant(low.get_domain_space(), 0)
-        if not sets.as_set(low.lt_set(zero.to_pw_aff())).is_empty():
-            raise CommandError(f"the part of {what} that is needed has no affine lower bound")
-        single = zero
-    size = top.sub(single.to_pw_aff()).add_constant_val(sets.integer(values.get_ctx(), 1))
-    corner = sets.on_frame(single, space)
-    return corner, at_least_zero(size, context)
 
 
 def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: str) -> Program:
@@ -99,23 +48,10 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
         footprint = values if footprint is None else footprint.union(values)
     if footprint is None:
         raise CommandError(f"no statement computes {what}")
-    extents, index = local_index(program, footprint.coalesce(), len(scope), what)
+    extents, index = kept_in(program, storage, footprint.coalesce(), scope)
     buffer = program.buffers[storage.buffer]
     program = program.with_buffer(replace(buffer, scope=scope, extents=extents))
     return program.with_storage(replace(storage, index=index))
-
-
-def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> tuple[tuple[Expr, ...], isl.MultiAff]:
-    """The extents of a box around a footprint, and ``[scope coordinates..., value...] -> value - corner``."""
-    box = footprint_box(footprint, program.context, what)
-    space = sets.sized_frame(program.algorithm.param_space, None, depth + len(box.extents))
-    variables = sets.variables(space)
-    outer = sets.function(space, None, variables[:depth])
-    index = []
-    for variable, corner in zip(variables[depth:], box.corner, strict=True):
-        at = sets.compose(outer, sets.function(corner.get_domain_space(), None, [corner]))
-        index.append(variable.sub(sets.outputs(at)[0]))
-    return box.extents, sets.function(space, None, index)
 
 
 def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> Program:
@@ -140,6 +76,7 @@ def store_in(
 
     `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`.
     """
+    check_all_parts(program, names, "store_in")
     copies = _copies(program, names)
     if copies:
         return _copies_in(program, copies, into)
@@ -275,21 +212,11 @@ def store_at(program: Program, source: str, names: Sequence[str], scope: tuple[L
     """Give a computation's own buffer one copy for each iteration of the loops `scope`."""
     if _copies(program, names):
         raise CommandError(f"{', '.join(names)} is a copy: it is kept at the level at which it is made")
+    check_all_parts(program, names, "store_at")
     storage = program.storages[source]
     buffer = program.buffers[storage.buffer]
     if buffer.argument:
         raise CommandError(f"{source} is in the caller's array {buffer.name}: it exists once a call")
     if len(list(program.storages_in(buffer.name))) > 1:
         raise CommandError(f"buffer {buffer.name} is shared by several computations: store_at needs one of its own")
-    if storage.chosen and not buffer.scope and not sets.is_identity(storage.index):
-        return _layout_kept(program, storage, scope)
     return scoped(program, replace(storage, chosen=True), scope, source)
-
-
-def _layout_kept(program: Program, storage: Storage, scope: tuple[LoopId, ...]) -> Program:
-    """A layout that the user gave with `store_in`, once for each iteration of the loops `scope`."""
-    rank = sets.in_size(storage.index)
-    space = sets.sized_frame(program.algorithm.param_space, None, len(scope) + rank)
-    value = sets.function(space, None, sets.variables(space)[len(scope) :])
-    program = program.with_buffer(replace(program.buffers[storage.buffer], scope=scope))
-    return program.with_storage(replace(storage, index=sets.compose(value, storage.index)))

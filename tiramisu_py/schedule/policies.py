@@ -10,6 +10,7 @@ from tiramisu_py.program.pages import Pages, Policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.one_buffer import check_all_parts
 from tiramisu_py.schedule.selection import size, statements
 
 #: Why memory of these kinds has no policy.
@@ -24,6 +25,7 @@ _ELSEWHERE = {
 
 def place(program: Program, source: str, names: Sequence[str], policy: Policy, node: object) -> Program:
     """Give the buffer in which a computation (or the copy `names`) is kept a policy of memory."""
+    check_all_parts(program, names, "place")
     pages = _pages(source, policy, node)
     held = {statement.target for statement in statements(program, names) if statement.role is Role.COPY} or {source}
     for name in sorted(held):

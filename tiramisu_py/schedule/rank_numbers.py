@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, Pieces
 from tiramisu_py.algorithm.extents import extents_of
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
@@ -24,10 +24,8 @@ class RankNumber(Iter):
     axis: int = 0
     count: int = 1
 
-    def __str__(self) -> str:
-        return "tm.rank" if self.count == 1 else f"tm.ranks({self.count})[{self.axis}]"
-
-    __repr__ = __str__
+    def pieces(self) -> Pieces:
+        return ["tm.rank" if self.count == 1 else f"tm.ranks({self.count})[{self.axis}]"]
 
 
 #: The number of the rank itself, where the process grid has one axis: ``to=tm.rank + 1``.

@@ -45,9 +45,9 @@ def raw_schedule(program: Program, names: Sequence[str], text: object) -> Progra
 
 def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
     try:
-        relation = sets.as_map(isl.Map.read_from_str(program.algorithm.isl_context, text))
-    except isl.Error:
-        raise CommandError(f"isl cannot read the time map {text!r}") from None
+        relation = sets.as_map(sets.read_map(program.algorithm.isl_context, text))
+    except sets.IslTextError as error:
+        raise CommandError(f"isl cannot read the time map {text!r}: {error}") from None
     if sets.in_size(relation) != len(statement.dims):
         raise CommandError(
             f"the time map {text!r} takes {sets.in_size(relation)} dimensions: {nest(program, statement)}"

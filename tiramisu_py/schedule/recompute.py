@@ -16,9 +16,10 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.needed import existing, needed_values
 from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.one_buffer import check_all_parts
 from tiramisu_py.schedule.order import Root
 from tiramisu_py.schedule.placement import scoped
-from tiramisu_py.schedule.selection import loop_name, loops_named, statements
+from tiramisu_py.schedule.selection import loop_name, loops_named, nest, statements
 from tiramisu_py.schedule.shared import settled
 from tiramisu_py.schedule.single import without_single_iterations
 
@@ -30,6 +31,12 @@ def compute_at(
     scope = scope_of(program, consumer, level)
     own = statements(program, names)
     _check_movable(program, source, own)
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
+    placed = buffer.argument or storage.chosen or shared
+    if not placed:
+        check_all_parts(program, names, "compute_at")
     readers = _readers(program, source, scope)
     needed = needed_by(program, source, readers, len(scope))
     for statement in own:
@@ -39,10 +46,7 @@ def compute_at(
         for reader in readers:
             order = Order(statement.name, reader.name, scope[-1], command)
             program = program.with_(orders=(*program.orders, order))
-    storage = program.storages[source]
-    buffer = program.buffers[storage.buffer]
-    shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
-    if buffer.argument or storage.chosen or shared:
+    if placed:
         return without_single_iterations(program)
     return without_single_iterations(settled(scoped(program, storage, scope, source)))
 
@@ -64,8 +68,29 @@ def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[
 def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
     inside = [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
     if not inside:
-        raise CommandError(f"no statement in loop {program.loops[scope[-1]].name} reads {source}")
+        level = program.loops[scope[-1]].name
+        raise CommandError(f"no statement in loop {level} reads {source}{_read_elsewhere(program, source, scope)}")
     return inside
+
+
+def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) -> str:
+    """What reads a computation outside of some loops, and how it gets into them."""
+    level = program.loops[scope[-1]].name
+    copies = [
+        s.sources[source]
+        for s in program.with_this_loop(scope[-1])
+        if loads(s, source) and s.sources.get(source, source) != source
+    ]
+    if copies:
+        return f": what is there reads the copy {copies[0]}; compute {source} at a loop of {copies[0]}"
+    readers = [s for s in program.acting if not _computes(s, source) and reads(program, s, source)]
+    if not readers:
+        return ""
+    first, into = readers[0], program.with_this_loop(scope[-1])[0].handle
+    where = f": {first.handle} does, outside of this loop ({nest(program, first)})"
+    if first.role is Role.COPY or first.source in program.algorithm.outputs:
+        return f"{where}; choose a loop of {first.handle}"
+    return f"{where}; move that first, {first.source}.compute_at({into}, {level}), or choose a loop of {first.handle}"
 
 
 def _computes(statement: Statement, source: str) -> bool:
@@ -87,7 +112,11 @@ def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
     if any(statement.role is Role.COPY for statement in own):
         raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
     if any(a.source == source for s in own for a in accesses(s.body)):
-        raise CommandError(f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece")
+        raise CommandError(
+            f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece. Leave "
+            f"it in loops that it shares with what reads it (reader.after({source}, loop), the loop not inside the "
+            "recurrence), or, over time, tile it with time_tile"
+        )
     moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
     if moved:
         raise CommandError(

@@ -21,8 +21,9 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.schedule.folds import check_plain
+from tiramisu_py.schedule.footprints import local_index
 from tiramisu_py.schedule.needed import existing
-from tiramisu_py.schedule.placement import local_index
+from tiramisu_py.schedule.one_buffer import check_all_parts, kept_apart
 from tiramisu_py.schedule.recompute import distinct, filled, loads
 from tiramisu_py.schedule.selection import loop_name, nest, size, statements, whole
 from tiramisu_py.schedule.strips import Sliding, Window, window_of
@@ -51,6 +52,8 @@ def _sliding(program: Program, source: str, names: Sequence[str], level: object)
     found = {program.storages[statement.target].name for statement in own}
     if len(found) > 1:
         raise CommandError(f"the parts of {source} are kept in several places: {', '.join(sorted(found))}")
+    if not kept_apart(program, source):
+        check_all_parts(program, names, "slide")
     storage = program.storages[found.pop()]
     readers = [s for s in program.acting if s not in own and _loads_from(program, s, storage)]
     loop = _level(program, own, readers, level)

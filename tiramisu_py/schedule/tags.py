@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
@@ -66,9 +67,9 @@ def vectorize(
     remainder: object = "scalar",
 ) -> Program:
     """Run a loop in strips of `width` lanes."""
-    if width not in WIDTHS or isinstance(width, bool):
+    if not isinstance(width, Integral) or width not in WIDTHS or isinstance(width, bool):
         raise CommandError(f"the vector width of {loop_name(loop)} is {width!r}: choose one of {WIDTHS}")
-    tag = Vector(int(str(width)), _combine(combine), _remainder(remainder, VECTOR_REMAINDERS))
+    tag = Vector(int(width), _combine(combine), _remainder(remainder, VECTOR_REMAINDERS))
     for _, found in loops_named(program, names, loop):
         program = tagged(program, found, tag, command)
     return program

@@ -1,7 +1,8 @@
 """isl objects with named dimensions: the only room that addresses dimensions by number.
 
-Everything is built from objects, never from text. A *frame* is the space of one tuple: its name, the names of its
-dimensions, over all parameters of the function. Affine expressions live on a frame; functions are lists of them.
+Everything is built from objects, never from text, but for what users write (`texts`). A *frame* is the space of one
+tuple: its name, the names of its dimensions, over all parameters of the function. Affine expressions live on a frame;
+functions are lists of them.
 """
 
 from tiramisu_py.sets.blocks import in_whole_blocks
@@ -24,6 +25,7 @@ from tiramisu_py.sets.domains import (
     freed,
     has_divisions,
     has_lower_bound,
+    hull,
     interval,
     involved_params,
     is_bounded_at,
@@ -41,6 +43,7 @@ from tiramisu_py.sets.domains import (
     project_prefix,
     singleton,
     smallest_coordinate,
+    smallest_value,
     universe,
     where_equal,
     with_dims,
@@ -87,6 +90,7 @@ from tiramisu_py.sets.frames import (
     in_name,
     in_size,
     integer,
+    number,
     out_dim_names,
     out_name,
     out_size,
@@ -136,11 +140,13 @@ from tiramisu_py.sets.relations import (
     flat_pairs,
     freed_input,
     greater_at,
+    in_few_pieces,
     leading_as_params,
     least_distance,
     less_at,
     lower_bounds,
     map_of_forms,
+    near_at,
     negated,
     never_below,
     no_pair,
@@ -152,13 +158,22 @@ from tiramisu_py.sets.relations import (
     project_range_prefix,
     range_named,
     shifted_out,
+    skewed,
     span_above,
     with_inputs,
     with_prefix,
     without_gaps,
 )
+from tiramisu_py.sets.sections import section
+from tiramisu_py.sets.texts import ISL_WORDS, IslTextError, read_condition, read_map, read_set
 
 __all__ = [
+    "ISL_WORDS",
+    "section",
+    "IslTextError",
+    "read_condition",
+    "read_map",
+    "read_set",
     "affine_hull",
     "plain",
     "Row",
@@ -213,12 +228,15 @@ __all__ = [
     "has_divisions",
     "has_floors",
     "has_lower_bound",
+    "hull",
     "identity",
     "identity_on",
+    "in_few_pieces",
     "in_name",
     "in_size",
     "in_whole_blocks",
     "integer",
+    "number",
     "interval",
     "involved_params",
     "involves",
@@ -233,6 +251,7 @@ __all__ = [
     "least",
     "least_distance",
     "less_at",
+    "near_at",
     "lower_bounds",
     "map_of_forms",
     "modulo",
@@ -277,9 +296,11 @@ __all__ = [
     "scaled",
     "shifted_out",
     "singleton",
+    "skewed",
     "size",
     "sized_frame",
     "smallest_coordinate",
+    "smallest_value",
     "span_above",
     "terms",
     "tuple_name",

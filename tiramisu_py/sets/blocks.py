@@ -6,7 +6,7 @@ from functools import reduce
 
 import islpy as isl
 
-from tiramisu_py.sets.forms import pieces, raised, variables
+from tiramisu_py.sets.forms import greatest, pieces, raised, variables
 from tiramisu_py.sets.functions import function
 from tiramisu_py.sets.relations import without_gaps
 
@@ -36,8 +36,8 @@ def in_whole_blocks(of: isl.Set, width: int) -> isl.Set:
 
 def _ends(low: isl.PwAff, high: isl.PwAff, width: int) -> list[isl.PwAff]:
     """Where the last block ends: the least of some forms."""
-    longest = high.sub(low).max_val()
-    if longest.is_int() and longest.to_python() < width:
+    longest = greatest(high.sub(low))
+    if longest is not None and longest < width:
         return [raised(low, width)]
     lows = pieces(low)
     bounds = [aff.to_pw_aff() for aff in pieces(high)]

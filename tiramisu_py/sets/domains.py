@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import islpy as isl
 
-from tiramisu_py.sets.forms import parameter
-from tiramisu_py.sets.frames import carrying, dim_names, integer, params, tuple_name, with_params
+from tiramisu_py.sets.forms import greatest, parameter
+from tiramisu_py.sets.frames import carrying, dim_names, integer, number, params, tuple_name, with_params
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -92,12 +92,12 @@ def points(of: isl.Set) -> list[tuple[int, ...]]:
 
 def coordinates(point: isl.Point, count: int) -> tuple[int, ...]:
     """The first `count` coordinates of a point."""
-    return tuple(int(point.get_coordinate_val(_SET, i).to_python()) for i in range(count))
+    return tuple(number(point.get_coordinate_val(_SET, i)) for i in range(count))
 
 
 def param_values(point: isl.Point, names: Sequence[str]) -> dict[str, int]:
     """The parameters of a point, by name."""
-    return {name: int(point.get_coordinate_val(_PARAM, i).to_python()) for i, name in enumerate(names)}
+    return {name: number(point.get_coordinate_val(_PARAM, i)) for i, name in enumerate(names)}
 
 
 def largest(of: isl.Set, axis: int) -> isl.PwAff:
@@ -126,7 +126,7 @@ def interval(of: isl.Set, axis: int) -> tuple[int, int] | None:
     low, high = of.dim_min_val(axis), of.dim_max_val(axis)
     if not (low.is_int() and high.is_int()):
         return None
-    return int(low.to_python()), int(high.to_python())
+    return number(low), number(high)
 
 
 def basic_sets(of: isl.Set) -> list[isl.Set]:
@@ -185,13 +185,18 @@ def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:
 def largest_value(of: isl.Set, axis: int) -> int | None:
     """The largest coordinate of one dimension at any parameter values; None where it has no bound or none at all."""
     most = of.dim_max_val(axis)
-    return int(most.to_python()) if most.is_int() else None
+    return number(most) if most.is_int() else None
+
+
+def smallest_value(of: isl.Set, axis: int) -> int | None:
+    """The least coordinate of one dimension at any parameter values; None where it has no bound or none at all."""
+    found = at_any_params(of).dim_min_val(axis)
+    return number(found) if found.is_int() else None
 
 
 def most(form: isl.PwAff, of: isl.Set) -> int | None:
     """The greatest value of a form on a set at any parameter values; None where it has no bound or none at all."""
-    found = form.intersect_domain(of).max_val()
-    return int(found.to_python()) if found.is_int() else None
+    return greatest(form.intersect_domain(of))
 
 
 def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
@@ -283,9 +288,14 @@ def constraints_at(of: isl.Set, axis: int) -> isl.Set:
 
 def count(of: isl.Set) -> int:
     """How many elements a finite set without parameters has."""
-    return int(of.count_val().to_python())
+    return number(of.count_val())
 
 
 def plain(of: isl.Set) -> isl.Set:
     """The same set in as few pieces and constraints as isl finds."""
     return of.coalesce().detect_equalities().remove_redundancies()
+
+
+def hull(of: isl.Set) -> isl.Set:
+    """A set in one convex piece, by constraints that all its pieces have, around what is given."""
+    return as_set(of.unshifted_simple_hull())

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import islpy as isl
 
-from tiramisu_py.sets.frames import carrying, integer
+from tiramisu_py.sets.frames import carrying, integer, number
 
 _SET = isl.dim_type.set
 _IN = isl.dim_type.in_
@@ -47,7 +47,7 @@ def is_of_parameters(aff: isl.Aff) -> bool:
 
 def constant_of(aff: isl.Aff) -> int:
     """The value of a constant affine expression."""
-    return int(aff.get_constant_val().to_python())
+    return number(aff.get_constant_val())
 
 
 def floor_div(aff: _Form, divisor: int) -> _Form:
@@ -109,7 +109,7 @@ def terms(aff: isl.Aff) -> Terms:
     denominator = aff.get_denominator_val()
 
     def whole(value: isl.Val) -> int:
-        return int(value.mul(denominator).to_python())
+        return number(value.mul(denominator))
 
     def coefficients(kind: isl.dim_type) -> list[int]:
         return [whole(aff.get_coefficient_val(kind, i)) for i in range(aff.dim(kind))]
@@ -117,7 +117,7 @@ def terms(aff: isl.Aff) -> Terms:
     names = (aff.get_dim_name(_PARAM, i) or "" for i in range(aff.dim(_PARAM)))
     kept = tuple((c, name) for c, name in zip(coefficients(_PARAM), names, strict=True) if c)
     divs = tuple((c, aff.get_div(i)) for i, c in enumerate(coefficients(isl.dim_type.div)) if c)
-    return Terms(int(denominator.to_python()), whole(aff.get_constant_val()), tuple(coefficients(_IN)), kept, divs)
+    return Terms(number(denominator), whole(aff.get_constant_val()), tuple(coefficients(_IN)), kept, divs)
 
 
 def as_function(of: isl.PwMultiAff) -> list[isl.PwAff]:
@@ -190,3 +190,23 @@ def stride(of: isl.Aff, position: int) -> int | None:
     if any(div.involves_dims(_IN, position, 1) for _, div in taken.divs) or taken.dims[position] % taken.denominator:
         return None
     return taken.dims[position] // taken.denominator
+
+
+def greatest(of: isl.PwAff) -> int | None:
+    """The greatest value of a form at any parameter values, where it is whole; None where it has no bound or no value.
+
+    A form that is whole only because of the set it is on, as ``N/8`` where N is a multiple of 8, has fractions for
+    coefficients, of which isl takes no maximum: its multiple without them has one.
+    """
+    listed: list[tuple[isl.Set, isl.Aff]] = []
+    of.foreach_piece(carrying(lambda domain, aff: listed.append((domain, aff))))
+    found: list[int] = []
+    for domain, aff in listed:
+        denominator = aff.get_denominator_val()
+        most = domain.max_val(aff.scale_val(denominator))
+        if most.is_nan():
+            continue  # a piece without elements
+        if not most.is_int():
+            return None
+        found.append(number(most.div(denominator).floor()))
+    return max(found, default=None)

@@ -82,6 +82,14 @@ def integer(context: isl.Context, value: int) -> isl.Val:
     return isl.Val.read_from_str(context, str(value))
 
 
+def number(value: isl.Val) -> int:
+    """What an integer of isl's is; raises isl's error where its budget of operations ended before it was known."""
+    text = value.to_str()
+    if text is None:
+        raise isl.Error("no number: the maximal number of operations is exceeded")
+    return int(text)
+
+
 def carrying(callback: Callable[..., None]) -> Callable[..., None]:
     """The callback, unchanged: one named place for what isl calls back into; a callback must not raise."""
     return callback

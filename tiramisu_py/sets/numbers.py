@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 
-from tiramisu_py.sets.frames import params
+from tiramisu_py.sets.frames import number, params
 
 _SET = isl.dim_type.set
 _IN = isl.dim_type.in_
@@ -22,9 +22,9 @@ def parameter_constraints(of: isl.BasicSet) -> list[tuple[bool, dict[str, int], 
     found: list[tuple[bool, dict[str, int], int]] = []
     names = params(of)
     for constraint in of.get_constraints():
-        values = [int(constraint.get_coefficient_val(_PARAM, i).to_python()) for i in range(len(names))]
+        values = [number(constraint.get_coefficient_val(_PARAM, i)) for i in range(len(names))]
         factors = {name: value for name, value in zip(names, values, strict=True) if value}
-        found.append((constraint.is_equality(), factors, int(constraint.get_constant_val().to_python())))
+        found.append((constraint.is_equality(), factors, number(constraint.get_constant_val())))
     return found
 
 
@@ -49,7 +49,7 @@ def floors_and_rows(of: isl.Set) -> list[tuple[list[tuple[Row, int]], list[tuple
 def _constraint_row(of: isl.Constraint) -> Row:
     dims = [of.get_coefficient_val(_SET, i) for i in range(of.dim(_SET))]
     divs = [of.get_coefficient_val(_DIV, i) for i in range(of.dim(_DIV))]
-    return tuple(int(v.to_python()) for v in dims + divs), int(of.get_constant_val().to_python())
+    return tuple(number(v) for v in dims + divs), number(of.get_constant_val())
 
 
 def _floors(of: isl.Constraint) -> list[tuple[Row, int]]:
@@ -60,8 +60,8 @@ def _floor(aff: isl.Aff, before: int) -> tuple[Row, int]:
     divisor = aff.get_denominator_val()
     dims = [aff.get_coefficient_val(_IN, i) for i in range(aff.dim(_IN))]
     divs = [aff.get_coefficient_val(_DIV, i) for i in range(before)]
-    coefficients = tuple(int(v.mul(divisor).to_python()) for v in dims + divs)
-    return (coefficients, int(aff.get_constant_val().mul(divisor).to_python())), int(divisor.to_python())
+    coefficients = tuple(number(v.mul(divisor)) for v in dims + divs)
+    return (coefficients, number(aff.get_constant_val().mul(divisor))), number(divisor)
 
 
 def constraints(of: isl.Set) -> list[tuple[isl.Aff, bool]]:

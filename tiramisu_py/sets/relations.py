@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 import islpy as isl
 
 from tiramisu_py.sets.forms import plus, variables
-from tiramisu_py.sets.frames import carrying, integer, params, sized_frame, tuple_name
+from tiramisu_py.sets.frames import carrying, integer, number, params, sized_frame, tuple_name
 from tiramisu_py.sets.functions import function
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 _PARAM = isl.dim_type.param
+
+#: From how many pieces on it pays to look for fewer: what follows multiplies them.
+_MANY = 8
 
 
 def as_map(of: isl.Map | isl.BasicMap) -> isl.Map:
@@ -45,6 +48,18 @@ def less_at(of: isl.Map, position: int) -> isl.Map:
 def greater_at(of: isl.Map, position: int) -> isl.Map:
     """The pairs of a relation between like tuples whose input is greater in dimension `position`."""
     return of.order_gt(_IN, position, _OUT, position)
+
+
+def near_at(of: isl.Map, position: int, distance: int) -> isl.Map:
+    """The pairs of a relation between like tuples that are less than `distance` apart in dimension `position`."""
+    space = of.get_space()
+    near = isl.Map.universe(space)
+    for sign in (1, -1):
+        apart = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(space))
+        apart = apart.set_coefficient_val(_IN, position, integer(of.get_ctx(), sign))
+        apart = apart.set_coefficient_val(_OUT, position, integer(of.get_ctx(), -sign))
+        near = near.add_constraint(apart.set_constant_val(integer(of.get_ctx(), distance - 1)))
+    return of.intersect(near)
 
 
 def equal_at(of: isl.Map, position: int) -> isl.Map:
@@ -82,7 +97,7 @@ def span_above(of: isl.Map, lower: isl.Aff) -> tuple[int, int] | None:
     least_, most = moved.dim_min_val(0), moved.dim_max_val(0)
     if not (least_.is_int() and most.is_int()):
         return None
-    return int(least_.to_python()), int(most.to_python())
+    return number(least_), number(most)
 
 
 def never_below(of: isl.Map, lower: isl.Aff) -> bool:
@@ -132,7 +147,7 @@ def least_distance(of: isl.Map, position: int) -> int | None:
     deltas = of.deltas()
     deltas = deltas.project_out(_PARAM, 0, deltas.dim(_PARAM))
     least = deltas.dim_min_val(position)
-    return int(least.to_python()) if least.is_int() else None
+    return number(least) if least.is_int() else None
 
 
 def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
@@ -140,6 +155,20 @@ def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
     space = of.get_space().range()
     moved = [plus(aff, by) if i == position else aff for i, aff in enumerate(variables(space))]
     return of.apply_range(isl.Map.from_multi_aff(function(space, None, moved)))
+
+
+def in_few_pieces(of: isl.Map) -> isl.Map:
+    """The same relation; one in many pieces is put together as far as isl can."""
+    return of.coalesce() if of.n_basic_map() > _MANY else of
+
+
+def skewed(of: isl.Map, outer: int, inner: int, by: int) -> isl.Map:
+    """A relation between like tuples after ``x[inner] += by * x[outer]`` on both sides."""
+    space = of.get_space().domain()
+    moved = variables(space)
+    moved[inner] = moved[inner].add(moved[outer].scale_val(integer(space.get_ctx(), by)))
+    by_both = isl.Map.from_multi_aff(function(space, None, moved))
+    return of.apply_domain(by_both).apply_range(by_both)
 
 
 def negated(of: isl.Map) -> isl.Map:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Access, Binary, Call, Expr, Select, Unary
+from tiramisu_py.algorithm.expressions import Access, Binary, Call, Const, Expr, Select, Unary
+from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.derive.counting import count
 from tiramisu_py.program.program import Program
@@ -32,10 +33,8 @@ class Work:
 
 def operations(expression: Expr) -> int:
     """The operators and functions of an expression; not those of indices, which compilers take out of loops."""
-    if isinstance(expression, Access):
-        return 0
-    own = 1 if isinstance(expression, Unary | Binary | Select | Call) else 0
-    return own + sum(operations(child) for child in expression.children())
+    values = rewrite(expression, lambda e: Const(0, e.dtype) if isinstance(e, Access) else None)
+    return sum(isinstance(e, Unary | Binary | Select | Call) for e in walk(values))
 
 
 class Counter:

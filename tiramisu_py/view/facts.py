@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
@@ -147,6 +148,7 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
     return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
 
 
+@deep
 def _shared_bytes(node: Node, parts: int) -> int:
     own = parts * node.value.dtype.numpy.itemsize if isinstance(node, TreeReduce) else 0
     if isinstance(node, Allocate) and node.memory is Memory.SHARED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.lower.arithmetic import added
 from tiramisu_py.lower.ir import (
     Allocate,
@@ -113,6 +114,7 @@ def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
     return shape[:used]
 
 
+@deep
 def _lines(node: Node, depth: int) -> list[str]:
     pad = "    " * depth
     match node:

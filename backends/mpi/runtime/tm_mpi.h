@@ -12,10 +12,12 @@
 #include <mpi.h>
 #include <stdatomic.h>
 
+#include "tm_mpi_meet.h"
 #include "tm_runtime.h"
 
-/* What a function returns beside the codes of tm_runtime.h: too few ranks; MPI cannot be used as it is; sizes differ. */
-enum { TM_RANKS = 6, TM_NO_MPI = 7, TM_DIFFERENT = 8 };
+/* What a function returns beside the codes of tm_runtime.h: too few ranks; MPI cannot be used as it is; sizes differ; a
+ * rank does not come. */
+enum { TM_RANKS = 6, TM_NO_MPI = 7, TM_DIFFERENT = 8, TM_ABSENT = 9 };
 
 /* The largest count that is given to MPI; more elements are sent as fewer elements of a larger type. */
 #ifndef TM_MPI_MOST
@@ -24,8 +26,8 @@ enum { TM_RANKS = 6, TM_NO_MPI = 7, TM_DIFFERENT = 8 };
 /* So many requests are waited for at once. */
 #define TM_MPI_TOGETHER 64
 #define TM_MPI_WORDS 512
-/* Every MPI has this tag; no message between two ranks does. */
-#define TM_MPI_TAG_ASIDE 32767
+/* Every MPI has this tag; ranks send it to themselves only. */
+#define TM_MPI_TAG_ASIDE 32765
 
 /* The values of a buffered message on their way. */
 typedef struct tm_mpi_aside {
@@ -45,7 +47,10 @@ typedef struct tm_mpi_long {
 typedef struct {
   const char *function;
   MPI_Comm comm;
+  tm_mpi_own *own;
   int rank, size;
+  /* What the function returns where it cannot go on to ask the others. */
+  int code;
   tm_mpi_aside *aside;
   tm_mpi_long *longs;
   /* How many ranks have a block, where blocks have bounds of their own. */
@@ -118,31 +123,63 @@ static int tm_mpi_kept(MPI_Comm comm, _Atomic int *key, MPI_Comm_delete_attr_fun
 
 static _Atomic int tm_mpi_key = MPI_KEYVAL_INVALID;
 
-static int tm_mpi_forget(MPI_Comm comm, int key, void *own, void *unused) {
+/* A duplicate that is lost stays: other ranks do not free it, and MPI may still send what is here. */
+static int tm_mpi_forget(MPI_Comm comm, int key, void *kept, void *unused) {
   (void)comm, (void)key, (void)unused;
-  const int code = MPI_Comm_free((MPI_Comm *)own);
+  tm_mpi_own *const own = kept;
+  if (own->lost) return MPI_SUCCESS;
+  const int code = own->comm == MPI_COMM_NULL ? MPI_SUCCESS : MPI_Comm_free(&own->comm);
+  free(own->mine);
+  free(own->theirs);
   free(own);
   return code;
 }
 
-/* The duplicate of `comm` in `own`; an MPI error code. */
-static int tm_mpi_duplicate(MPI_Comm comm, MPI_Comm *own) {
-  void *kept = NULL;
-  int code = tm_mpi_kept(comm, &tm_mpi_key, tm_mpi_forget, &kept);
-  if (code != MPI_SUCCESS) return code;
-  if (kept == NULL) {
-    kept = malloc(sizeof(MPI_Comm));
-    if (kept == NULL) return MPI_ERR_NO_MEM;
-    code = MPI_Comm_dup(comm, (MPI_Comm *)kept);
-    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*(MPI_Comm *)kept, MPI_ERRORS_RETURN);
-    if (code == MPI_SUCCESS) code = MPI_Comm_set_attr(comm, atomic_load(&tm_mpi_key), kept);
-    if (code != MPI_SUCCESS) {
-      free(kept);
-      return code;
-    }
+/* Makes the duplicate of `comm` as soon as all ranks have come, and are there still; false where that takes too long. */
+static bool tm_mpi_fill_own(MPI_Comm comm, tm_mpi_own *own, int *code) {
+  *code = MPI_SUCCESS;
+  for (int time = 0; time < 2 && *code == MPI_SUCCESS; time++) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    *code = MPI_Ibarrier(comm, &request);
+    if (*code == MPI_SUCCESS && !tm_mpi_completed(1, &request, comm, code)) return false;
   }
-  *own = *(MPI_Comm *)kept;
-  return MPI_SUCCESS;
+  if (*code == MPI_SUCCESS) *code = MPI_Comm_dup(comm, &own->comm);
+  if (*code == MPI_SUCCESS) *code = MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_RETURN);
+  return true;
+}
+
+/* The duplicate of `comm`, which lasts as long; false where it is lost already, as not all ranks come to make it. */
+static bool tm_mpi_make_own(MPI_Comm comm, tm_mpi_own **made, int *code) {
+  tm_mpi_own *const own = calloc(1, sizeof *own);
+  *code = MPI_ERR_NO_MEM;
+  if (own == NULL) return true;
+  own->comm = MPI_COMM_NULL;
+  *code = MPI_Comm_set_attr(comm, atomic_load(&tm_mpi_key), own);
+  if (*code != MPI_SUCCESS) {
+    free(own);
+    return true;
+  }
+  *made = own;
+  own->lost = !tm_mpi_fill_own(comm, own, code);
+  if (!own->lost && *code != MPI_SUCCESS) MPI_Comm_delete_attr(comm, atomic_load(&tm_mpi_key));
+  return !own->lost;
+}
+
+/* The duplicate of `comm` in `own`; false where the other ranks do not come to make it. `code` is that of MPI. */
+static bool tm_mpi_duplicate(MPI_Comm comm, tm_mpi_own **own, int *code) {
+  void *kept = NULL;
+  *code = tm_mpi_kept(comm, &tm_mpi_key, tm_mpi_forget, &kept);
+  if (*code != MPI_SUCCESS) return true;
+  *own = kept;
+  return kept != NULL || tm_mpi_make_own(comm, own, code);
+}
+
+/* No rank waits any longer for those that do not come: neither in this call nor in the next. */
+__attribute__((cold, noinline, unused))
+static int tm_mpi_leave(tm_mpi *mpi, char *said, size_t room) {
+  mpi->own->lost = true;
+  tm_mpi_stop_waiting(mpi->function, mpi->comm, said, room);
+  return TM_ABSENT;
 }
 
 /* The number of this rank among those of its machine; all ranks ask, which is one more split in the first call. */
@@ -164,8 +201,8 @@ static __attribute__((unused)) int tm_mpi_local(const tm_mpi *mpi) {
 
 /* Begins a call of `function`; false where it cannot even ask the other ranks, with the reason in `said`. */
 TM_INLINE bool tm_mpi_begin(tm_mpi *mpi, const char *function, MPI_Comm comm, char *said, size_t room) {
-  int begun = 0, ended = 0, between = 0;
-  *mpi = (tm_mpi){.function = function, .comm = MPI_COMM_NULL};
+  int begun = 0, ended = 0, between = 0, code = MPI_SUCCESS;
+  *mpi = (tm_mpi){.function = function, .comm = MPI_COMM_NULL, .code = TM_NO_MPI};
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
   const char *fault = NULL;
@@ -173,13 +210,38 @@ TM_INLINE bool tm_mpi_begin(tm_mpi *mpi, const char *function, MPI_Comm comm, ch
   else if (comm == MPI_COMM_NULL) fault = "the communicator is MPI_COMM_NULL";
   else if (MPI_Comm_test_inter(comm, &between) != MPI_SUCCESS) fault = "the communicator cannot be used";
   else if (between) fault = "the communicator is one between two groups; give one of a single group";
-  else if (tm_mpi_duplicate(comm, &mpi->comm) != MPI_SUCCESS) fault = "the communicator cannot be duplicated";
+  else if (!tm_mpi_duplicate(comm, &mpi->own, &code)) {
+    mpi->code = TM_ABSENT;
+    tm_mpi_stop_waiting(function, comm, said, room);
+    return false;
+  }
+  if (fault == NULL && code != MPI_SUCCESS) fault = "the communicator cannot be duplicated";
   if (fault != NULL) {
     snprintf(said, room, "%s: %s", function, fault);
     return false;
   }
+  if (mpi->own->lost) {
+    mpi->code = TM_ABSENT;
+    snprintf(said, room,
+             "%s: in an earlier call with this communicator some rank did not come; ranks that go on without it cannot "
+             "use it any more", function);
+    return false;
+  }
+  mpi->comm = mpi->own->comm;
   MPI_Comm_rank(mpi->comm, &mpi->rank);
   MPI_Comm_size(mpi->comm, &mpi->size);
+  return true;
+}
+
+/* The ranks meet before they tell each other their blocks; false where one does not come. */
+static __attribute__((unused)) bool tm_mpi_come(tm_mpi *mpi, char *said, size_t room) {
+  int code = MPI_SUCCESS;
+  if (!tm_mpi_room(mpi->own, 1)) tm_mpi_give_up(mpi, "agreement: there is no memory");
+  if (!tm_mpi_meet(mpi->own, mpi->rank, mpi->size, 0, &code)) {
+    mpi->code = tm_mpi_leave(mpi, said, room);
+    return false;
+  }
+  TM_MPI_OWN(mpi, "agreement", code);
   return true;
 }
 
@@ -261,16 +323,24 @@ TM_INLINE int tm_mpi_differs(const tm_mpi *mpi, char *said, size_t room, const c
 }
 
 /* What all ranks return: 0 where each has no fault and all were given the same sizes; else the code of the first rank
- * that has one, and its words in everyone's `said`. One reduction where nothing is wrong. */
-TM_INLINE int tm_mpi_agree(const tm_mpi *mpi, int code, char *said, size_t room, int count, const int64_t *sizes,
+ * that has one, and its words in everyone's `said`. One reduction where nothing is wrong. Where a rank does not come, the
+ * others have its number in their words. */
+TM_INLINE int tm_mpi_agree(tm_mpi *mpi, int code, char *said, size_t room, int count, const int64_t *sizes,
                            const char *const *names) {
-  int64_t given[2 * count + 1], most[2 * count + 1];
-  given[0] = code == 0 ? 0 : mpi->size - mpi->rank;
+  int met = MPI_SUCCESS;
+  if (!tm_mpi_room(mpi->own, 2 * count + 2)) tm_mpi_give_up(mpi, "agreement: there is no memory for %d numbers", count);
+  int64_t *const most = mpi->own->mine;
+  most[0] = code == 0 ? 0 : mpi->size - mpi->rank;
   for (int n = 0; n < count; n++) {
-    given[2 * n + 1] = sizes[n];
-    given[2 * n + 2] = -sizes[n];
+    most[2 * n + 1] = sizes[n];
+    most[2 * n + 2] = -sizes[n];
   }
-  TM_MPI_OWN(mpi, "agreement", MPI_Allreduce(given, most, 2 * count + 1, MPI_INT64_T, MPI_MAX, mpi->comm));
+  if (!tm_mpi_meet(mpi->own, mpi->rank, mpi->size, 2 * count + 1, &met)) {
+    char absent[TM_MPI_WORDS];
+    const int left = tm_mpi_leave(mpi, code == 0 ? said : absent, code == 0 ? room : sizeof absent);
+    return code == 0 ? left : code;
+  }
+  TM_MPI_OWN(mpi, "agreement", met);
   for (int n = 0; n < count; n++)
     if (most[2 * n + 1] != -most[2 * n + 2]) return tm_mpi_differs(mpi, said, room, names[n], sizes[n]);
   if (most[0] == 0) return 0;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter, Pieces, listed
 from tiramisu_py.algorithm.types import DType, int64
 
 
@@ -17,8 +17,8 @@ class Load(Expr):
     indices: tuple[Expr, ...]
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("load", self.buffer, *(i.key() for i in self.indices))
+    def facets(self) -> tuple[Any, ...]:
+        return ("load", self.buffer)
 
     def children(self) -> tuple[Expr, ...]:
         return self.indices
@@ -26,8 +26,8 @@ class Load(Expr):
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Load(self.buffer, children, self.dtype)
 
-    def __str__(self) -> str:
-        return f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+    def pieces(self) -> Pieces:
+        return [f"{self.buffer}[", *listed(self.indices), "]"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,10 +37,10 @@ class Scalar(Expr):
     name: str
     dtype: DType
 
-    def __str__(self) -> str:
-        return self.name
+    def pieces(self) -> Pieces:
+        return [self.name]
 
-    def key(self) -> tuple[Any, ...]:
+    def facets(self) -> tuple[Any, ...]:
         return ("scalar", self.name)
 
 
@@ -48,8 +48,8 @@ class Scalar(Expr):
 class Variable(Iter):
     """A variable of `Declare`, which holds a value; other `Iter` nodes are loop variables and bounds."""
 
-    def __str__(self) -> str:
-        return self.name
+    def pieces(self) -> Pieces:
+        return [self.name]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +60,8 @@ class Ramp(Expr):
     lanes: int
     dtype: DType = field(default=int64)
 
-    def key(self) -> tuple[Any, ...]:
-        return ("ramp", self.lanes, self.base.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("ramp", self.lanes)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.base,)
@@ -69,8 +69,8 @@ class Ramp(Expr):
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Ramp(children[0], self.lanes, self.dtype)
 
-    def __str__(self) -> str:
-        return f"{self.base} : {self.base} + {self.lanes}"
+    def pieces(self) -> Pieces:
+        return [(self.base, 0), " : ", (self.base, 0), f" + {self.lanes}"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,8 +81,8 @@ class Lane(Expr):
     lane: Expr
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("lane", self.vector.key(), self.lane.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("lane",)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.vector, self.lane)
@@ -100,8 +100,8 @@ class Shifted(Expr):
     by: int
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("shifted", self.by, self.low.key(), self.high.key())
+    def facets(self) -> tuple[Any, ...]:
+        return ("shifted", self.by)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.low, self.high)
@@ -109,8 +109,8 @@ class Shifted(Expr):
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Shifted(children[0], children[1], self.by, self.dtype)
 
-    def __str__(self) -> str:
-        return f"shifted({self.low}, {self.high}, {self.by})"
+    def pieces(self) -> Pieces:
+        return ["shifted(", *listed(self.children()), f", {self.by})"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,8 +125,8 @@ class Idiom(Expr):
     operands: tuple[Expr, ...]
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("idiom", self.name, self.dtype.name, *(e.key() for e in self.operands))
+    def facets(self) -> tuple[Any, ...]:
+        return ("idiom", self.name, self.dtype.name)
 
     def children(self) -> tuple[Expr, ...]:
         return self.operands
@@ -134,8 +134,8 @@ class Idiom(Expr):
     def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
         return Idiom(self.name, children, self.dtype)
 
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.operands))})"
+    def pieces(self) -> Pieces:
+        return [f"{self.name}(", *listed(self.operands), ")"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,8 +145,8 @@ class Joined(Expr):
     parts: tuple[Expr, ...]
     dtype: DType
 
-    def key(self) -> tuple[Any, ...]:
-        return ("joined", *(e.key() for e in self.parts))
+    def facets(self) -> tuple[Any, ...]:
+        return ("joined",)
 
     def children(self) -> tuple[Expr, ...]:
         return self.parts
@@ -166,8 +166,8 @@ class GpuIndex(Expr):
     axis: int
     dtype: DType = field(default=int64)
 
-    def key(self) -> tuple[Any, ...]:
+    def facets(self) -> tuple[Any, ...]:
         return ("gpu", self.unit, self.axis)
 
-    def __str__(self) -> str:
-        return f"{self.unit}{'Dim' if self.unit == 'grid' else 'Idx'}.{'xyz'[self.axis]}"
+    def pieces(self) -> Pieces:
+        return [f"{self.unit}{'Dim' if self.unit == 'grid' else 'Idx'}.{'xyz'[self.axis]}"]

@@ -1,0 +1,92 @@
+"""compute_at where it cannot be: the refusal says what to do first, and that works."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tiramisu_py as tm
+from tiramisu_py.errors import CommandError
+
+N = tm.params("N")[0]
+n, n0, n1, k = tm.iters("n n0 n1 k")
+
+
+def three_stages() -> tuple[tm.Function, tm.Computation, tm.Computation, tm.Computation]:
+    """The nearest of three centres: distances, their label, and what is made of it."""
+    f = tm.Function("nearest", params=[N])
+    x = f.input("x", tm.float32, [N])
+    dist = f.computation("dist", {n: N, k: 3}, (x[n] - k) * (x[n] - k))
+    label = f.computation("label", {n: N}, tm.minimum(tm.minimum(dist[n, 0], dist[n, 1]), dist[n, 2]))
+    out = f.computation("out", {n: N}, label[n] * 2)
+    f.outputs(out)
+    out.split(n, 16, n0, n1)
+    return f, dist, label, out
+
+
+def test_what_reads_it_elsewhere_is_named_and_moved_first() -> None:
+    f, dist, label, out = three_stages()
+    with pytest.raises(CommandError, match=r"no statement in loop n0 reads dist: label does, outside") as refusal:
+        dist.compute_at(out, n0)
+    found = re.search(r"move that first, (label\.compute_at\(out, n0\))", str(refusal.value))
+    assert found is not None
+    eval(found[1], {"label": label, "out": out, "n0": n0})  # the repair, as it is written
+    dist.compute_at(out, n0)
+    given = np.random.default_rng(0).random(37, dtype=np.float32) * 3
+    np.testing.assert_array_equal(f.compile()(given), f.evaluate(x=given))
+
+
+def test_a_copy_that_is_read_instead_is_named() -> None:
+    _, dist, label, out = three_stages()
+    label.cache(dist, tm.root, [n, k], name="near")
+    with pytest.raises(CommandError, match=r"reads the copy near; compute dist at a loop of near"):
+        dist.compute_at(label, n)
+    label.compute_at(out, n0)
+
+
+def test_a_recurrence_that_cannot_move_has_remedies() -> None:
+    f = tm.Function("sums", params=[N])
+    x = f.input("x", tm.float32, [N, 4])
+    s = f.computation("s", {n: N, k: 4}, lambda s: tm.select(k == 0, x[n, k], s[n, k - 1] + x[n, k]))
+    out = f.computation("out", {n: N}, s[n, 3])
+    f.outputs(out)
+    with pytest.raises(CommandError, match=r"piece by piece.*reader\.after\(s, loop\).*time_tile"):
+        s.compute_at(out, n)
+    out.after(s, n)
+    s.store_at(out, n)
+    given = np.random.default_rng(0).random((5, 4), dtype=np.float32)
+    np.testing.assert_array_equal(f.compile()(given), f.evaluate(x=given))
+
+
+def test_one_part_is_computed_at_a_loop_where_the_whole_is_kept() -> None:
+    f = tm.Function("parts", params=[N])
+    a = f.input("a", tm.float32, [N + 1])
+    p = f.computation("p", {n: N + 1}, 2 * a[n])
+    q = f.computation("q", {n: N}, p[n] + p[n + 1])
+    f.outputs(q)
+    first, second = p.separate_at(n, [8])
+    with pytest.raises(CommandError, match=r"or first keep p for the whole call, p\.store_at\(consumer, tm\.root"):
+        first.compute_at(q, n)
+    p.store_at(q, tm.root)
+    first.compute_at(q, n)
+    q.after(second, tm.root)
+    given = np.arange(21, dtype=np.float32)
+    np.testing.assert_array_equal(f.compile()(given), f.evaluate(a=given))
+
+
+@pytest.mark.parametrize("sizes", [(4, 8), (8, 8)])
+def test_loops_that_were_split_unalike_are_said_to_be_so(sizes: tuple[int, int]) -> None:
+    f = tm.Function("unalike", params=[N])
+    a = f.input("a", tm.float32, [N])
+    p = f.computation("p", {n: N}, 2 * a[n])
+    q = f.computation("q", {n: N}, p[n] + 1)
+    f.outputs(q)
+    for stage, size in zip((p, q), sizes, strict=True):
+        stage.split(n, size, n0, n1)
+    q.after(p, n0)
+    report = f.check()
+    assert report.ok == (sizes[0] == sizes[1])
+    if not report.ok:
+        assert "or split them alike: one iteration of n0 takes 4 in p, and 8 in q" in str(report)

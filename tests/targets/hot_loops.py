@@ -1,0 +1,167 @@
+"""The machine code of the stories for processors that need not be here: what their hot loops do with whole vectors.
+
+``python -m tests.targets.hot_loops`` prints a table, with the flag for the width of vectors and without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.machine_code import Instruction, Loop, innermost_loops
+from tests.targets.machines import INSTALL
+from tests.targets.shapes import SHAPES
+from tiramisu_py.backends.c import emit
+from tiramisu_py.build import open_cache, processor_for
+from tiramisu_py.build.library import prepare
+from tiramisu_py.lower.ir import LoopFunction
+
+ARM_GCC = "aarch64-linux-gnu-gcc"
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor by the name that its compiler knows it by."""
+
+    name: str
+    compiler: str = "gcc"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.compiler.split()[0].split('-')[-1]}"
+
+    @property
+    def missing(self) -> str:
+        """Why there is no code for it here; empty where there is."""
+        return "" if shutil.which(self.compiler.split()[0]) else f"no {self.compiler}: {INSTALL}"
+
+    @property
+    def vector_bytes(self) -> int:
+        """The size of its vectors."""
+        return processor_for(self.name, self.compiler).vector_bytes
+
+
+ICELAKE, SAPPHIRE, SKYLAKE = Processor("icelake-server"), Processor("sapphirerapids"), Processor("skylake-avx512")
+ZEN, NEOVERSE = Processor("znver3"), Processor("neoverse-n1", ARM_GCC)
+CLANG = Processor("icelake-server", "clang")
+PROCESSORS = (ICELAKE, SAPPHIRE, SKYLAKE, ZEN, NEOVERSE, CLANG)
+#: Masks go lane by lane there, and rows need more registers: minutes of compiling.
+SLOW = {("edge", ZEN), ("edge", NEOVERSE)}
+STORIES = ("blur", "gauss", "edge", "grey", "negative", "heat", "warp", "warp-uint8")
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Instructions on narrower vectors, or spilled vectors, that hot loops of stories may have, and why.
+
+    `text` is an expression that the whole instruction matches; `on` are the processors.
+    """
+
+    stories: tuple[str, ...]
+    on: tuple[Processor, ...]
+    text: str
+    reason: str
+    spilled: bool = False
+
+
+_AVX512 = (ICELAKE, SAPPHIRE, SKYLAKE, CLANG)
+_WARPS = ("warp", "warp-uint8")
+ALLOWED = [
+    Allowed(
+        _WARPS, (*_AVX512, ZEN), r"(v(insert|extract)\w+|vmovhp[ds]|vp?unpck\w+|valign[dq]|vmov(ap|dq|up)\w*) .*",
+        "places that are far apart are loaded two neighbours at a time: a path that is seldom taken, in the same loop",
+    ),
+    Allowed(_WARPS, (CLANG,), r"vps(ll|ra)vq .*|vpbroadcast\w+ .*", "two numbers of a place at once, on that path"),
+    Allowed(
+        ("warp-uint8",), (*_AVX512, ZEN), r"v(cvt|p?mov|padd|pmax|pmin|pack)\w* .*",
+        "16 bytes are all that 16 numbers in float32 become",
+    ),
+    Allowed(
+        ("grey",), (*_AVX512, ZEN), r"vmovdqu\w* -?\d*\(%\w+(,%\w+)?\), %[xy]mm\d+|v(insert|extract)\w+ .*",
+        "16 pixels are 48 bytes: 32 and 16 of them are loaded, and nothing behind the last",
+    ),
+    Allowed(
+        ("grey",), (SKYLAKE,), r"(vpshufb|vpblendvb|vpor|vporq|vmovdqa\w*) .*",
+        "without VBMI bytes are permuted within 16 of them only",
+    ),
+    Allowed(
+        ("grey",), (ICELAKE, SAPPHIRE, SKYLAKE, CLANG), r"vpermt2b .*|vmovdq\w+ .*|vpshufb .*|vpor .*|vpblendvb .*",
+        "the last pixels of a row are taken apart 16 at a time, by a loop of the compiler's own",
+    ),
+    Allowed(
+        ("edge",), (SKYLAKE,), r"vinserti64x4 .*",
+        "without VBMI two vectors of 16 bits become bytes by a conversion of each, and are put together",
+    ),
+    Allowed(
+        ("warp",), _AVX512, r".*\(%rsp\).*", "it has more constants than there are registers", spilled=True
+    ),
+    Allowed(
+        ("edge",), (SKYLAKE,), r".*\(%rsp\).*", "its conversions need a register more than there are", spilled=True
+    ),
+    Allowed(
+        _WARPS, (ZEN,), r".*\(%rsp\).*", "16 registers hold none of its constants beside its values", spilled=True
+    ),
+    Allowed(
+        ("heat",), _AVX512, r"vmovaps %zmm\d+, \d+\(%rsp\)",
+        "the first grid is copied through a variable, into which gcc stores what nobody reads",
+        spilled=True,
+    ),
+]  # fmt: skip
+
+
+def unexplained(loop: Loop, story: str, processor: Processor) -> list[Instruction]:
+    """What works on narrower vectors in a loop, or spills, without an exception that allows it."""
+    rules = [rule for rule in ALLOWED if story in rule.stories and processor in rule.on]
+
+    def allowed(each: Instruction, spilled: bool) -> bool:
+        return any(re.fullmatch(rule.text, str(each)) for rule in rules if rule.spilled == spilled)
+
+    narrower = [each for each in loop.halves(processor.vector_bytes) if not allowed(each, False)]
+    return narrower + [each for each in loop.spilled() if not allowed(each, True)]
+
+
+@functools.cache
+def lowered(story: str, vector_bytes: int) -> LoopFunction:
+    """The loops of a story for vectors of this size."""
+    scheduled: Callable[[], object] = next(shape.scheduled for shape in SHAPES if shape.name == story)
+    return scheduled().lowered(vector_bytes)  # type: ignore[attr-defined, no-any-return]
+
+
+def hot_loops(function: LoopFunction, processor: Processor, told: bool = True, rests: bool = False) -> list[Loop]:
+    """The innermost loops with vectors, as `compile` has them made; `told` of the width of vectors, or not.
+
+    Without `rests`, those of masked rests, which go around once or not at all, are left out.
+    """
+    recipe = prepare(function.name, emit(function), open_cache(), target=processor.name, compiler=processor.compiler)
+    flags = [flag for flag in recipe.flags if told or flag not in recipe.processor.width]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in recipe.files.items():
+            Path(folder, name).write_text(text)
+        command = [*recipe.toolchain.command, *flags, "-S", f"{function.name}.c", "-o", "-"]
+        made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return [loop for loop in innermost_loops(made.stdout) if loop.vector_bytes and (rests or not loop.is_masked)]
+
+
+def table() -> Iterator[str]:
+    """For each story and processor the loop with the most vectors: whole, narrower and spilled, without and with."""
+    yield "| story | processor | whole | narrower | spilled | told: whole | narrower | spilled |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|"
+    for story in STORIES:
+        for processor in (each for each in PROCESSORS if not each.missing and (story, each) not in SLOW):
+            size = processor.vector_bytes
+            cells = []
+            for told in (False, True):
+                loops = hot_loops(lowered(story, size), processor, told)
+                loop = max(loops, key=lambda each: len(each.whole(size)) + len(each.halves(size)))
+                cells += [len(loop.whole(size)), len(loop.halves(size)), len(loop.spilled())]
+            yield f"| {story} | {processor} | {' | '.join(map(str, cells))} |"
+
+
+if __name__ == "__main__":
+    for row in table():
+        print(row, flush=True)

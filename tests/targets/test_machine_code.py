@@ -1,0 +1,105 @@
+"""Hot loops work on whole vectors, and keep them in registers, on processors that need not be here."""
+
+from __future__ import annotations
+
+import pytest
+
+import tiramisu_py as tm
+from tests.targets.hot_loops import (
+    CLANG,
+    ICELAKE,
+    NEOVERSE,
+    SAPPHIRE,
+    SKYLAKE,
+    STORIES,
+    ZEN,
+    Processor,
+    hot_loops,
+    lowered,
+    unexplained,
+)
+
+#: Every story on one processor, and on others those that differ there. Those whose rows need the registers of AVX-512
+#: are not for processors with fewer.
+COMBINATIONS = [
+    *((story, ICELAKE) for story in STORIES),
+    *((story, SAPPHIRE) for story in ("edge", "warp-uint8")),
+    *((story, SKYLAKE) for story in ("edge", "grey", "warp")),
+    *((story, ZEN) for story in ("grey", "negative", "warp", "warp-uint8")),
+    *((story, NEOVERSE) for story in ("grey", "negative")),
+    *((story, CLANG) for story in ("blur", "gauss", "grey", "negative")),
+]
+
+
+@pytest.mark.parametrize(("story", "processor"), COMBINATIONS, ids=str)
+def test_hot_loops_of_the_stories_work_on_whole_vectors_in_registers(story: str, processor: Processor) -> None:
+    if processor.missing:
+        pytest.skip(processor.missing)
+    loops = hot_loops(lowered(story, processor.vector_bytes), processor)
+    assert any(loop.whole(processor.vector_bytes) for loop in loops)
+    found = {f"{loop.function} {loop.label}": unexplained(loop, story, processor) for loop in loops}
+    assert {name: list(map(str, those)) for name, those in found.items() if those} == {}
+
+
+# -- integers
+
+
+N = tm.params("N")[0]
+i = tm.iters("i")[0]
+TYPES = [tm.uint8, tm.int8, tm.uint16, tm.int16, tm.uint32, tm.int32, tm.uint64, tm.int64]
+INTEGERS = {
+    "least": tm.minimum,
+    "most": tm.maximum,
+    "chosen": lambda x, y: tm.select(x < y, x + y, y),
+    "unlike": lambda x, y: tm.select(x != y, x + y, x),
+    "both": lambda x, y: tm.select((x < y) & (x > 1), x, y),
+}
+
+
+def integers(dtype: tm.DType, size: int) -> tm.Function:
+    """All of these operations on vectors of so many bytes."""
+    f = tm.Function("integers", params=[N])
+    x, y = f.input("x", dtype, [N]), f.input("y", dtype, [N])
+    results = [f.computation(name, {i: N}, value(x[i], y[i])) for name, value in INTEGERS.items()]
+    f.outputs(*results)
+    for result in results:
+        result.vectorize(i, size // dtype.bytes)
+    return f
+
+
+#: With the instructions that the least and the most become; of integers of 64 bits not on every processor.
+WIDTHS = [
+    *((ICELAKE, size, "vp{op}{sign}{letter}", 64) for size in (64, 32, 16)),
+    *((ZEN, size, "vp{op}{sign}{letter}", 32) for size in (32, 16)),
+    (NEOVERSE, 16, "{sign}{op}", 32),
+    (CLANG, 64, "vp{op}{sign}{letter}", 64),
+]
+LETTERS = {8: "b", 16: "w", 32: "d", 64: "q"}
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(("processor", "size", "text", "widest"), WIDTHS, ids=str)
+def test_operations_of_integers_are_instructions_of_whole_vectors(
+    processor: Processor, size: int, text: str, widest: int, dtype: tm.DType
+) -> None:
+    if processor.missing:
+        pytest.skip(processor.missing)
+    loops = hot_loops(integers(dtype, size).lowered(processor.vector_bytes), processor, rests=True)
+    vectors = [loop for loop in loops if loop.whole(size)]
+    assert len(vectors) >= len(INTEGERS)
+    assert [str(each) for loop in vectors for each in (*loop.halves(size), *loop.spilled())] == []
+    used = {each.name for loop in vectors for each in loop.instructions}
+    sign = "u" if dtype.kind == "u" else "s"
+    if dtype.bits <= widest:
+        assert {text.format(op=op, sign=sign, letter=LETTERS[dtype.bits]) for op in ("min", "max")} <= used
+
+
+# -- and the flag for it
+
+
+def test_a_compiler_that_is_not_told_the_width_splits_the_hot_loop_of_a_warp() -> None:
+    if ICELAKE.missing:
+        pytest.skip(ICELAKE.missing)
+    told = [unexplained(loop, "warp", ICELAKE) for loop in hot_loops(lowered("warp", 64), ICELAKE)]
+    untold = [unexplained(loop, "warp", ICELAKE) for loop in hot_loops(lowered("warp", 64), ICELAKE, told=False)]
+    assert sum(map(len, told)) == 0 < sum(map(len, untold))

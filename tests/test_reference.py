@@ -1,0 +1,51 @@
+"""The reference and the site leave nothing public out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tiramisu_py as tm
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = (ROOT / "docs" / "commands.md").read_text()
+#: Nodes of expressions: users make them by arithmetic, and call none of their methods.
+NODES = ("Expr", "Iter", "Param")
+
+
+def public_members() -> Iterator[str]:
+    """The public methods and properties of public classes, as `Class.member`, where a class has them first."""
+    for name in tm.__all__:
+        cls = getattr(tm, name)
+        if not inspect.isclass(cls) or name in NODES or issubclass(cls, Exception):
+            continue
+        for member, value in inspect.getmembers(cls):
+            if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+                yield f"{name}.{member}"
+
+
+@pytest.mark.parametrize("name", sorted(tm.__all__))
+def test_each_public_name_is_explained(name: str) -> None:
+    title = "Commands" if name == "Selection" else name
+    shown = rf"^## {title}$|^## tm\.{name}\(|^- .*`tm\.{name}`.*: .|^## {name.capitalize()}$"
+    assert re.search(shown, REFERENCE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(public_members()))
+def test_each_public_method_is_explained(path: str) -> None:
+    owner, member = path.split(".")
+    meant = inspect.getattr_static(getattr(tm, owner), member)
+    classes = [name for name in tm.__all__ if inspect.isclass(getattr(tm, name))]
+    same = [name for name in classes if inspect.getattr_static(getattr(tm, name), member, None) is meant]
+    assert re.search(rf"^### ({'|'.join(same)})\.{member}$", REFERENCE, re.MULTILINE)
+
+
+def test_each_page_is_in_the_navigation_of_the_site() -> None:
+    text = (ROOT / "mkdocs.yml").read_text()
+    listed = re.findall(r"^ +- ([\w/-]+\.md)$", text[text.index("nav:") :], re.MULTILINE)
+    docs = ROOT / "docs"
+    assert sorted(listed) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))

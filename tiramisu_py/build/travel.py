@@ -1,0 +1,72 @@
+"""Kernels in other processes: what of a kernel travels, and how it is a kernel again there.
+
+A loaded library stays where it is. What travels is the recipe that it is made by, and what a call checks; at the other
+end the library is found in the cache, or made again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import islpy as isl
+
+from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.backends.c.pages import placed
+from tiramisu_py.build.cache import open_cache
+from tiramisu_py.build.library import Recipe
+from tiramisu_py.build.processor import resolve_processor
+from tiramisu_py.errors import KernelError, ToolchainError
+from tiramisu_py.lower.ir import Block, LoopFunction
+
+if TYPE_CHECKING:
+    from tiramisu_py.build.kernel import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """What of a kernel travels: what its calls check of `inputs` and `function`, and the recipe of its library."""
+
+    function: LoopFunction
+    recipe: Recipe
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+    verify_values: bool
+    threads: int | None
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What of the algorithm calls check."""
+        context, name, params = isl.Context(), self.function.name, self.function.params
+        everywhere = parse_context(context, params, None)
+        inputs = {declared.name: declared for declared in self.inputs}
+        return Algorithm(name, context, params, everywhere, inputs, {}, self.outputs)
+
+    def recipe_here(self) -> Recipe:
+        """The recipe, on the machine where the kernel has come to; raises `ToolchainError` where it does not fit."""
+        recipe, processor = self.recipe, self.recipe.processor
+        if processor.machine:
+            return recipe
+        here = resolve_processor(open_cache(), recipe.toolchain, None if processor.is_local else processor.name)
+        if here.flags != processor.flags:
+            raise ToolchainError(
+                f"{recipe.name} was compiled for {processor.name}, its own machine's processor, and "
+                f"this machine has {here.name}: compile it with target= for one that both have, such as 'x86-64-v3'"
+            )
+        return replace(recipe, processor=here)
+
+
+def packed(kernel: Kernel) -> Packed:
+    """A kernel as it travels. Raises `KernelError` for one that uses GPUs."""
+    if kernel.gpu is not None:
+        raise KernelError(
+            f"{kernel.name} uses {kernel.gpu.device}, whose kernels are loaded into this process, and cannot be "
+            f"pickled: compile {kernel.name} in the process that calls it (the cache has it by then)"
+        )
+    body = Block(tuple(replace(node, body=Block(())) for node in placed(kernel.function)))
+    function = replace(kernel.function, body=body, externs=(), versions=(), documentation=())
+    known = kernel.arguments
+    inputs = tuple(replace(declared, location=None) for declared in known.algorithm.inputs.values())
+    outputs = known.algorithm.outputs
+    return Packed(function, kernel.recipe, inputs, outputs, known.verify_values, kernel.threads)

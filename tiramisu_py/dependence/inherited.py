@@ -1,0 +1,151 @@
+"""Dataflow inherited from a plainer order: the test of memory dependences, which is sufficient, not necessary.
+
+The loops of a program may be plainer at an earlier command: before tiles and wavefronts. Given a *reference*, the same
+statements with the same executions, values and places, but the loops of such a state,
+
+    served in the reference, and
+    every conflict, { a -> b : same place, one of them a write, a before b in the reference }, is in order here
+
+together say that every read is served here too: the write that serves a read there comes before it here, a write that
+came after the read still does, and one that came before the write that serves it still does. `Flow.unserved` is made of
+nothing else than values, places, and the order of such pairs, so nothing is assumed of the reference; it need not be
+free of races, nor be a program that anyone could run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.precedence import Precedence
+from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+if TYPE_CHECKING:
+    from tiramisu_py.dependence.flow import Flow
+
+
+@dataclass(frozen=True, eq=False)
+class Inherited:
+    """What an instance of a buffer has of a reference in which each of its reads is served.
+
+    `violated` are the parameters for which a conflict is in another order here: every read is served for all others.
+    """
+
+    violated: isl.Set
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether every read is served, for all parameters."""
+        return bool(self.violated.is_empty())
+
+
+def inherited(flow: Flow, home: str, made: Callable[[Touches], Flow]) -> Inherited | None:
+    """What the first reference says whose reads of an instance of a buffer are all served; None where there is none.
+
+    `made` makes the dataflow of a reference.
+    """
+    touches = flow.touches
+    if not _is_plain(touches, home):
+        return None
+    for program in _references(touches, home):
+        plainer = made(Touches(program, touches.values))
+        if all(plainer.unserved(read).is_empty() for read in plainer.touches.readers(home)):
+            return Inherited(_violated(flow, plainer, home))
+    return None
+
+
+def _is_plain(touches: Touches, home: str) -> bool:
+    """Whether places are the same in every order, and nothing but time orders executions; and tiles are all around."""
+    program, buffer = touches.program, home.partition("@")[0]
+    if program.rank_axes or program.blocks is not None or program.buffers[buffer].scope:
+        return False
+    if any(storage.inner for storage in program.storages_in(buffer)):
+        return False
+    statements = _touching(touches, home)
+    if any(program.queue_of(s) is not None or s.message is not None or s.onto is not None for s in statements):
+        return False
+    return any(has_tiles(s) for s in statements)
+
+
+def _touching(touches: Touches, home: str) -> list[Statement]:
+    found = [t.actor.statement for t in (*touches.writers(home), *touches.readers(home))]
+    return list({s.name: s for s in found if s is not None}.values())
+
+
+def has_tiles(statement: Statement) -> bool:
+    """Whether the loops of a statement are blocks of others."""
+    return any(sets.has_floors(form) for form in sets.outputs(statement.coords))
+
+
+def _references(touches: Touches, home: str) -> Iterator[Program]:
+    """The program with the loops of its first state that has the same statements, and of the last one without tiles."""
+    program, statements = touches.program, _touching(touches, home)
+    usable = [found for state in program.history[:-1] if (found := _reference(program, state, statements)) is not None]
+    if usable:
+        yield usable[0]
+    if len(usable) > 1:
+        yield usable[-1]
+
+
+def _reference(program: Program, state: Program, statements: list[Statement]) -> Program | None:
+    """The program with these statements alone, in the loops of another state; None where that is of no use."""
+    found: dict[str, Statement] = {}
+    wanted = {statement.name: statement for statement in statements}
+    for name, then in state.statements.items():  # in their order then
+        if name in wanted:
+            now = wanted[name]
+            if then.role is not now.role or not then.frame.is_equal(now.frame) or has_tiles(then):
+                return None
+            found[name] = replace(now, loops=then.loops, coords=then.coords)
+    if len(found) < len(wanted):
+        return None
+    loops = {number: replace(loop, tag=None) for number, loop in state.loops.items()}
+    return program.with_(statements=found, loops=loops, orders=state.orders, parent=None, command=None)
+
+
+# -- conflicts
+
+
+def _violated(flow: Flow, plainer: Flow, home: str) -> isl.Set:
+    """The parameters for which two conflicting accesses are in another order than in the reference."""
+    found = isl.Set.empty(flow.touches.program.context.get_space()).params()
+    for a, b in _conflicting(flow.touches, home):
+        pairs = flow.same_place(a, b)
+        x, y = _there(plainer.touches, a), _there(plainer.touches, b)
+        found = found.union(_reversed(flow.precedence, plainer.precedence, (a, b), (x, y), pairs))
+        if a is not b:
+            found = found.union(_reversed(flow.precedence, plainer.precedence, (b, a), (y, x), pairs.reverse()))
+    return found.coalesce()
+
+
+def _conflicting(touches: Touches, home: str) -> Iterator[tuple[Touch, Touch]]:
+    writes = [t for t in touches.writers(home) if t.actor.statement is not None]
+    reads = [t for t in touches.readers(home) if t.actor.statement is not None]
+    for k, write in enumerate(writes):
+        for other in (*reads, *writes[k:]):
+            yield write, other
+
+
+def _there(touches: Touches, touch: Touch) -> Touch:
+    """The touch of a reference that stands for another one."""
+    statement = touches.program.statements[touch.actor.name]
+    found = touches.write(statement) if touch.is_write else touches.read(statement, touch.source)
+    assert found is not None
+    return found
+
+
+def _reversed(
+    now: Precedence, then: Precedence, here: tuple[Touch, Touch], there: tuple[Touch, Touch], pairs: isl.Map
+) -> isl.Set:
+    """The parameters for which one of the pairs was in order then, and is not now."""
+    before = then.before(*there, pairs)
+    if before is None:
+        return isl.Set.empty(pairs.get_space().params())
+    return now.not_before(*here, before).params()

@@ -1,0 +1,49 @@
+"""Private copies: which buffers a loop with ``combine=`` keeps apart for each thread, or each lane.
+
+A buffer is one of these where different iterations of the loop update one place of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+
+def private_copies(program: Program) -> Iterator[tuple[LoopId, str, tuple[Statement, ...]]]:
+    """Each loop that keeps private copies, the buffer of which it does, and the updates of it inside."""
+    for loop in program.loops.values():
+        if not isinstance(loop.tag, Parallel | Vector) or loop.tag.combine is not Combine.PRIVATE:
+            continue
+        found: dict[str, list[Statement]] = {}
+        for statement in program.with_this_loop(loop.id):
+            buffer = program.storages[statement.target].buffer if statement.role is Role.UPDATE else ""
+            if buffer and loop.id not in program.buffers[buffer].scope:
+                found.setdefault(buffer, []).append(statement)
+        for buffer, updates in found.items():
+            if meet(program, updates, loop.id):
+                yield loop.id, buffer, tuple(updates)
+
+
+def meet(program: Program, statements: Sequence[Statement], loop: LoopId) -> bool:
+    """Whether different iterations of a loop, within one iteration of those around it, update one place."""
+    meeting: isl.Map | None = None
+    for statement in statements:
+        if statement.role is Role.UPDATE:
+            mine = _iterations_by_place(program, statement, loop)
+            meeting = mine if meeting is None else meeting.union(mine)
+    return meeting is not None and not meeting.is_single_valued()
+
+
+def _iterations_by_place(program: Program, statement: Statement, loop: LoopId) -> isl.Map:
+    """``[iterations around, place] -> iteration of the loop``."""
+    depth = statement.depth(loop)
+    place = program.place(statement, program.storages[statement.target], program.value_of(statement))
+    around = sets.graph(sets.joined(statement.prefix(depth), place), statement.instances)
+    here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
+    return around.reverse().apply_range(sets.graph(here, statement.instances))

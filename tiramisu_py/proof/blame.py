@@ -1,0 +1,83 @@
+"""The command to blame: the first after the last state of the program that has not the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.touches import Memory, Touches
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.program import Program
+from tiramisu_py.proof.findings import Finding
+from tiramisu_py.schedule.initial import caught_up
+
+#: What is done to a program before it is proven.
+Completion = Callable[[Program], Program]
+
+#: How many of the last states are looked at one after another; of those before only as many as a bisection takes.
+ONE_BY_ONE = 16
+
+NOT_FOUND = "(the command could not be found within the budget of the check)"
+
+
+class History:
+    """The states of a program, each with everything that is declared by now, and their dataflow."""
+
+    def __init__(self, program: Program, values: Values, completion: Completion | None = None) -> None:
+        self.program = program
+        self.values = values
+        self.completion = completion
+        self._flows: dict[int, Flow] = {}
+        self._memory: Memory = {}
+
+    def flow(self, state: Program) -> Flow:
+        """The dataflow of a state of the program."""
+        if id(state) not in self._flows:
+            same = state.algorithm is self.program.algorithm
+            values = self.values if same else Values(state.algorithm)
+            self._flows[id(state)] = Flow(Touches(self._completed(state), values, self._memory if same else None))
+        return self._flows[id(state)]
+
+    def _completed(self, state: Program) -> Program:
+        return state if self.completion is None or state is self.program else self.completion(state)
+
+    @cached_property
+    def states(self) -> list[Program]:
+        """The history of the program, each state with everything that is declared by now."""
+        return [caught_up(state, self.program) for state in self.program.history]
+
+    def last_change(self, persists: Callable[[Flow], bool]) -> Program | None:
+        """The state after one that has not a property, from which on it has it; None where all states have it.
+
+        Of the last `ONE_BY_ONE` states it is the one after the last that has it not. Further back it is found by
+        bisection: it has the property, the one before has it not, and others between it and the end may not have it.
+        """
+        states = self.states
+        first = max(len(states) - 1 - ONE_BY_ONE, 0)
+        for position in range(len(states) - 2, first - 1, -1):
+            if not persists(self.flow(states[position])):
+                return states[position + 1]
+        if not first or persists(self.flow(states[0])):
+            return None
+        without, having = 0, first
+        while having - without > 1:
+            middle = (without + having) // 2
+            if persists(self.flow(states[middle])):
+                having = middle
+            else:
+                without = middle
+        return states[having]
+
+    def blamed(self, finding: Finding) -> Violation:
+        """The violation with its command."""
+        try:
+            blamed = self.last_change(finding.persists)
+        except isl.Error:
+            return replace(finding.violation, command=NOT_FOUND)
+        command = "" if blamed is None or blamed.command is None else blamed.command.text
+        return replace(finding.violation, command=command)

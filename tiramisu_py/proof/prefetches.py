@@ -1,0 +1,28 @@
+"""What is prefetched is read in a loop that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.program.statement import Ahead, Statement
+from tiramisu_py.proof.faults import Fault, fault
+from tiramisu_py.schedule.selection import nest
+
+
+def faults(flow: Flow) -> Iterator[Fault]:
+    """Prefetches of what a statement no longer reads, or along a loop that it no longer has."""
+    program = flow.touches.program
+    for statement in program.acting:
+        for ahead in statement.prefetches:
+            if ahead.source not in flow.touches.sources(statement):
+                yield _gone(statement, ahead, f"{statement.handle} no longer reads {ahead.source}", "leave it out")
+            elif all(program.loops[loop].name != ahead.loop for loop in statement.loops):
+                what = f"the loop {ahead.loop} is no longer there ({nest(program, statement)})"
+                yield _gone(statement, ahead, what, "say it when the loops are as they shall be, of one that is there")
+
+
+def _gone(statement: Statement, ahead: Ahead, what: str, repair: str) -> Fault:
+    command = f"{statement.handle}.prefetch({ahead.source}, {ahead.loop})"
+    key = f"prefetch {ahead.source} {ahead.loop}"
+    return fault("reach", key, statement, f"{command}: {what}", f"{command}: {repair}")
