@@ -70,22 +70,28 @@ MAIN = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "pass_on.h"
 int main(int argc, char **argv) {
   float here[8] = {0}, there[8] = {0};
-  int rank, calls = atoi(argv[1]);
+  int rank, calls = atoi(argv[1]), own = atoi(argv[2]);
+  unsigned late = (unsigned)atoi(argv[3]);
+  MPI_Comm comm = MPI_COMM_WORLD;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (own) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   for (int n = 0; n < calls; n++)
-    if (pass_on(MPI_COMM_WORLD, 8, here, there) != 0) return 1;
+    if (pass_on(comm, 8, here, there) != 0) return 1;
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank != 1) {
-    if (pass_on(MPI_COMM_WORLD, 8, here, there) != 9) return 2;
+    if (pass_on(comm, 8, here, there) != 9) return 2;
     if (strstr(pass_on_last_error(), "pass_on: rank 1 has not come to this call within 3 s") == NULL) return 3;
-    if (calls > 0 && pass_on(MPI_COMM_WORLD, 8, here, there) != 9) return 4;
+    if (calls > 0 && pass_on(comm, 8, here, there) != 9) return 4;
     printf("rank %d went on\n", rank);
     fflush(stdout);
-  }
+  } else
+    sleep(late);
+  if (own) MPI_Comm_free(&comm);
   if (getenv("FINALIZED") == NULL) MPI_Abort(MPI_COMM_WORLD, 5);
   MPI_Finalize();
   return 0;
@@ -144,9 +150,11 @@ def test_a_c_program_is_told_which_rank_does_not_come(mpi: Implementation, tmp_p
     command = [mpi.mpicc, "-Wall", "-Werror", "main.c", "-I.", "libpass_on.a", "-lm", "-o", "main"]
     made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
-    for calls in ("0", "1"):
-        ran = mpi.run(3, ["./main", calls], cwd=folder, timeout=200, TIRAMISU_PATIENCE="3", FINALIZED="yes")
-        assert {f"rank {rank} went on" for rank in (0, 2)} <= set(ran.stdout.splitlines()), ran.stdout
+    for calls, own, late in [("0", "0", "0"), ("1", "0", "0"), ("1", "0", "7"), ("1", "1", "7")]:
+        ran = mpi.run(3, ["./main", calls, own, late], cwd=folder, timeout=200, TIRAMISU_PATIENCE="3", FINALIZED="yes")
+        said = f"{calls} {own} {late}: {ran.stdout}"
+        assert {f"rank {rank} went on" for rank in (0, 2)} <= set(ran.stdout.splitlines()), said
+        assert "Abort" not in ran.stdout, said
 
 
 @pytest.mark.mpi(3, everywhere=True)

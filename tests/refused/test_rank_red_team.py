@@ -162,7 +162,7 @@ def test_values_that_depend_on_who_computes_them(value: Any, bound: str) -> None
 def test_a_value_that_depends_on_who_computes_it_is_declared_later() -> None:
     s = blocks()
     late = s.f.computation("late", {r: (lo, R)}, s.p[r], shape=[R])
-    s.f.outputs(s.s, late)
+    s.f.outputs(s.s, late, replace=True)
     violation = refusal(s.f)
     assert violation.kind == "communication"
     assert violation.message.startswith("late depends on lo, which has a value of its own on each rank")

@@ -135,15 +135,17 @@ def prefetched(repaired: bool) -> tm.Function:
     return f
 
 
-def inlined(repaired: bool) -> tm.Function:
+def in_one_case(repaired: bool) -> tm.Function:
     f = tm.Function("f", params=[N])
     a = f.input("a", tm.int32, [N])
-    p = f.computation("p", {i: N}, a[i] + 1)
-    b = f.computation("b", {i: N}, p[i] * 2)
+    c = f.input("c", tm.int32, [N])
+    b = f.computation("b", {i: N}, tm.select(i < 4, a[i], c[i]) + 1)
     f.outputs(b)
     if not repaired:
-        b.prefetch(p, i, 4)
-    p.inline()
+        b.prefetch(c, i, 4)
+    _, rest = b.separate_cases(i)
+    if repaired:
+        rest.prefetch(c, i, 4)
     return f
 
 
@@ -308,7 +310,7 @@ CASES = {
     "a factor that is too large": Case(by_a_factor, "bounds", "b.unroll(i, 5000)", "unrolling loop i of b makes 5,000 statements", "b.unroll(i, 8)"),
     "too many versions of tiles": Case(in_versions, "bounds", "b.unroll(j1, remainder='specialize')", "a version of loop i1 of b for each number", 'make the tiles smaller, or leave out remainder="specialize" of b.unroll(i1) and b.unroll(j1)'),
     "a prefetch whose loop is split": Case(prefetched, "reach", "b.split(i, 8, i0, i1)", "b.prefetch(a, i): the loop i is no longer there (b has the loops i0, i1)", "say it when the loops are as they shall be"),
-    "a prefetch of what is inlined": Case(inlined, "reach", "p.inline()", "b.prefetch(p, i): b no longer reads p", "leave it out"),
+    "a prefetch of what a part does not read": Case(in_one_case, "reach", "b.separate_cases(i)", "b_0.prefetch(c, i): b_0 no longer reads c", "leave it out"),
     "versions of a function of a GPU": Case(versions_on_a_gpu, "reach", "f.specialize(N=64)", "f uses GPUs, and has versions for constant sizes", "leave f.specialize(N=64) out", SIMULATED),
     "versions of a function of ranks": Case(versions_on_ranks, "reach", "a.distribute([i], rank=i // 16)", "f uses ranks, and has versions for constant sizes", "leave f.specialize(N=64) out", RANKS),
     "pinned memory of each thread": Case(lambda r: in_threads(r, tm.PINNED), "reach", "b.parallelize(i)", "p stores to p, which is in pinned memory, once for each iteration of the concurrent loop i", "p.store_in(tm.HOST)"),

@@ -85,6 +85,16 @@ def test_a_computation_in_memory_and_its_copy():
     assert "prefetch bx_cache[" in s.f.pseudocode()
 
 
+def test_what_is_read_from_elsewhere_then_is_refused():
+    s = pl.blur()
+    s.by.prefetch(s.bx, r, 1)
+    with pytest.raises(tm.CommandError, match=r"bx cannot be inlined: by prefetches it from memory"):
+        s.bx.inline()
+    s.by.split(r, 8, r0, r1)
+    with pytest.raises(tm.CommandError, match=r"by prefetches bx, which it reads from bx_cache then: leave out"):
+        s.by.cache(s.bx, r0, [i, j])
+
+
 def test_what_is_kept_in_registers_is_not_asked_for():
     s = jammed(None)
     s.by.prefetch(s.bx, c, 16)

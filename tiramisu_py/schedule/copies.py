@@ -44,6 +44,12 @@ def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Copy
     readers = [s for s in readers if s.loops[: len(scope)] == scope]
     if not readers:
         raise CommandError(f"{', '.join(consumer)} does not read {copy.source} there (or reads another copy already)")
+    for reader in readers:
+        if any(ahead.source == copy.source for ahead in reader.prefetches):
+            raise CommandError(
+                f"{reader.handle} prefetches {copy.source}, which it reads from {copy.name} then: leave out "
+                f"{reader.handle}.prefetch({copy.source}, ..), or prefetch {copy.name} after the command"
+            )
     declared = program.algorithm.source(copy.source)
     needed = needed_by(program, copy.source, readers, len(scope))
     program, statement = _copying(program, copy, scope, needed, declared)

@@ -123,12 +123,23 @@ static int tm_mpi_kept(MPI_Comm comm, _Atomic int *key, MPI_Comm_delete_attr_fun
 
 static _Atomic int tm_mpi_key = MPI_KEYVAL_INVALID;
 
-/* A duplicate that is lost stays: other ranks do not free it, and MPI may still send what is here. */
+/* Whether a message has come that nobody has received: another rank has waited for this one in vain. */
+static bool tm_mpi_is_behind(MPI_Comm comm) {
+  int said = 0;
+  for (int n = 0; n < TM_MPI_TRIES && !said; n++) /* one alone may not take in what has come */
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &said, MPI_STATUS_IGNORE) != MPI_SUCCESS) return true;
+  return said != 0;
+}
+
+/* A duplicate that is lost stays: other ranks do not free it, and MPI may still send what is here. One that has messages
+ * stays too, as MPICH aborts where it is freed; such a message may come at any time after MPI_COMM_WORLD's last call, and
+ * what is made of that one is MPI_Finalize's to free. */
 static int tm_mpi_forget(MPI_Comm comm, int key, void *kept, void *unused) {
-  (void)comm, (void)key, (void)unused;
+  (void)key, (void)unused;
   tm_mpi_own *const own = kept;
   if (own->lost) return MPI_SUCCESS;
-  const int code = own->comm == MPI_COMM_NULL ? MPI_SUCCESS : MPI_Comm_free(&own->comm);
+  int code = MPI_SUCCESS;
+  if (own->comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && !tm_mpi_is_behind(own->comm)) code = MPI_Comm_free(&own->comm);
   free(own->mine);
   free(own->theirs);
   free(own);
