@@ -8,13 +8,13 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction, declare_scalar
-from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction, declare_scalar
+from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.expressions import Access, Expr
-from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.program.initial import initial_program, with_computation, with_input, with_outputs
 from tiramisu_py.program.program import Command, Program
 from tiramisu_py.proof import Report, check
-from tiramisu_py.schedule.initial import initial_program, with_computation, with_input, with_outputs
 
 
 class Draft:

@@ -12,8 +12,8 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.algorithm import stacks, traversal
+from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.backends.c import emit
 
 N = tm.params("N")[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import islpy as isl
 
-from tiramisu_py import sets, smallest
+from tiramisu_py import sets
+from tiramisu_py.sets import smallest
 
 
 def test_parameters_have_the_least_sum_not_the_least_first() -> None:

@@ -114,13 +114,13 @@ from tiramisu_py.program.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
 from tiramisu_py.proof import Report
-from tiramisu_py.schedule.halves import Property
-from tiramisu_py.schedule.order import root
-from tiramisu_py.schedule.pieces import pieces
-from tiramisu_py.schedule.rank_numbers import RANK as rank
-from tiramisu_py.schedule.rank_numbers import rank_numbers as ranks
-from tiramisu_py.schedule.targets import cores, gpu, shares
-from tiramisu_py.schedule.transfers import Direction, Mode
+from tiramisu_py.schedule.devices.transfers import Direction, Mode
+from tiramisu_py.schedule.instances.targets import cores, gpu, shares
+from tiramisu_py.schedule.loops.order import root
+from tiramisu_py.schedule.ranks.exchange_half import Property
+from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank
+from tiramisu_py.schedule.ranks.rank_numbers import rank_numbers as ranks
+from tiramisu_py.schedule.ranks.uneven_distribution import pieces
 from tiramisu_py.tuning import Balance, BalancedPart, Machine, balance
 
 PRIVATE = Combine.PRIVATE

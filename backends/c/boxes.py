@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower.linear import difference, number
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.ir.arithmetic.linear import difference, number
+from tiramisu_py.ir.rewriting import constant
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,10 @@ import cgen
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c import pages
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.mpi.entry import Entry
-from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     ArrayArgument,
     Copy,
     Deferred,
@@ -27,7 +26,8 @@ from tiramisu_py.lower.ir import (
     Store,
     TreeReduce,
 )
-from tiramisu_py.lower.linear import is_index
+from tiramisu_py.ir import rewriting as transform
+from tiramisu_py.ir.arithmetic.linear import is_index
 
 Lines = list[cgen.Generable]
 

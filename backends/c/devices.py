@@ -13,11 +13,11 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.boxes import Level, levels, product
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
 from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Await,
@@ -30,7 +30,7 @@ from tiramisu_py.lower.ir import (
     Record,
     Scalar,
 )
-from tiramisu_py.lower.transform import constant, walk
+from tiramisu_py.ir.rewriting import constant, walk
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:

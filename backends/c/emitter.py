@@ -11,22 +11,22 @@ from tiramisu_py.backends.c import pages, streams, versions
 from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.definitions import Definition, of_user
 from tiramisu_py.backends.c.devices import page_locks
+from tiramisu_py.backends.c.expressions.names import c_names
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope, of_function
 from tiramisu_py.backends.c.layout import text
-from tiramisu_py.backends.c.names import c_names
-from tiramisu_py.backends.c.parts import Parts, divided
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope, of_function
+from tiramisu_py.backends.c.long_functions import Parts, divided
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.traces import LOG_HEADER, log_of
 from tiramisu_py.backends.c.traces import runtime as log_runtime
-from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.mpi import collectives, reductions
 from tiramisu_py.backends.mpi import entry as mpi
 from tiramisu_py.backends.openmp import pinning
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
-from tiramisu_py.lower.transform import names
+from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.ir.rewriting import names
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_runtime.h"

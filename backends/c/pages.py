@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import resources
 
-from tiramisu_py.backends.c.precedence import call
-from tiramisu_py.lower.ir import Allocate, LoopFunction
-from tiramisu_py.lower.transform import walk
+from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.ir import Allocate, LoopFunction
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.pages import Pages, Policy
 
 RUNTIME = "tm_numa.h"

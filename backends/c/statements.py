@@ -9,25 +9,26 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
-from tiramisu_py.backends.c import gathers, streams
+from tiramisu_py.backends.c import streams
 from tiramisu_py.backends.c.devices import Devices
+from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
 from tiramisu_py.backends.c.layout import chained, opened
-from tiramisu_py.backends.c.masks import first_stored
-from tiramisu_py.backends.c.parts import Parts
-from tiramisu_py.backends.c.precedence import call
-from tiramisu_py.backends.c.scalars import Scalars, operand
-from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.long_functions import Parts
 from tiramisu_py.backends.c.temporaries import Temporaries
 from tiramisu_py.backends.c.traces import Log, traced
-from tiramisu_py.backends.c.vector_types import VectorTypes
-from tiramisu_py.backends.c.vectors import Vectors
+from tiramisu_py.backends.c.vectors import gathers
+from tiramisu_py.backends.c.vectors.masks import first_stored
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.backends.mpi.entry import Entry
 from tiramisu_py.backends.mpi.messages import Messages, runs
 from tiramisu_py.backends.mpi.reductions import all_reduce
 from tiramisu_py.backends.openmp import atomics
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     AllReduce,
     Assign,
@@ -54,7 +55,7 @@ from tiramisu_py.lower.ir import (
     Store,
     Traced,
 )
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 

@@ -17,10 +17,10 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.backends.c.precedence import PRODUCT, call
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.lower.ir import (
+from tiramisu_py.backends.c.expressions.precedence import PRODUCT, call
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.ir import (
     AllReduce,
     ArrayArgument,
     Collective,
@@ -36,9 +36,9 @@ from tiramisu_py.lower.ir import (
     Ramp,
     Store,
 )
-from tiramisu_py.lower.linear import along_lanes, is_index, linear, number
-from tiramisu_py.lower.prefetches import LINE
-from tiramisu_py.lower.transform import children, constant, names, walk
+from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
+from tiramisu_py.ir.rewriting import children, constant, names, walk
+from tiramisu_py.lower.statements.prefetch import LINE
 from tiramisu_py.program.loops import Parallel
 
 RUNTIME = "tm_stores.h"

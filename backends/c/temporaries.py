@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.backends.c import pages
-from tiramisu_py.backends.c.precedence import call
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.lower.ir import Allocate, Block, Node
-from tiramisu_py.lower.transform import block, constant
+from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.ir import Allocate, Block, Node
+from tiramisu_py.ir.rewriting import block, constant
 from tiramisu_py.program.pages import Pages
 from tiramisu_py.program.storage import Memory
 

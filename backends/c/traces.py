@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.ir import LoopFunction, Traced
+from tiramisu_py.ir import LoopFunction, Traced
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements

@@ -15,10 +15,10 @@ import cgen
 
 from tiramisu_py.backends.c import streams
 from tiramisu_py.backends.c.definitions import Definition
+from tiramisu_py.backends.c.expressions.scope import of_function
 from tiramisu_py.backends.c.layout import text
-from tiramisu_py.backends.c.scope import of_function
 from tiramisu_py.backends.c.statements import Statements
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.emitter import Source

@@ -9,15 +9,15 @@ import cgen
 
 from tiramisu_py.algorithm.reserved import CUDA_WORDS
 from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.backends.c.expressions.names import c_names
 from tiramisu_py.backends.c.layout import text
-from tiramisu_py.backends.c.names import c_names
 from tiramisu_py.backends.c.traces import LOG_HEADER
 from tiramisu_py.backends.cuda.scalars import builtin
 from tiramisu_py.backends.cuda.scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.backends.cuda.statements import KernelStatements
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Barrier,
     Copy,
@@ -31,7 +31,7 @@ from tiramisu_py.lower.ir import (
     Node,
     TreeReduce,
 )
-from tiramisu_py.lower.transform import expressions, names, walk
+from tiramisu_py.ir.rewriting import expressions, names, walk
 from tiramisu_py.program.storage import Memory
 
 #: How the runtime begins in a library with a trace.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Const, Expr
 from tiramisu_py.algorithm.types import DType, float32, strong
-from tiramisu_py.backends.c.precedence import Code, call, cast
-from tiramisu_py.backends.c.scalars import Scalars, operand
+from tiramisu_py.backends.c.expressions.precedence import Code, call, cast
+from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.cuda.scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.ir import GpuIndex
+from tiramisu_py.ir import GpuIndex
 from tiramisu_py.program.loops import AXES
 
 _BUILTINS = {"block": "blockIdx", "thread": "threadIdx", "grid": "gridDim"}

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
-from tiramisu_py.backends.c.scope import Array, Scope
-from tiramisu_py.lower.ir import For, KernelFunction, Let, LoopFunction
-from tiramisu_py.lower.ranges import facts_of
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction
+from tiramisu_py.ir.arithmetic.facts import facts_of
+from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.loops import AXES
 
 #: Bytes of the widest vector that a GPU loads at once; of alignment, more than this is never asked.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.lower.ir import KernelFunction
-from tiramisu_py.lower.transform import all_expressions
+from tiramisu_py.ir import KernelFunction
+from tiramisu_py.ir.rewriting import all_expressions
 
 
 @dataclass(frozen=True)

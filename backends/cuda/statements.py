@@ -9,16 +9,16 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import strong
-from tiramisu_py.backends.c.precedence import call
-from tiramisu_py.backends.c.scalars import Scalars, operand
-from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
 from tiramisu_py.backends.c.statements import Lines, Statements
-from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.trees import Tree
 from tiramisu_py.backends.cuda.vectors import LaneLoops
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Assign,
     Await,
@@ -38,7 +38,7 @@ from tiramisu_py.lower.ir import (
     Store,
     TreeReduce,
 )
-from tiramisu_py.lower.transform import constant, walk
+from tiramisu_py.ir.rewriting import constant, walk
 from tiramisu_py.program.loops import Combine, Unroll
 from tiramisu_py.program.storage import Memory
 

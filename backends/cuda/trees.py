@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
-from tiramisu_py.backends.c.scalars import operand
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import operand
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.scalars import builtin
-from tiramisu_py.lower.ir import Load, TreeReduce
+from tiramisu_py.ir import Load, TreeReduce
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines

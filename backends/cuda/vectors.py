@@ -9,14 +9,14 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType, int64, strong
-from tiramisu_py.backends.c.scalars import operand
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import operand
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.scalars import KernelScalars
 from tiramisu_py.backends.cuda.scope import WIDEST, KernelScope
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower.ir import Lane, Load, Ramp, Store
-from tiramisu_py.lower.linear import along_lanes
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.ir import Lane, Load, Ramp, Store
+from tiramisu_py.ir.arithmetic.linear import along_lanes
+from tiramisu_py.ir.rewriting import constant
 
 Lines = list[cgen.Generable]
 #: The number of the lane inside a loop over lanes; no user's name looks like this.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.mpi.elements import mpi_type, quoted
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import Collective, LoopFunction, Node, Piece
+from tiramisu_py.ir import Collective, LoopFunction, Node, Piece
+from tiramisu_py.ir import rewriting as transform
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines

@@ -14,10 +14,10 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
-from tiramisu_py.lower.ir import Block, Comment, Let, Load, Node, Piece, Post, Side
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.ir import Block, Comment, Let, Load, Node, Piece, Post, Side
+from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.statement import SendMode
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.traces import log_of
 from tiramisu_py.backends.mpi.collectives import GRID, is_together
-from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Block,
@@ -28,6 +27,7 @@ from tiramisu_py.lower.ir import (
     ProcessGrid,
     Requests,
 )
+from tiramisu_py.ir import rewriting as transform
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 

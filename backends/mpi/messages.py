@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import cgen
 
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Array, Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Array, Scope
 from tiramisu_py.backends.mpi.collectives import Call
 from tiramisu_py.backends.mpi.elements import Elements, quoted, request_place
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Collective,
     Complete,
@@ -26,7 +25,8 @@ from tiramisu_py.lower.ir import (
     Post,
     Requests,
 )
-from tiramisu_py.lower.transform import constant
+from tiramisu_py.ir import rewriting as transform
+from tiramisu_py.ir.rewriting import constant
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements

@@ -9,12 +9,12 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.mpi.elements import mpi_type
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.lower import transform
-from tiramisu_py.lower.ir import AllReduce, LoopFunction
+from tiramisu_py.ir import AllReduce, LoopFunction
+from tiramisu_py.ir import rewriting as transform
 
 RUNTIME = "tm_mpi_reductions.h"
 _NUMBERS = {"sum": "MPI_SUM", "product": "MPI_PROD", "min": "MPI_MIN", "max": "MPI_MAX"}

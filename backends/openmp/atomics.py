@@ -8,10 +8,10 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.backends.c.scalars import Scalars, operand
-from tiramisu_py.backends.c.scope import Scope
-from tiramisu_py.lower.ir import Load
-from tiramisu_py.lower.lanes import is_half
+from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.ir import Load
+from tiramisu_py.ir.arithmetic.lanes import is_half
 
 #: What the value reads instead of the element; no user's name looks like this.
 _OLD = "<old>"

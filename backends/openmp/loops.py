@@ -14,11 +14,11 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Iter, as_typed
 from tiramisu_py.backends.c import streams
-from tiramisu_py.backends.c.scalars import Scalars
-from tiramisu_py.backends.c.scope import Scope
-from tiramisu_py.lower.accumulators import neutral
-from tiramisu_py.lower.ir import Block, Comment, For, Node, Private
-from tiramisu_py.lower.transform import variables
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.ir import Block, Comment, For, Node, Private
+from tiramisu_py.ir.rewriting import variables
+from tiramisu_py.passes.vectors.accumulators import neutral
 from tiramisu_py.program.loops import Combine, Parallel
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from importlib import resources
 
 import cgen
 
-from tiramisu_py.lower.ir import For, LoopFunction
-from tiramisu_py.lower.transform import walk
+from tiramisu_py.ir import For, LoopFunction
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.pins import Pin
 

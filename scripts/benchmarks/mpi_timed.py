@@ -21,8 +21,8 @@ from mpi4py import MPI
 from mpi_programs import ghost_rows, plate
 
 from tiramisu_py import Kernel
-from tiramisu_py.build.flags import OPTIMISED, STRICT
-from tiramisu_py.build.ranks import as_c_communicator
+from tiramisu_py.build.calls.ranks import as_c_communicator
+from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT
 
 #: A round computes about so many points, so that many rounds fit between what else the machine does.
 POINTS = 1_000_000

@@ -9,11 +9,11 @@ import islpy as isl
 import numpy as np
 
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
-from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction, declare_scalar
-from tiramisu_py.algorithm.domain import parse_context
-from tiramisu_py.algorithm.evaluate import evaluate
+from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction, declare_scalar
+from tiramisu_py.algorithm.domains.domain import parse_context
+from tiramisu_py.algorithm.domains.references import access
+from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.expressions import Access, Iter, Param
-from tiramisu_py.algorithm.references import access
 
 
 @dataclass(frozen=True)

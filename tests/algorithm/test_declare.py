@@ -12,9 +12,9 @@ from tests.algorithm.building import Handle, Small, iters, params
 from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.domains.references import access
 from tiramisu_py.algorithm.expressions import cast, select
 from tiramisu_py.algorithm.names import check_name
-from tiramisu_py.algorithm.references import access
 from tiramisu_py.errors import DeclarationError, DTypeError, TiramisuError
 
 i, j, k, t = iters("i j k t")

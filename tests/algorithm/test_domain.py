@@ -11,7 +11,7 @@ import pytest
 from tests.algorithm.building import Small, iters, params
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.expressions import Access
 from tiramisu_py.algorithm.functions import maximum, minimum
 from tiramisu_py.errors import DeclarationError

@@ -16,7 +16,7 @@ from tests.effort import calls
 from tiramisu_py.algorithm import declarations as decl
 from tiramisu_py.algorithm import functions as tm
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.algorithm.evaluate import evaluate
+from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.algorithm.expressions import Expr, binary, cast, select
 from tiramisu_py.errors import ArgumentError, DeclarationError, TiramisuError
 

@@ -10,6 +10,7 @@ import pytest
 
 from tiramisu_py.algorithm import functions as tm
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import (
     FLOAT_FUNCTIONS,
     FLOAT_FUNCTIONS_2,
@@ -27,7 +28,6 @@ from tiramisu_py.algorithm.expressions import (
     select,
 )
 from tiramisu_py.algorithm.traversal import accesses, substitute, walk
-from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.errors import DeclarationError, DTypeError
 
 i, j = Iter("i"), Iter("j")

@@ -17,8 +17,8 @@ import numpy as np
 
 from tests.backends.calling import raw_call
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
-from tiramisu_py.lower.passes import optimise
+from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.passes.pipeline import optimise
 
 STRICT = ("-Wall", "-Wextra", "-Werror")
 SANITISERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, call, select
 from tiramisu_py.algorithm.types import DType, float32
-from tiramisu_py.lower.ir import ArrayArgument, If, Let, Node, Private
+from tiramisu_py.ir import ArrayArgument, If, Let, Node, Private
 from tiramisu_py.program.loops import Combine, Parallel, Tag, Unroll, Vector
 
 N, M = size("N"), size("M")

@@ -18,7 +18,7 @@ from tests.backends.building import (
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower.ir import Comment, LoopFunction
+from tiramisu_py.ir import Comment, LoopFunction
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
 
 

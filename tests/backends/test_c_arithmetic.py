@@ -15,7 +15,7 @@ from tests.backends.compiled import Compiled
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Cast, Const, Expr, binary, call, select, unary
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, Node, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, LoopFunction, Node, ScalarArgument
 from tiramisu_py.program.loops import Vector
 
 INTEGERS = (ty.int8, ty.int16, ty.int32, ty.int64, ty.uint8, ty.uint16, ty.uint32, ty.uint64)

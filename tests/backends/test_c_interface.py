@@ -33,8 +33,8 @@ from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.backends.c import emit
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Comment, LoopFunction, Private
-from tiramisu_py.lower.passes import optimise
+from tiramisu_py.ir import Comment, LoopFunction, Private
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.loops import Combine, Parallel, Unroll, Vector
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Operator, logical_and, logical_or, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import Cast, select
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import LoopFunction, Private
+from tiramisu_py.ir import LoopFunction, Private
 from tiramisu_py.program.loops import Combine, Parallel, Vector
 
 N, M, i, j = size("N"), size("M"), var("i"), var("j")

@@ -22,9 +22,9 @@ from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import InterpretError, run
-from tiramisu_py.lower.ir import For, LoopFunction, Mask, Node, Ramp
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.transform import loads, with_children
+from tiramisu_py.ir import For, LoopFunction, Mask, Node, Ramp
+from tiramisu_py.ir.rewriting import loads, with_children
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.loops import Unroll, Vector
 
 N, i, j = size("N"), var("i"), var("j")

@@ -9,9 +9,9 @@ from tests.backends.building import function, given, load, loop, number, result,
 from tests.backends.compiled import Compiled
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import LoopFunction, Ramp, Shifted
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.transform import all_expressions
+from tiramisu_py.ir import LoopFunction, Ramp, Shifted
+from tiramisu_py.ir.rewriting import all_expressions
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.loops import Vector
 
 N, i, j = size("N"), var("i"), var("j")

@@ -9,7 +9,7 @@ from tests.backends.building import function, given, load, loop, result, size, s
 from tests.backends.compiled import SANITISERS, Compiled
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.loops import Vector
 
 N, i = size("N"), var("i")

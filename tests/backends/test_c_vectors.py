@@ -13,7 +13,7 @@ from tests.backends.compiled import SANITISERS, Compiled
 from tests.backends.forms import FORMS, REDUCTIONS, Form, N, i, inputs, samples
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.loops import Vector
 
 ALL = [*FORMS, *REDUCTIONS]

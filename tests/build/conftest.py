@@ -14,7 +14,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.expressions import Const, Expr, Param, binary
 from tiramisu_py.build import Kernel, compile_function
-from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
 
 R, C, N, M = (Param(name) for name in "RCNM")
 

@@ -12,7 +12,7 @@ import pytest
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, ScalarArgument
 
 N = Param("N")
 

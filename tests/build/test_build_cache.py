@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tiramisu_py.build import Cache, open_cache
-from tiramisu_py.build.cache import package_digest
-from tiramisu_py.build.library import prepare
+from tiramisu_py.build.toolchains.cache import package_digest
+from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.errors import ToolchainError
 
 
@@ -122,7 +122,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from tests_of_build import plain, array, ty, N, Param
-from tiramisu_py.lower.ir import ArrayArgument
+from tiramisu_py.ir import ArrayArgument
 for turn in range(3):
     for number in range(3):
         z = ArrayArgument("z", ty.int64, (), is_input=False, is_output=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tiramisu_py.build.caches import USUAL, Caches, caches
+from tiramisu_py.build.machine.processor_caches import USUAL, Caches, caches
 
 
 def described(folder: Path, *found: tuple[str, str, str]) -> Path:

@@ -16,11 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiramisu_py.build import export, mpi, open_cache, toolchain
-from tiramisu_py.build.cache import Cache, replace_file
-from tiramisu_py.build.processor import resolve_processor
-from tiramisu_py.build.simulator import find_cxx
-from tiramisu_py.build.toolchain import find_toolchain
+from tiramisu_py.build import export, open_cache
+from tiramisu_py.build.toolchains import c_compiler as toolchain
+from tiramisu_py.build.toolchains import mpi
+from tiramisu_py.build.toolchains.c_compiler import find_toolchain
+from tiramisu_py.build.toolchains.cache import Cache, replace_file
+from tiramisu_py.build.toolchains.processor import resolve_processor
+from tiramisu_py.build.toolchains.simulator import find_cxx
 from tiramisu_py.errors import ArgumentError, ToolchainError
 
 GCC = shutil.which("gcc") or "gcc"

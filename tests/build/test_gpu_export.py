@@ -10,7 +10,7 @@ import pytest
 from tests.build.gpu_programs import flip
 from tests.build.test_export import sh
 from tiramisu_py.build import gpu_count, open_cache
-from tiramisu_py.build.nvcc import find_nvcc
+from tiramisu_py.build.toolchains.nvcc import find_nvcc
 
 MAIN = r"""
 #include <stdio.h>

@@ -17,10 +17,16 @@ import pytest
 from tests.build.gpu_programs import flip
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
 from tiramisu_py.build import gpu_count, open_cache
-from tiramisu_py.build.cuda import Architecture, chosen_architectures, cuda_flags, find_cuda_compiler, resources_in
-from tiramisu_py.build.images import string_of
-from tiramisu_py.build.nvcc import Nvcc, find_nvcc
-from tiramisu_py.build.nvrtc import find_nvrtc
+from tiramisu_py.build.toolchains.cuda_compiler import (
+    Architecture,
+    chosen_architectures,
+    cuda_flags,
+    find_cuda_compiler,
+    resources_in,
+)
+from tiramisu_py.build.toolchains.images import string_of
+from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
+from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
 
 without_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
@@ -228,8 +234,8 @@ def test_where_there_is_neither_nvcc_nor_nvrtc_the_message_says_what_to_install(
     """In a process whose PATH and packages have no CUDA."""
     if Path("/usr/local/cuda/bin/nvcc").exists() and os.geteuid() != 0:
         pytest.skip("there is a toolkit in /usr/local/cuda")
-    monkeypatch.setattr("tiramisu_py.build.nvcc._candidates", lambda: iter(()))
-    monkeypatch.setattr("tiramisu_py.build.nvrtc._candidates", lambda: iter(()))
+    monkeypatch.setattr("tiramisu_py.build.toolchains.nvcc._candidates", lambda: iter(()))
+    monkeypatch.setattr("tiramisu_py.build.toolchains.nvrtc._candidates", lambda: iter(()))
     with pytest.raises(ToolchainError, match=r'(.|\n)*pip install "tiramisu_py\[nvcc\]"(.|\n)*device="simulator"'):
         flip("nowhere").compile()
 

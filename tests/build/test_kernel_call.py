@@ -19,7 +19,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Input
 from tiramisu_py.algorithm.expressions import Param, binary
 from tiramisu_py.errors import ArgumentError, KernelError, ToolchainError
-from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, ScalarArgument
 
 N = Param("N")
 

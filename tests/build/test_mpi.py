@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.mpi.launching import ROOT, Implementation, implementations
-from tiramisu_py.build import mpi, open_cache
+from tiramisu_py.build import open_cache
+from tiramisu_py.build.toolchains import mpi
 from tiramisu_py.errors import ToolchainError
 
 needs_mpi = pytest.mark.skipif(not implementations(), reason="no MPI on this machine")

@@ -17,7 +17,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.build.topologies import asked, library, machine, two_sockets, write_headers
-from tiramisu_py.build.topology import MemoryNode, listed, memory_nodes
+from tiramisu_py.build.machine.topology import MemoryNode, listed, memory_nodes
 
 CPUS = sorted(os.sched_getaffinity(0))
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="this process may run on one cpu")

@@ -17,9 +17,9 @@ import tiramisu_py as tm
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const, Param
 from tiramisu_py.build import compile_function, find_toolchain, open_cache, processor_for
-from tiramisu_py.build.processor import resolve_processor
+from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
-from tiramisu_py.lower.ir import ArrayArgument
+from tiramisu_py.ir import ArrayArgument
 
 N = Param("N")
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -211,7 +211,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from tests_of_build import plain, ty, N
-from tiramisu_py.lower.ir import ArrayArgument
+from tiramisu_py.ir import ArrayArgument
 x = ArrayArgument("x", ty.int32, (N,), True, False)
 z = ArrayArgument("z", ty.int32, (N,), False, True)
 kernel = plain(f"for (int64_t i = 0; i < N + {sys.argv[2]}; i++) z[i] = x[i];", x, z).compile(

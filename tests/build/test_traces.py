@@ -20,9 +20,9 @@ from tests.mpi.launching import implementations
 from tests.mpi.programs import PROGRAMS
 from tiramisu_py.backends.c import emit
 from tiramisu_py.build import gpu_count
-from tiramisu_py.build.mpi import mpi4py
-from tiramisu_py.build.traces import Trace, TraceEvent
-from tiramisu_py.lower import traced
+from tiramisu_py.build.toolchains.mpi import mpi4py
+from tiramisu_py.build.traces.traces import Trace, TraceEvent
+from tiramisu_py.passes import traced
 
 with_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 TRIES = 30

@@ -15,7 +15,7 @@ from tests.backends.test_c_idioms import COMPILERS
 from tests.build.test_cross import cross
 from tests.build.test_toolchain import script
 from tiramisu_py.build import find_toolchain, open_cache, processor_for
-from tiramisu_py.build.processor import resolve_processor
+from tiramisu_py.build.toolchains.processor import resolve_processor
 
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="names processors of x86-64")
 WIDTH = re.compile(r"-mprefer-vector-width=\S+")

@@ -11,7 +11,7 @@ import tiramisu_py as tm
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
-from tiramisu_py.lower import traced
+from tiramisu_py.passes import traced
 
 R, C, G = tm.params("R C G")
 r, c, c0, c1, r0, r1 = tm.iters("r c c0 c1 r0 r1")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.proof.rank_stories import blur, q, waited
 from tiramisu_py import sets
-from tiramisu_py.dependence.happens import Happens
-from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks import local_time, spread
+from tiramisu_py.program.ranks.spread import local_time, spread
 
 
 def spread_blur() -> Program:

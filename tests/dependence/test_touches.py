@@ -34,13 +34,14 @@ from tests.proof.stories import (
     t0,
     t1,
 )  # fmt: skip
-from tiramisu_py import sets, smallest
+from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32, int64
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.precedence import Precedence
-from tiramisu_py.dependence.touch import Touch
-from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.sets import smallest
 
 SIZES = {"N": 4, "M": 3, "K": 2, "R": 3, "C": 2, "T": 2}
 

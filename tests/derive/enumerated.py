@@ -11,8 +11,8 @@ import islpy as isl
 
 from tests.derive.building import only_kernel
 from tiramisu_py import sets
-from tiramisu_py.dependence.touch import Touch
-from tiramisu_py.dependence.touches import Touches
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.program import Program

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import tiramisu_py as tm
 from tiramisu_py import sets
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.program.statement import Role
 
 C, T = tm.params("C T")

@@ -19,15 +19,15 @@ from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, select
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.derive.barriers import conflicts, with_barriers
-from tiramisu_py.derive.stabbing import fewest
-from tiramisu_py.function.handles import Input
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.derive.barriers.barriers import conflicts, with_barriers
+from tiramisu_py.derive.barriers.fewest_points import fewest
+from tiramisu_py.function.handles.computations import Input
 from tiramisu_py.program.loops import Combine, GpuBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.waits import with_barrier
+from tiramisu_py.schedule.devices.waits import with_barrier
 
 x, y, s, s0, s1 = (Iter(name) for name in ["x", "y", "s", "s0", "s1"])
 

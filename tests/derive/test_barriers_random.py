@@ -12,7 +12,7 @@ from tests.programs import Draft
 from tests.proof.stories import N, i, k, r
 from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32
-from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.program.statement import Role
 
 SIZES = {"N": 1}

@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tests.derive.gpu_ranks import blur_on_gpus, heat_on_gpus
 from tiramisu_py import sets
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 
 
 def moved(f: tm.Function, **params: int) -> dict[tuple[str, str], set[tuple[int, tuple[int, ...]]]]:

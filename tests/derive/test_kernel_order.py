@@ -11,14 +11,15 @@ import pytest
 from tests.derive.building import only_kernel
 from tests.derive.enumerated import Numbers, sigma
 from tests.derive.test_barriers import stencil, tiled_product
-from tiramisu_py import sets, smallest
+from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.touch import Touch
-from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.sets import smallest
 
 SIZES = {"N": 7, "M": 4, "K": 6}
 

@@ -9,9 +9,9 @@ import pytest
 import tiramisu_py as tm
 from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1, t
 from tiramisu_py import sets
+from tiramisu_py.ir import Complete, For, If, Node, Post, Store
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Complete, For, If, Node, Post, Store
-from tiramisu_py.lower.transform import walk
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 

@@ -11,8 +11,8 @@ import tiramisu_py as tm
 from tests.derive.rank_stories import C, blur, c, heat, heat_on_grid, moved, q, r, r1
 from tests.effort import calls
 from tiramisu_py import sets
-from tiramisu_py.derive.amounts import Amount
-from tiramisu_py.derive.counting import classes, count
+from tiramisu_py.counting.amounts import Amount
+from tiramisu_py.counting.lattice_points import classes, count
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.statement import Role
 

@@ -15,17 +15,17 @@ from tests.programs import Draft
 from tests.proof.stories import C, N, R, T, blur, c, c0, c1, i, i0, i1, r, r0, r1, t
 from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32
-from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.derive.communication import communication
-from tiramisu_py.derive.counting import count
-from tiramisu_py.derive.transfers import derived_transfers
+from tiramisu_py.counting.communication import communication
+from tiramisu_py.counting.lattice_points import count
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.derive.derive_transfers import derived_transfers
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.loops import Launch
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Transfer
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.transfers import with_transfer
+from tiramisu_py.schedule.devices.transfers import with_transfer
 
 
 def transfers(program: Program) -> dict[str, tuple[int | None, int | None]]:

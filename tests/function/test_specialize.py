@@ -16,7 +16,8 @@ from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
 from tests.schedule.test_stores import jammed
 from tiramisu_py.interpret import run
-from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise
 
 
 def multiplied() -> SimpleNamespace:

@@ -22,10 +22,10 @@ import tiramisu_py as tm
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
-from tiramisu_py.build.cache import open_cache
-from tiramisu_py.build.images import Architecture
-from tiramisu_py.build.nvcc import Nvcc, find_nvcc
-from tiramisu_py.build.nvrtc import Nvrtc, find_nvrtc
+from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
+from tiramisu_py.build.toolchains.nvrtc import Nvrtc, find_nvrtc
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 FOLDERS = ("gpu", "cooperative")

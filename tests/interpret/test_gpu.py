@@ -11,7 +11,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select
 from tiramisu_py.interpret import InterpretError, run
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Await,

@@ -13,8 +13,8 @@ import pytest
 from tests.schedule.gpu_pipelines import CASES, Case
 from tests.schedule.test_gpu_pipelines import arguments, scheduled
 from tiramisu_py.interpret import InterpretError, run
+from tiramisu_py.ir import Await, Barrier, Block, LoopFunction
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Await, Barrier, Block, LoopFunction
 
 NAMES = (
     "blur row by row on three sequences",

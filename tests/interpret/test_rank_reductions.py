@@ -13,7 +13,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Param, binary
 from tiramisu_py.interpret import InterpretError, interpret_ranks
-from tiramisu_py.lower.ir import Allocate, AllReduce, Block, If, LoopFunction, Node, ProcessGrid, Store
+from tiramisu_py.ir import Allocate, AllReduce, Block, If, LoopFunction, Node, ProcessGrid, Store
 
 
 @pytest.mark.parametrize("name", STORIES)

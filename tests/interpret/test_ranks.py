@@ -11,7 +11,7 @@ from tests.interpret.test_machine import at, number, op, plus
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.interpret import InterpretError, Traffic, interpret_ranks
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Block,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.lower.programs import text as plain
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Await,
     Barrier,

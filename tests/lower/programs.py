@@ -11,14 +11,14 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator
+from tiramisu_py.algorithm.domains.sizes import shape_value
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, Param, as_expr
-from tiramisu_py.algorithm.sizes import shape_value
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.interpret import run
-from tiramisu_py.lower.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, Load, LoopFunction, Node, Store
+from tiramisu_py.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, Load, LoopFunction, Node, Store
+from tiramisu_py.program.initial import initial_program
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.initial import initial_program
 
 
 class Author:

@@ -9,10 +9,10 @@ import numpy as np
 
 import tiramisu_py as tm
 from tests.oracle.rank_arrays import run_on_ranks
+from tiramisu_py.ir import LoopFunction, Node
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import LoopFunction, Node
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.transform import walk
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.view.pseudocode import pseudocode
 
 (C,) = tm.params("C")

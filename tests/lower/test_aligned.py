@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.backends.building import load, loop, size, store, temporary, var
-from tiramisu_py.lower.aligned import aligned
-from tiramisu_py.lower.ir import Allocate, For, Let, Node
-from tiramisu_py.lower.transform import Names, names, walk
+from tiramisu_py.ir import Allocate, For, Let, Node
+from tiramisu_py.ir.rewriting import Names, names, walk
+from tiramisu_py.passes.vectors.align import aligned
 from tiramisu_py.program.loops import Vector
 
 N, j, j0 = size("N"), var("j"), var("j0")

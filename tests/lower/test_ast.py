@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import islpy as isl
 import pytest
 
-from tiramisu_py.lower.ast import Leaf, generated, positions
+from tiramisu_py.lower.loops.isl_ast import Leaf, generated, positions
 
 
 class Stop(Exception):

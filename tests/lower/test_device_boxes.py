@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.lower.ir import Allocate, LoopFunction
-from tiramisu_py.lower.transform import walk
+from tiramisu_py.ir import Allocate, LoopFunction
+from tiramisu_py.ir.rewriting import walk
 
 N, M, G, K = tm.params("N M G K")
 i, j, i0, i1 = tm.iters("i j i0 i1")

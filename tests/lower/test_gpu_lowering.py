@@ -7,17 +7,14 @@ import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
+from tests.lower.alignment import lanes_together
 from tests.lower.gpu_text import kernel_text, text
 from tests.schedule import pipelines as pl
 from tests.schedule.gpu_pipelines import CASES, rows, total
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, r
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.interpret import run
-from tiramisu_py.lower import lower
-from tiramisu_py.lower.alignment import lanes_together
-from tiramisu_py.lower.arithmetic import number
-from tiramisu_py.lower.convergence import check_uniform
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Await,
     Barrier,
@@ -32,8 +29,11 @@ from tiramisu_py.lower.ir import (
     Store,
     TreeReduce,
 )
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.transform import walk
+from tiramisu_py.ir.arithmetic.build import number
+from tiramisu_py.ir.rewriting import walk
+from tiramisu_py.ir.uniform_control import check_uniform
+from tiramisu_py.lower import lower
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.storage import Memory
 
 s0, s1, t0, t1, x, y = tm.iters("s0 s1 t0 t1 x y")

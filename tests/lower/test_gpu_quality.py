@@ -20,9 +20,9 @@ import pytest
 
 import tiramisu_py as tm
 from tests.folders import modules_of
-from tiramisu_py.build.cache import open_cache
-from tiramisu_py.build.images import Architecture
-from tiramisu_py.build.nvcc import Nvcc, find_nvcc
+from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.build.toolchains.nvcc import Nvcc, find_nvcc
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "examples" / "gpu"

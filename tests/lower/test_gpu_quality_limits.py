@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.types import bool_, float32, int64
-from tiramisu_py.lower.ir import Allocate, For, GpuIndex, If, Let, Load, Node, Store
-from tiramisu_py.lower.limits import Limits, condition_of, constant_span
-from tiramisu_py.lower.linear import number
-from tiramisu_py.lower.remainders import as_remainders
-from tiramisu_py.lower.staging import staged
-from tiramisu_py.lower.transform import Names, walk
+from tiramisu_py.ir import Allocate, For, GpuIndex, If, Let, Load, Node, Store
+from tiramisu_py.ir.arithmetic.kernel_ranges import Limits, condition_of, constant_span
+from tiramisu_py.ir.arithmetic.linear import number
+from tiramisu_py.ir.arithmetic.remainders import as_remainders
+from tiramisu_py.ir.rewriting import Names, walk
+from tiramisu_py.passes.kernels.loads_first import staged
 from tiramisu_py.program.loops import Unroll
 
 SHAPE = (4, 3, 1)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Select, Unary, select
 from tiramisu_py.algorithm.functions import absolute
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.algorithm.typing_pass import typed
 from tiramisu_py.interpret.evaluator import bound
-from tiramisu_py.lower.idioms import recognised
-from tiramisu_py.lower.ir import Idiom, Load, Ramp
+from tiramisu_py.ir import Idiom, Load, Ramp
+from tiramisu_py.passes.vectors.idioms import recognised
 
 PAIRS = 2**16
 ALL = Ramp(Const(0, ty.int64), PAIRS)

@@ -9,9 +9,9 @@ import pytest
 from tests.backends.building import function, number, result, size, store, var
 from tests.backends.cuda.emitted import block, kernel, launch, let, on_gpu, parameter
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.lower.ir import Block, KernelFunction, Launch, LoopFunction, Node, Store
-from tiramisu_py.lower.literals import with_literals
-from tiramisu_py.lower.transform import constant, walk
+from tiramisu_py.ir import Block, KernelFunction, Launch, LoopFunction, Node, Store
+from tiramisu_py.ir.rewriting import constant, walk
+from tiramisu_py.passes.kernels.launch_constants import with_literals
 
 
 def each(*inside: Node) -> KernelFunction:

@@ -8,8 +8,8 @@ import pytest
 from tests.lower.programs import Author, computed, iters
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.interpret import InterpretError
+from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower.interface import preconditions
-from tiramisu_py.lower.ir import LoopFunction
 from tiramisu_py.lower.lowering import lower
 
 

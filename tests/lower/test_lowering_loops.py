@@ -11,13 +11,14 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import max_, sum_
 from tiramisu_py.algorithm.expressions import ExternFunction, cast
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.lower.ir import For, Load, Store
+from tiramisu_py.ir import For, Load, Store
+from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.lower.lowering import lower
-from tiramisu_py.lower.simplify import simplify
 from tiramisu_py.program.loops import Combine, Parallel
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule import loops, order, tags
-from tiramisu_py.schedule.recompute import compute_at
+from tiramisu_py.schedule.locality.compute_at import compute_at
+from tiramisu_py.schedule.loops import order, tags
+from tiramisu_py.schedule.loops import transforms as loops
 
 
 def blur() -> Program:

@@ -11,12 +11,12 @@ from tests.lower.programs import Author, computed, every, iters, sets, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import Allocate, For
+from tiramisu_py.ir import Allocate, For
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule import loops
-from tiramisu_py.schedule.recompute import compute_at
+from tiramisu_py.schedule.locality.compute_at import compute_at
+from tiramisu_py.schedule.loops import transforms as loops
 
 
 def pair(extent: str = "N") -> Program:

@@ -14,14 +14,15 @@ import pytest
 from tests.lower.programs import Author, iters, sets
 from tests.lower.test_lowering_loops import blur, product
 from tests.lower.test_lowering_pieces import heat, padded, stencil
+from tests.oracle.executed_instances import asked_for, executions
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.errors import CommandError, UnsupportedError
-from tiramisu_py.lower import nests
+from tiramisu_py.lower.loops import nest as nests
 from tiramisu_py.lower.lowering import lower
-from tiramisu_py.lower.trace import asked_for, executions
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule import loops, order, tags
-from tiramisu_py.schedule.recompute import compute_at
+from tiramisu_py.schedule.locality.compute_at import compute_at
+from tiramisu_py.schedule.loops import order, tags
+from tiramisu_py.schedule.loops import transforms as loops
 
 
 def triangle() -> Program:

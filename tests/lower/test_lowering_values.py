@@ -9,10 +9,11 @@ import scipy.sparse
 from tests.lower.programs import Author, computed, every, iters, text
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
-from tiramisu_py.lower.ir import For, If
+from tiramisu_py.ir import For, If
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule import loops, tags
+from tiramisu_py.schedule.loops import tags
+from tiramisu_py.schedule.loops import transforms as loops
 
 
 def spmv(strict: bool = True) -> Program:

@@ -11,10 +11,10 @@ import tiramisu_py as tm
 from tests.lower.rank_programs import NONBLOCKING, C, agrees, all_of, c, exchanged, lines, q, r, random, t
 from tiramisu_py import sets
 from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.ir import Complete, For, Piece, Post, Requests
+from tiramisu_py.ir.rewriting import all_expressions, names, walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Complete, For, Piece, Post, Requests
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.transform import all_expressions, names, walk
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import SendMode
 from tiramisu_py.view.pseudocode import pseudocode

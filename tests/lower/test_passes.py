@@ -9,8 +9,7 @@ from tests.backends.kernels import blur, least, matmul, tiles
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Const
-from tiramisu_py.lower.full_tiles import full_tiles
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Assign,
     Declare,
@@ -23,11 +22,12 @@ from tiramisu_py.lower.ir import (
     Ramp,
     Store,
 )
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.simplify import simplify
-from tiramisu_py.lower.transform import Names, all_expressions, walk
-from tiramisu_py.lower.unroll import unroll
-from tiramisu_py.lower.vectorize import vectorize
+from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.rewriting import Names, all_expressions, walk
+from tiramisu_py.passes.loops.full_tiles import full_tiles
+from tiramisu_py.passes.loops.unroll import unroll
+from tiramisu_py.passes.pipeline import optimise
+from tiramisu_py.passes.vectors.vectorize import vectorize
 from tiramisu_py.program.loops import Combine, Parallel, Unroll, Vector
 
 N, M, i, j, i0, i1 = size("N"), size("M"), var("i"), var("j"), var("i0"), var("i1")

@@ -10,8 +10,8 @@ import pytest
 from tests.lower.test_simplify import evaluate, number, random_condition, random_index, var
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr
 from tiramisu_py.algorithm.types import bool_, float32, int64
-from tiramisu_py.lower.ir import For, If, Let, Node, Store
-from tiramisu_py.lower.ranges import Facts, decide
+from tiramisu_py.ir import For, If, Let, Node, Store
+from tiramisu_py.ir.arithmetic.facts import Facts, decide
 
 N, M, a, b = var("N"), var("M"), var("a"), var("b")
 

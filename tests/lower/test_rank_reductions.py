@@ -6,9 +6,9 @@ import pytest
 
 from tests.rank_sums import STORIES, again_and_again, on_a_grid, over_both_axes, product
 from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.ir import Allocate, AllReduce, For, If, Node
+from tiramisu_py.ir.rewriting import children, expressions, walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Allocate, AllReduce, For, If, Node
-from tiramisu_py.lower.transform import children, expressions, walk
 
 
 def combinations(node: Node) -> list[AllReduce]:

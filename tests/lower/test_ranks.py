@@ -24,9 +24,9 @@ from tests.lower.rank_programs import (
     text,
 )  # fmt: skip
 from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.ir import Allocate, ArrayArgument, For, Launch, LoopFunction, Post
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Allocate, ArrayArgument, For, Launch, LoopFunction, Post
-from tiramisu_py.lower.passes import optimise
+from tiramisu_py.passes.pipeline import optimise
 from tiramisu_py.program.distribution import Distribution
 
 (N,) = tm.params("N")

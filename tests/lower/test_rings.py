@@ -14,8 +14,7 @@ from tests.schedule.pipelines import blur, c, c0, c1, r, r0, r1
 from tests.schedule.test_sliding import window
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.interpret import run
-from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Assign,
     Block,
@@ -31,10 +30,11 @@ from tiramisu_py.lower.ir import (
     Shifted,
     Store,
 )
-from tiramisu_py.lower.passes import optimise
-from tiramisu_py.lower.prologues import cut_prologues
-from tiramisu_py.lower.ranges import Facts
-from tiramisu_py.lower.transform import all_expressions, children, walk
+from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.rewriting import all_expressions, children, walk
+from tiramisu_py.lower import lower
+from tiramisu_py.passes.loops.peel import cut_prologues
+from tiramisu_py.passes.pipeline import optimise
 
 N, i = size("N"), var("i")
 ZERO, ONE = number(0), number(1)

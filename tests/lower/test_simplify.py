@@ -10,10 +10,10 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.lower.ir import Allocate, Block, Comment, For, If, Let, Load, Ramp, Store
-from tiramisu_py.lower.linear import along_lanes, difference, nonnegative, operands
-from tiramisu_py.lower.simplify import simplified, simplify
-from tiramisu_py.lower.transform import is_empty
+from tiramisu_py.ir import Allocate, Block, Comment, For, If, Let, Load, Ramp, Store
+from tiramisu_py.ir.arithmetic.linear import along_lanes, difference, nonnegative, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.rewriting import is_empty
 
 NAMES = ("a", "b", "N", "M")
 

@@ -15,7 +15,7 @@ from tests.targets.machines import Target
 from tests.targets.programs import Call, Program, printed
 from tiramisu_py.backends.c import emit
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.passes import optimise
+from tiramisu_py.passes.pipeline import optimise
 
 (N,) = tm.params("N")
 i, x1, x2, x3 = tm.iters("i x1 x2 x3")

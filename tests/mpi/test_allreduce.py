@@ -11,7 +11,7 @@ import pytest
 import tiramisu_py as tm
 from tests.rank_sums import STORIES, i, total
 from tiramisu_py.backends.mpi.reductions import RUNTIME
-from tiramisu_py.build.mpi import mpi4py
+from tiramisu_py.build.toolchains.mpi import mpi4py
 
 
 def check(f: tm.Function, given: dict[str, Any]) -> None:

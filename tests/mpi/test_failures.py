@@ -11,7 +11,7 @@ import pytest
 from tests.backends.building import given, loop, result, size
 from tests.backends.mpi.building import Q, box, on_ranks, post, requests, wait
 from tests.mpi.launching import Implementation, implementations
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 
 MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
 pytestmark = pytest.mark.skipif(not MPI, reason="no MPI on this machine")

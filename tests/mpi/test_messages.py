@@ -8,9 +8,9 @@ import pytest
 from tests.backends.mpi.building import compiled
 from tests.backends.mpi.programs import ROWS, buffered_burst, elements, on_grid, ring, steps
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.build import library
-from tiramisu_py.build.mpi import mpi4py
-from tiramisu_py.build.ranks import as_c_communicator
+from tiramisu_py.build.calls.ranks import as_c_communicator
+from tiramisu_py.build.toolchains import library
+from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.program.statement import SendMode
 

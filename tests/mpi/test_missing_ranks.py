@@ -12,8 +12,8 @@ import pytest
 from tests.backends.mpi.building import compiled
 from tests.mpi.launching import Implementation, implementations
 from tests.mpi.test_failures import pass_on
-from tiramisu_py.build.meeting import PATIENCE, patience
-from tiramisu_py.build.mpi import mpi4py
+from tiramisu_py.build.calls.meeting import PATIENCE, patience
+from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
 
 MPI = [pytest.param(own, id=name) for name, own in implementations().items()]

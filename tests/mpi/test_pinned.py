@@ -9,7 +9,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.build.test_numa import _OWN
-from tiramisu_py.build.mpi import mpi4py
+from tiramisu_py.build.toolchains.mpi import mpi4py
 
 r, c, q, r1 = tm.iters("r c q r1")
 ROWS = 4

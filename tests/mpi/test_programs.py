@@ -14,7 +14,7 @@ import tiramisu_py as tm
 from tests.mpi.launching import Implementation, implementations
 from tests.mpi.programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
-from tiramisu_py.build.mpi import mpi4py
+from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import LegalityError
 
 RANKS = P + 1

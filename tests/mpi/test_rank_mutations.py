@@ -19,9 +19,9 @@ from tests.mpi import stories
 from tests.mpi.programs import PROGRAMS
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
 from tiramisu_py.interpret import InterpretError
-from tiramisu_py.lower import arithmetic
-from tiramisu_py.lower.ir import AllReduce, Collective, Complete, For, If, LoopFunction, Node, Post, Store
-from tiramisu_py.lower.transform import EMPTY, block, walk, with_children
+from tiramisu_py.ir import AllReduce, Collective, Complete, For, If, LoopFunction, Node, Post, Store
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.rewriting import EMPTY, block, walk, with_children
 
 RANKS, SIZE, COLUMNS, SEEDS = 4, 6, 7, 6
 

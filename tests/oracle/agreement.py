@@ -15,8 +15,9 @@ from tests.oracle.script import Script
 from tests.oracle.values import Values
 from tiramisu_py.errors import Violation
 from tiramisu_py.interpret import InterpretError, run
-from tiramisu_py.lower import lower, optimise
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise
 from tiramisu_py.proof.report import PRESERVED
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,7 +12,7 @@ from tests.oracle.rank_judge import judge
 from tests.oracle.script import Script
 from tests.oracle.values import Values
 from tiramisu_py.interpret import InterpretError
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.statement import Role
 
 

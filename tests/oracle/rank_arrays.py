@@ -23,8 +23,8 @@ import tiramisu_py as tm
 from tests.oracle.plain import Point, integers, points
 from tests.oracle.plain import function as compiled
 from tiramisu_py.interpret import Traffic, interpret_ranks
+from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
 from tiramisu_py.program.distribution import Dealt, Distribution
 
 Array = np.ndarray[Any, np.dtype[Any]]

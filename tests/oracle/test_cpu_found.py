@@ -9,7 +9,8 @@ from tests.oracle.agreement import wrong_results
 from tests.oracle.cpu_judge import judged
 from tests.oracle.judge import sizes
 from tests.oracle.script import Script
-from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise
 
 HEAD = """N, = tm.params('N')
 i, j, k, t, x0, x1, i0 = tm.iters('i j k t x0 x1 i0')

@@ -20,8 +20,9 @@ from tests.oracle.judge import sizes
 from tests.oracle.plain import integers
 from tests.oracle.script import Script, shrunk
 from tests.oracle.test_fuzz import TIMES, seeds
-from tiramisu_py.lower import lower, optimise
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise
 
 CHUNKS = range(4)
 COMPARED = 20 * TIMES  # in each chunk

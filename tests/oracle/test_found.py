@@ -7,7 +7,8 @@ import pytest
 from tests.oracle.agreement import compared, wrong_results
 from tests.oracle.judge import sizes
 from tests.oracle.script import Script
-from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise
 
 HEAD = """N, = tm.params('N')
 i, j, k, y, x0, x1 = tm.iters('i j k y x0 x1')

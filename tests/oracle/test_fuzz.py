@@ -14,7 +14,8 @@ from tests.oracle.agreement import Verdict, compare, compared, inputs, kind_agre
 from tests.oracle.judge import sizes
 from tests.oracle.random_programs import random_script
 from tests.oracle.script import Script, shrunk
-from tiramisu_py.lower import lower, optimise
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise
 
 TIMES = int(os.environ.get("TIRAMISU_FUZZ", "1"))
 FIRST = int(os.environ.get("TIRAMISU_FUZZ_SEED", "0"))

@@ -8,10 +8,11 @@ import pytest
 
 import tiramisu_py as tm
 from tests.oracle.block_ranks import splits
-from tiramisu_py import sets, smallest
+from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.blocks import own
-from tiramisu_py.program.windows import outer_names, window
+from tiramisu_py.program.ranks.block_windows import outer_names, window
+from tiramisu_py.program.ranks.run_time_blocks import own
+from tiramisu_py.sets import smallest
 
 R, lo, hi, least_param = tm.params("R lo hi lo_below")
 r, q = tm.iters("r q")

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import tiramisu_py as tm
+from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.ranks import spread
-from tiramisu_py.proof import deadlock, executors, matching
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.proof.messages import deadlock, executors, matching
 
 P, T = tm.params("P T")
 t, q, x = tm.iters("t q x")

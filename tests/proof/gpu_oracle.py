@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
 
-from tiramisu_py import sets, smallest
-from tiramisu_py.dependence.touch import Touch
-from tiramisu_py.dependence.touches import Touches
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.sets import smallest
 
 Vector = tuple[int, ...]
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import tiramisu_py as tm
-from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.errors import Violation
 from tiramisu_py.proof import Report, check
 

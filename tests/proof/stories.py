@@ -10,8 +10,8 @@ from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, Param, select
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.errors import Violation
-from tiramisu_py.function.handles import Computation, Reduction
-from tiramisu_py.schedule.order import root
+from tiramisu_py.function.handles.computations import Computation, Reduction
+from tiramisu_py.schedule.loops.order import root
 
 N, M, K, R, C, T = (Param(name) for name in ["N", "M", "K", "R", "C", "T"])
 i, j, k, r, c, t = (Iter(name) for name in ["i", "j", "k", "r", "c", "t"])

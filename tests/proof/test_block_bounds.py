@@ -9,7 +9,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.oracle.block_ranks import Exchange, Half, Order, splits, verdict
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 
 R, lo, hi = tm.params("R lo hi")
 (r,) = tm.iters("r")

@@ -14,7 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.proof import Budget, check, theorem
 from tiramisu_py.proof.blame import NOT_FOUND, ONE_BY_ONE
 from tiramisu_py.proof.budget import MOMENT, SHARE
-from tiramisu_py.proof.findings import Finding
+from tiramisu_py.proof.violations.findings import Finding
 
 N, T = tm.params("N T")
 i, t, t0, i0 = tm.iters("i t t0 i0")
@@ -130,7 +130,7 @@ def test_an_error_of_isl_in_what_completes_a_program_does_not_escape(monkeypatch
     def broken(program: Any) -> Any:
         raise isl.Error("void point")
 
-    monkeypatch.setattr("tiramisu_py.function.scheduled.with_room", broken)
+    monkeypatch.setattr("tiramisu_py.function.applying.scheduled.with_room", broken)
     report = f.check()
     assert [violation.kind for violation in report.violations] == ["unknown"]
     assert "void point" in report.violations[0].message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import check
 from tiramisu_py.proof.budget import OPERATIONS
 

@@ -12,7 +12,7 @@ import pytest
 import tiramisu_py as tm
 from tests.effort import calls
 from tests.proof.exchanges import Link, P, Step, T, Talk, build, deadlocks, found, q, t, x
-from tiramisu_py.proof import deadlock
+from tiramisu_py.proof.messages import deadlock
 
 NB = (tm.NONBLOCK,)
 SYNC = (tm.SYNC,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 
-from tiramisu_py.proof.exchanges import _one_to_one
+from tiramisu_py.proof.messages.exchanges import _one_to_one
 
 
 def overlapping(pieces: int, text: str) -> isl.Map:

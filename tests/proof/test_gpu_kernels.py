@@ -26,7 +26,7 @@ from tests.proof.gpu_stories import (
     tiled_stencil,
     twice,
 )
-from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Launch, Parallel
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import Report, check

@@ -14,12 +14,12 @@ import pytest
 import tiramisu_py as tm
 from tests.proof.gpu_oracle import Judge
 from tests.proof.gpu_stories import K, M, N, R, blur_by_hand, c, c0, c1, i, j, k, r, tiled_stencil
-from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.waits import removed
+from tiramisu_py.schedule.devices.waits import removed
 
 
 def agrees(program: Program, sizes: list[dict[str, int]]) -> bool:

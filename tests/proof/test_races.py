@@ -38,7 +38,7 @@ from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.program.loops import Combine
 from tiramisu_py.program.storage import Buffer
-from tiramisu_py.schedule.order import root
+from tiramisu_py.schedule.loops.order import root
 
 
 def test_a_loop_that_carries_no_dependence_is_parallel() -> None:

@@ -11,7 +11,7 @@ from tests.proof.stories import K, N, i, i0, i1, j, j0, j1, k, k0, k1, kinds, pr
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.types import float32
-from tiramisu_py.function.handles import Computation, Reduction
+from tiramisu_py.function.handles.computations import Computation, Reduction
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer

@@ -9,9 +9,9 @@ import tiramisu_py as tm
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, k, r, r0, r1, t, x, y
 from tiramisu_py.interpret import run
+from tiramisu_py.ir import For
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import For
-from tiramisu_py.lower.transform import walk
 
 SIZES = (0, 1, 2, 5, 9, 17)
 (N,) = tm.params("N")

@@ -14,9 +14,9 @@ from tests.backends.compiled import SANITISERS, Compiled
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, j, r, r0, r1
 from tiramisu_py.interpret import run
+from tiramisu_py.ir import Allocate, For, Mask, Store
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import Allocate, For, Mask, Store
-from tiramisu_py.lower.transform import walk
 
 Built = SimpleNamespace
 PAD: dict[str, Any] = {"remainder": "pad"}

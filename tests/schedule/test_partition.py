@@ -10,7 +10,7 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py import sets
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Launch, Parallel, Rank, Vector
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 
 R, C, G, H, K, T = tm.params("R C G H K T")
 r, c, k, t = tm.iters("r c k t")

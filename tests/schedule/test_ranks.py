@@ -9,7 +9,7 @@ from tests.schedule.ranked import B, P, blur, c, heat, i, j, q, q0, q1, r, r1, t
 from tiramisu_py import sets
 from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Rank
-from tiramisu_py.program.ranks import axes, ranks
+from tiramisu_py.program.ranks.spread import axes, ranks
 
 
 def tags(f: tm.Function, name: str) -> dict[str, object]:

@@ -13,10 +13,11 @@ import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, STRICT, Compiled
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, k, r, r0, r1, x, y
-from tiramisu_py import sets, smallest
+from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
+from tiramisu_py.sets import smallest
 
 Built = SimpleNamespace
 

@@ -15,7 +15,7 @@ from tests.effort import calls
 from tiramisu_py.backends.c import REQUIRED
 from tiramisu_py.errors import CommandError
 from tiramisu_py.interpret import run
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof.theorem import check
 
 T, N, H, W, D = tm.params("T N H W D")

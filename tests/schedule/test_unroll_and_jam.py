@@ -8,9 +8,9 @@ import pytest
 import tiramisu_py as tm
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, k, r, r0, r1, t
+from tiramisu_py.ir import For
+from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.ir import For
-from tiramisu_py.lower.transform import walk
 
 
 def test_it_is_a_split_a_reorder_and_an_unroll():

@@ -19,8 +19,8 @@ from tests.targets.machines import INSTALL
 from tests.targets.shapes import SHAPES
 from tiramisu_py.backends.c import emit
 from tiramisu_py.build import open_cache, processor_for
-from tiramisu_py.build.library import prepare
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.build.toolchains.library import prepare
+from tiramisu_py.ir import LoopFunction
 
 ARM_GCC = "aarch64-linux-gnu-gcc"
 

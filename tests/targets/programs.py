@@ -19,7 +19,7 @@ import numpy as np
 from tests.backends.compiled import STRICT
 from tests.targets.machines import Target
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, emit
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 _MAIN = """
 #include <stdint.h>

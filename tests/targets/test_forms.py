@@ -11,7 +11,7 @@ from tests.backends.forms import samples
 from tests.backends.test_c_vectors import GROUPS, before, together
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call, Program, printed
-from tiramisu_py.lower.passes import optimise
+from tiramisu_py.passes.pipeline import optimise
 
 CHOSEN = [target for target in TARGETS if "neon" in target.name or "generic" in target.name]
 

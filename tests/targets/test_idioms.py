@@ -18,7 +18,7 @@ from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import REQUIRED
-from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 
 UNSIGNED = (ty.uint8, ty.uint16, ty.uint32, ty.uint64)
 INTEGERS = (*UNSIGNED, ty.int8, ty.int16, ty.int32, ty.int64)

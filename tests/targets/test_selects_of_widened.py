@@ -11,7 +11,7 @@ import tiramisu_py as tm
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call, Program, printed
 from tiramisu_py.lower import lower
-from tiramisu_py.lower.passes import optimise
+from tiramisu_py.passes.pipeline import optimise
 
 (N,) = tm.params("N")
 (i,) = tm.iters("i")

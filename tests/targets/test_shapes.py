@@ -11,7 +11,7 @@ import pytest
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call, Printed, Program, printed
 from tests.targets.shapes import SHAPES, Shape
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
+from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 
 @functools.cache

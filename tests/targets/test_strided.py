@@ -13,7 +13,7 @@ from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.backends.c import REQUIRED
-from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 
 C = "tiramisu_py.backends.c"
 SOURCES = (ty.uint8, ty.int8, ty.uint16, ty.int16)

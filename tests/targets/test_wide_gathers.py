@@ -17,7 +17,7 @@ from tests.backends.compiled import STRICT
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.backends.c import REQUIRED
-from tiramisu_py.backends.c.vector_types import VectorTypes
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 
 C = "tiramisu_py.backends.c"
 VECTORS = [

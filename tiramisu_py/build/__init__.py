@@ -1,15 +1,15 @@
 """From C sources to a kernel that is called with NumPy arrays, and to a library that C programs link."""
 
-from tiramisu_py.build.cache import Cache, open_cache
 from tiramisu_py.build.compilation import compile_function, processor_for
-from tiramisu_py.build.cuda import Resources
-from tiramisu_py.build.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu
+from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu
+from tiramisu_py.build.gpu.runtime import gpu_count
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.processor import Processor
-from tiramisu_py.build.runtime import gpu_count
-from tiramisu_py.build.toolchain import Toolchain, find_toolchain
-from tiramisu_py.build.topology import MemoryNode, memory_nodes
-from tiramisu_py.build.traces import Trace, TraceEvent
+from tiramisu_py.build.machine.topology import MemoryNode, memory_nodes
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
+from tiramisu_py.build.toolchains.cache import Cache, open_cache
+from tiramisu_py.build.toolchains.cuda_compiler import Resources
+from tiramisu_py.build.toolchains.processor import Processor
+from tiramisu_py.build.traces.traces import Trace, TraceEvent
 
 __all__ = [
     "Cache",

@@ -7,19 +7,19 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.backends.cuda.signature import KernelSignature
-from tiramisu_py.build.arguments import Arguments
-from tiramisu_py.build.cache import Cache, open_cache
-from tiramisu_py.build.externs import refusal
-from tiramisu_py.build.flags import fast_flags
-from tiramisu_py.build.gpu import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
+from tiramisu_py.build.calls.arguments import Arguments
+from tiramisu_py.build.calls.ranks import Ranks
+from tiramisu_py.build.gpu.part import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
-from tiramisu_py.build.library import Library, Recipe, load, prepare
-from tiramisu_py.build.mpi import find_mpi
-from tiramisu_py.build.processor import Processor, resolve_processor
-from tiramisu_py.build.ranks import Ranks
-from tiramisu_py.build.toolchain import known_toolchain
+from tiramisu_py.build.toolchains.c_compiler import known_toolchain
+from tiramisu_py.build.toolchains.cache import Cache, open_cache
+from tiramisu_py.build.toolchains.externs import refusal
+from tiramisu_py.build.toolchains.flags import fast_flags
+from tiramisu_py.build.toolchains.library import Library, Recipe, load, prepare
+from tiramisu_py.build.toolchains.mpi import find_mpi
+from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
 from tiramisu_py.errors import ArgumentError, ToolchainError
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 
 _MOST_THREADS = 256
 

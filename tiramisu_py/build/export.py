@@ -11,12 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tiramisu_py.build.cuda import cuda_flags
-from tiramisu_py.build.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
-from tiramisu_py.build.gpu import GpuPart
-from tiramisu_py.build.images import image_file
-from tiramisu_py.build.library import Recipe
-from tiramisu_py.build.templates import (
+from tiramisu_py.build.export_templates import (
     CMAKE,
     FIND_MPI,
     GPU_README,
@@ -35,7 +30,12 @@ from tiramisu_py.build.templates import (
     SIMULATED_README,
     WIDTH_IF_THERE,
 )
-from tiramisu_py.build.toolchain import run_checked, work_folder
+from tiramisu_py.build.gpu.part import GpuPart
+from tiramisu_py.build.toolchains.c_compiler import run_checked, work_folder
+from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
+from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
+from tiramisu_py.build.toolchains.images import image_file
+from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.errors import ToolchainError
 
 

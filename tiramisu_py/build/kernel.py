@@ -15,24 +15,24 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from tiramisu_py.build.arguments import Arguments, Call
-from tiramisu_py.build.arrays import address
-from tiramisu_py.build.cache import open_cache
-from tiramisu_py.build.cuda import Resources
-from tiramisu_py.build.device_arrays import DeviceArray
+from tiramisu_py.build.calls.arguments import Arguments, Call
+from tiramisu_py.build.calls.arrays import address
+from tiramisu_py.build.calls.placement import new_array, report
+from tiramisu_py.build.calls.ranks import Ranks, as_c_communicator, c_communicator
+from tiramisu_py.build.calls.scalars import C_TYPES, Number, as_c
 from tiramisu_py.build.export import export
-from tiramisu_py.build.first_touch import FirstTouch, first_touch
-from tiramisu_py.build.gpu import GpuPart
-from tiramisu_py.build.library import Library, Recipe, load
-from tiramisu_py.build.placement import new_array, report
-from tiramisu_py.build.ranks import Ranks, as_c_communicator, c_communicator
-from tiramisu_py.build.runtime import explained
-from tiramisu_py.build.scalars import C_TYPES, Number, as_c
-from tiramisu_py.build.trace_log import LastCall, LastCalls, read_log
-from tiramisu_py.build.traces import Trace
+from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.build.gpu.part import GpuPart
+from tiramisu_py.build.gpu.runtime import explained
+from tiramisu_py.build.machine.first_touch import FirstTouch, first_touch
+from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py.build.toolchains.cuda_compiler import Resources
+from tiramisu_py.build.toolchains.library import Library, Recipe, load
+from tiramisu_py.build.traces.log import LastCall, LastCalls, read_log
+from tiramisu_py.build.traces.traces import Trace
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 Array = npt.NDArray[Any]
 _Result = TypeVar("_Result")

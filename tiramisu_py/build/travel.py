@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
-from tiramisu_py.algorithm.domain import parse_context
+from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.backends.c.pages import placed
-from tiramisu_py.build.cache import open_cache
-from tiramisu_py.build.library import Recipe
-from tiramisu_py.build.processor import resolve_processor
+from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py.build.toolchains.library import Recipe
+from tiramisu_py.build.toolchains.processor import resolve_processor
 from tiramisu_py.errors import KernelError, ToolchainError
-from tiramisu_py.lower.ir import Block, LoopFunction
+from tiramisu_py.ir import Block, LoopFunction
 
 if TYPE_CHECKING:
     from tiramisu_py.build.kernel import Kernel

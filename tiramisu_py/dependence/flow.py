@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.happens import Happens
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.dependence.inherited import Inherited, inherited
 from tiramisu_py.dependence.precedence import Precedence
-from tiramisu_py.dependence.touch import Touch
-from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.precedence import Precedence
-from tiramisu_py.dependence.touch import Touch
-from tiramisu_py.dependence.touches import Touches
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 

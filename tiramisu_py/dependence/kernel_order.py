@@ -14,7 +14,7 @@ from __future__ import annotations
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.touch import Touch
+from tiramisu_py.dependence.access import Touch
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread, Rank
 from tiramisu_py.program.ordering import shared

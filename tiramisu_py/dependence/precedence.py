@@ -5,8 +5,8 @@ from __future__ import annotations
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.kernel_order import clock
-from tiramisu_py.dependence.touch import Touch
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 

@@ -1,10 +1,10 @@
 """The public objects: `Function` and the handles of what it declares."""
 
-from tiramisu_py.function.exchanges import Exchange, Half
 from tiramisu_py.function.function import Function, iters, params
-from tiramisu_py.function.handles import Computation, Input, Reduction
-from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
-from tiramisu_py.function.selection import Part, Selection
+from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.function.handles.exchanges import Exchange, Half
+from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
+from tiramisu_py.function.handles.selection import Part, Selection
 
 __all__ = [
     "Barrier",

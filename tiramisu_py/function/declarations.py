@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.expressions import Access, Expr, Operand
-from tiramisu_py.algorithm.slices import declare_slice
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
-from tiramisu_py.function.handles import Computation, Input, Reduction
-from tiramisu_py.function.scheduled import Scheduled
-from tiramisu_py.function.script import caller
+from tiramisu_py.function.applying.as_written import caller
+from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.program.initial import with_computation, with_input, with_outputs
 from tiramisu_py.program.storage import Memory, as_memory
-from tiramisu_py.schedule.initial import with_computation, with_input, with_outputs
-from tiramisu_py.schedule.selection import free_name
+from tiramisu_py.schedule.arguments import free_name
 
 
 class Declarations(Scheduled):

@@ -8,21 +8,23 @@ from typing import Any
 from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.function.block_commands import BlockCommands
+from tiramisu_py.function.applying.as_written import as_written
+from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.declarations import Declarations
-from tiramisu_py.function.exchanges import Exchange, Half
-from tiramisu_py.function.handles import Computation, Input, Reduction
+from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.function.handles.exchanges import Exchange, Half
+from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
+from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.on_ranks import OnRanks
-from tiramisu_py.function.operations import Barrier, Operation, Transfer, Wait
-from tiramisu_py.function.script import as_written
-from tiramisu_py.function.selection import Part, Selection
 from tiramisu_py.function.specializing import Specializing
-from tiramisu_py.function.transfer_commands import TransferCommands
+from tiramisu_py.function.transfers import TransferCommands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule import messages, order, waits
-from tiramisu_py.schedule.order import Root
-from tiramisu_py.schedule.selection import free_name
+from tiramisu_py.schedule.arguments import free_name
+from tiramisu_py.schedule.devices import waits
+from tiramisu_py.schedule.loops import order
+from tiramisu_py.schedule.loops.order import Root
+from tiramisu_py.schedule.ranks import exchange as messages
 
 
 class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializing):

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.arguments import checked_arguments
-from tiramisu_py.algorithm.sizes import infer_params, shape_value
-from tiramisu_py.derive.communication import communication
+from tiramisu_py.algorithm.domains.sizes import infer_params, shape_value
+from tiramisu_py.algorithm.evaluate.arguments import checked_arguments
+from tiramisu_py.counting.communication import communication
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
 from tiramisu_py.interpret import interpret_ranks
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction
-from tiramisu_py.program import holdings
+from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.program.distribution import Distribution
-from tiramisu_py.program.ranks import axes, ranks
+from tiramisu_py.program.ranks import array_parts as holdings
+from tiramisu_py.program.ranks.spread import axes, ranks
 from tiramisu_py.view import channels_picture
 
 Array = npt.NDArray[Any]

@@ -10,21 +10,22 @@ import islpy as isl
 import numpy as np
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.arguments import extents
-from tiramisu_py.algorithm.evaluate import evaluate
+from tiramisu_py.algorithm.evaluate.arguments import extents
+from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
-from tiramisu_py.derive.barriers import with_barriers
+from tiramisu_py.dependence.whole_vectors import with_room
+from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
-from tiramisu_py.function.scheduled import Scheduled
-from tiramisu_py.lower import lower, optimise, traced
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.ir import LoopFunction
+from tiramisu_py.lower import lower
+from tiramisu_py.passes import optimise, traced
 from tiramisu_py.program.pins import as_pin
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks import spread
+from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
-from tiramisu_py.schedule.padding import with_room
 from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
 
 

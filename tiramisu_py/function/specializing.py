@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tiramisu_py.function.scheduled import Scheduled
-from tiramisu_py.function.script import as_written
-from tiramisu_py.schedule import sizes
+from tiramisu_py.function.applying.as_written import as_written
+from tiramisu_py.function.applying.scheduled import Scheduled
+from tiramisu_py.schedule import specialize as sizes
 
 
 class Specializing(Scheduled):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tiramisu_py.algorithm import numeric
+from tiramisu_py.algorithm.evaluate import numeric
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.interpret.faults import InterpretError

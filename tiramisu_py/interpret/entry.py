@@ -12,7 +12,7 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import argument
-from tiramisu_py.lower.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 
 
 def entered(

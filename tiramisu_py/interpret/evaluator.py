@@ -13,7 +13,7 @@ from tiramisu_py.interpret import arithmetic, masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.lower.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
+from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
 
 
 @dataclass

@@ -20,7 +20,7 @@ from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.reductions import combined, privatised
 from tiramisu_py.interpret.strands import Steps, deal, interleaved
-from tiramisu_py.lower.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
+from tiramisu_py.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
 

@@ -12,7 +12,7 @@ from tiramisu_py.interpret import arithmetic
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame, bound
 from tiramisu_py.interpret.memory import private
-from tiramisu_py.lower.ir import Private, Scalar
+from tiramisu_py.ir import Private, Scalar
 from tiramisu_py.program.loops import Combine
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.affine import Affine
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
 from tiramisu_py.algorithm.types import bool_, int64
-from tiramisu_py.algorithm.typing_pass import typed
-from tiramisu_py.lower import arithmetic
-from tiramisu_py.lower.arrays import array_name
-from tiramisu_py.lower.blocks import Arrays
-from tiramisu_py.lower.indices import of_operands
-from tiramisu_py.lower.ir import ArrayArgument, ScalarArgument
-from tiramisu_py.lower.remainders import as_remainders
-from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.ir import ArrayArgument, ScalarArgument
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.remainders import as_remainders
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.ranks.callers_arrays import Arrays
+from tiramisu_py.lower.statements.arrays import array_name
+from tiramisu_py.lower.statements.templates import of_operands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer
 

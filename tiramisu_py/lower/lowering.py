@@ -8,41 +8,41 @@ from functools import reduce
 
 import islpy as isl
 
+from tiramisu_py.algorithm.domains.from_isl import condition_of_params
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
-from tiramisu_py.algorithm.from_isl import condition_of_params
-from tiramisu_py.dependence.touches import Touches
-from tiramisu_py.lower.allocation import Fragment, allocated_in, sequence
-from tiramisu_py.lower.arrays import Array, arrays_of
-from tiramisu_py.lower.blocks import Arrays
-from tiramisu_py.lower.bodies import Body, algorithm_line, body_of
-from tiramisu_py.lower.boxed import in_boxes
-from tiramisu_py.lower.collapse import settled
-from tiramisu_py.lower.collectives import Calls
-from tiramisu_py.lower.constants import with_versions
-from tiramisu_py.lower.definitions import defined
-from tiramisu_py.lower.device_boxes import device_boxes
-from tiramisu_py.lower.events import Waits
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.whole_vectors import loaded_past_the_end, with_whole_vectors
+from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
-from tiramisu_py.lower.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
-from tiramisu_py.lower.kernel_functions import Kernel, Maker
-from tiramisu_py.lower.launches import Grid, launch
-from tiramisu_py.lower.locality import localised
-from tiramisu_py.lower.merging import merged
-from tiramisu_py.lower.messages import Messages
-from tiramisu_py.lower.names import loop_variables, reserved_names
-from tiramisu_py.lower.nests import Nest
-from tiramisu_py.lower.operations import Host, Operation, host_of, pieces_of_operation
-from tiramisu_py.lower.pieces import pieces_of
-from tiramisu_py.lower.prefetches import lookaheads
-from tiramisu_py.lower.rank_reductions import Collected, collected
-from tiramisu_py.lower.ranked import Ranked, on_one_rank
-from tiramisu_py.lower.rings import as_padded, as_rings, in_windows
-from tiramisu_py.lower.transfers import copies
+from tiramisu_py.lower.kernels.kernel import Kernel, Maker
+from tiramisu_py.lower.loops.nest import Nest
+from tiramisu_py.lower.loops.windows import as_padded, as_rings, in_windows
+from tiramisu_py.lower.operations.collectives import Calls
+from tiramisu_py.lower.operations.events import Waits
+from tiramisu_py.lower.operations.launches import Grid, launch
+from tiramisu_py.lower.operations.messages import Messages
+from tiramisu_py.lower.operations.transfers import copies
+from tiramisu_py.lower.ranks.callers_arrays import Arrays
+from tiramisu_py.lower.ranks.device_boxes import device_boxes
+from tiramisu_py.lower.ranks.local_boxes import localised
+from tiramisu_py.lower.ranks.one_rank import Ranked, on_one_rank
+from tiramisu_py.lower.ranks.rank_reductions import Collected, collected
+from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
+from tiramisu_py.lower.statements.arrays import Array, arrays_of
+from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
+from tiramisu_py.lower.statements.index_set_splitting import pieces_of
+from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
+from tiramisu_py.lower.statements.operation import Host, Operation, host_of, pieces_of_operation
+from tiramisu_py.lower.statements.prefetch import lookaheads
+from tiramisu_py.lower.versions import with_versions
+from tiramisu_py.passes.loops.collapse import settled
+from tiramisu_py.passes.loops.merge_guards import merged
+from tiramisu_py.passes.rank_parameters import defined
+from tiramisu_py.passes.shrink_device_arrays import in_boxes
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.padding import loaded_past_the_end, with_whole_vectors
 
 
 def lower(program: Program) -> LoopFunction:

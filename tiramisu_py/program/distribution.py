@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.affine import Affine
+from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.sizes import params_of
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.sizes import params_of
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import islpy as isl
 
-from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.algorithm.declare.soundness import Values
+from tiramisu_py.dependence.accesses import Memory, Touches
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import Violation
+from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof.findings import Finding
-from tiramisu_py.schedule.initial import caught_up
+from tiramisu_py.proof.violations.findings import Finding
 
 #: What is done to a program before it is proven.
 Completion = Callable[[Program], Program]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.statement import Ahead, Statement
-from tiramisu_py.proof.faults import Fault, fault
-from tiramisu_py.schedule.selection import nest
+from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.schedule.arguments import nest
 
 
 def faults(flow: Flow) -> Iterator[Fault]:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import islpy as isl
 
+from tiramisu_py.dependence.accesses import Memory, Touches
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.touches import Memory, Touches
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof import threads, waits
-from tiramisu_py.proof.idle import idle
-from tiramisu_py.schedule.waits import removed
+from tiramisu_py.proof.kernels import threads, waits
+from tiramisu_py.proof.superfluous_messages import idle
+from tiramisu_py.schedule.devices.waits import removed
 
 
 def superfluous(program: Program) -> tuple[str, ...]:

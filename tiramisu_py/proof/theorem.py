@@ -9,41 +9,29 @@ from functools import partial
 
 import islpy as isl
 
-from tiramisu_py.algorithm import soundness
-from tiramisu_py.algorithm.soundness import Values
+from tiramisu_py.algorithm.declare import soundness
+from tiramisu_py.algorithm.declare.soundness import Values
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof import (
-    bits,
-    collectives,
-    combining,
-    deadlock,
-    executors,
-    holders,
-    kernels,
-    loops,
-    matching,
-    memories,
-    padding,
-    places,
-    races,
-    rank_reductions,
-    reductions,
-    repeats,
-    requests,
-    strays,
-    threads,
-    trees,
-    values,
-    waits,
-)  # fmt: skip
+from tiramisu_py.proof import requested_code as loops
 from tiramisu_py.proof.blame import NOT_FOUND, Completion, History
 from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
-from tiramisu_py.proof.findings import Finding
+from tiramisu_py.proof.kernels import structure as kernels
+from tiramisu_py.proof.kernels import threads, waits
+from tiramisu_py.proof.memory import callers_arrays as strays
+from tiramisu_py.proof.memory import overlapping_vectors as repeats
+from tiramisu_py.proof.memory import places, races, values
+from tiramisu_py.proof.memory import reach as memories
+from tiramisu_py.proof.memory import whole_vectors as padding
+from tiramisu_py.proof.messages import array_parts as holders
+from tiramisu_py.proof.messages import collectives, deadlock, executors, matching, requests
+from tiramisu_py.proof.messages.windows import in_window
+from tiramisu_py.proof.reductions import bits, rank_reductions, reductions, trees
+from tiramisu_py.proof.reductions import private_copies as combining
 from tiramisu_py.proof.report import PRESERVED, Report
-from tiramisu_py.proof.trust import proven, trusted
-from tiramisu_py.proof.windows import in_window
+from tiramisu_py.proof.sentences import proven, trusted
+from tiramisu_py.proof.violations.findings import Finding
 
 #: The conditions in the order in which they are tried, by the names under which they can be asserted.
 CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (

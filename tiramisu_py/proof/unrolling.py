@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.program.loops import MOST_COPIES, Loop, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.faults import Fault, fault
+from tiramisu_py.proof.violations.faults import Fault, fault
 
 #: What a repair suggests to unroll by, at most.
 _FACTOR = 8

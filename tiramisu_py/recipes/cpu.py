@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, fields
 
-from tiramisu_py.build.caches import caches
 from tiramisu_py.build.compilation import processor_for
+from tiramisu_py.build.machine.processor_caches import caches
 from tiramisu_py.errors import ArgumentError
 
 #: Processors of these families have 32 vector registers whatever the size of the vectors.

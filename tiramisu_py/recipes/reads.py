@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import accesses
-from tiramisu_py.lower.linear import difference
+from tiramisu_py.ir.arithmetic.linear import difference
 from tiramisu_py.program.statement import Statement
 
 

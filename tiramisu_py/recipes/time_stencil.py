@@ -9,7 +9,7 @@ from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reads import sources
 from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.recipes.time_plans import best_plan
-from tiramisu_py.schedule.steps import distances, halos
+from tiramisu_py.schedule.locality.time_halos import distances, halos
 
 #: What the text says where the steps stay apart.
 NO_TILE = "# no tiles over time: their halos would cost more than they save"

@@ -5,7 +5,6 @@ tuple: its name, the names of its dimensions, over all parameters of the functio
 functions are lists of them.
 """
 
-from tiramisu_py.sets.blocks import in_whole_blocks
 from tiramisu_py.sets.domains import (
     as_set,
     at_any_params,
@@ -166,6 +165,7 @@ from tiramisu_py.sets.relations import (
 )
 from tiramisu_py.sets.sections import section
 from tiramisu_py.sets.texts import ISL_WORDS, IslTextError, read_condition, read_map, read_set
+from tiramisu_py.sets.whole_blocks import in_whole_blocks
 
 __all__ = [
     "ISL_WORDS",

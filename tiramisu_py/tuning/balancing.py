@@ -8,11 +8,12 @@ from math import prod
 from typing import Any
 
 from tiramisu_py.build import gpu_count
-from tiramisu_py.build.devices import as_device
+from tiramisu_py.build.gpu.devices import as_device
+from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError, LegalityError
 from tiramisu_py.function import Function
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks import axes
+from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.tuning.estimated import Estimate
 from tiramisu_py.tuning.levels import Level, levels
 from tiramisu_py.tuning.machine import Machine, published
@@ -21,7 +22,6 @@ from tiramisu_py.tuning.result import Balance, BalancedPart, listed
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.sizes import checked_sizes, checked_small, equal_parts, short_sizes, shortened
 from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
-from tiramisu_py.tuning.work import Counter
 
 #: So many instances make a measuring run that is short: on a machine, and in the simulator.
 INSTANCES, SIMULATED_INSTANCES = 2**24, 2**17

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.sizes import extent_value, params_of
+from tiramisu_py.algorithm.domains.sizes import extent_value, params_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.loops import LoopId, Rank
 from tiramisu_py.program.program import Program

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tiramisu_py.build.devices import Device
-from tiramisu_py.build.runtime import runtime_for
+from tiramisu_py.build.gpu.devices import Device
+from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.errors import ArgumentError, TiramisuError
 from tiramisu_py.tuning.host import copied_bytes, multiplied_and_added
 

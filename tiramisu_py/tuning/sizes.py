@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tiramisu_py.counting.work import Counter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.tuning.levels import Level
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.splitting import Cost, split
-from tiramisu_py.tuning.work import Counter
 
 #: Each part has at least so many iterations of its level, where the level has them.
 LEAST = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tiramisu_py.derive.amounts import Communication
+from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.errors import ArgumentError
 
 #: A picture of more ranks says nothing any more.

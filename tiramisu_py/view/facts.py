@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.faults import InterpretError
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Deferred,
     For,
@@ -34,7 +34,7 @@ from tiramisu_py.lower.ir import (
     Store,
     TreeReduce,
 )
-from tiramisu_py.lower.transform import children, expressions
+from tiramisu_py.ir.rewriting import children, expressions
 from tiramisu_py.program.kernels import WARP, tree_parts
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.lower.arithmetic import added
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     AllReduce,
     Assign,
@@ -36,7 +35,8 @@ from tiramisu_py.lower.ir import (
     Traced,
     TreeReduce,
 )
-from tiramisu_py.lower.simplify import simplified
+from tiramisu_py.ir.arithmetic.build import added
+from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
 from tiramisu_py.program.storage import Memory
 

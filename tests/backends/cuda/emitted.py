@@ -26,7 +26,7 @@ from tiramisu_py.backends.cuda.simulated import (
     simulated_source,
     simulator_command,
 )
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     Block,
     Copy,

@@ -19,7 +19,7 @@ from tests.backends.cuda.emitted import (
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Binary, Expr
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.lower.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, Store
+from tiramisu_py.ir import Barrier, Block, Comment, Deferred, If, LoopFunction, Store
 from tiramisu_py.program.loops import Unroll
 
 N, M, K, R, C = (size(name) for name in "NMKRC")

@@ -43,7 +43,7 @@ from tests.backends.test_c_arithmetic import (
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Cast, Const, binary, call, select, unary
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.lower.ir import Block, If, LoopFunction, Node
+from tiramisu_py.ir import Block, If, LoopFunction, Node
 
 N, i = size("N"), var("i")
 

@@ -30,7 +30,7 @@ from tiramisu_py.algorithm.types import float32, int64
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.c.boxes import levels
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Allocate,
     ArrayArgument,
     Await,

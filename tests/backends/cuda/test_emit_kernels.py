@@ -40,13 +40,13 @@ from tests.backends.cuda.emitted import (
 )
 from tests.backends.cuda.programs import blur, matmul
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.conversions import typed as in_type
 from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import ExternFunction, binary, select
 from tiramisu_py.algorithm.types import DType, float32
-from tiramisu_py.algorithm.typing_pass import typed as in_type
 from tiramisu_py.backends.cuda.kernels import emit_kernels, kernel_names, signatures
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import (
+from tiramisu_py.ir import (
     Assign,
     Barrier,
     Block,

@@ -10,8 +10,8 @@ import pytest
 
 from tests.backends.cuda.simulation import CASES, RUNTIME
 from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS
-from tiramisu_py.build.images import Architecture
-from tiramisu_py.build.nvrtc import Nvrtc, find_nvrtc
+from tiramisu_py.build.toolchains.images import Architecture
+from tiramisu_py.build.toolchains.nvrtc import Nvrtc, find_nvrtc
 
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.backends.building import given, load, loop, result, size, store, temporary, var
 from tests.backends.mpi.building import Q, box, on_ranks, post, requests, wait
+from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.types import DType, float32, int64
-from tiramisu_py.algorithm.typing_pass import typed
-from tiramisu_py.lower.ir import For, If, LoopFunction, Node
+from tiramisu_py.ir import For, If, LoopFunction, Node
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.statement import SendMode
 

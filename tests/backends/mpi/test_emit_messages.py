@@ -27,7 +27,7 @@ from tests.backends.mpi.programs import (
 )
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.lower.ir import LoopFunction
+from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.statement import SendMode
 

@@ -1,0 +1,1 @@
+"""Scalar expressions and names in C."""

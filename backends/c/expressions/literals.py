@@ -1,0 +1,52 @@
+"""Literals in C: of the right type, and of exactly the value that NumPy gives them."""
+
+from __future__ import annotations
+
+import math
+
+from tiramisu_py.algorithm.types import DType, float32, strong
+from tiramisu_py.backends.c.expressions.precedence import POSTFIX, UNARY, Code, call
+
+_SMALLEST = {"int32": "INT32_MIN", "int64": "INT64_MIN"}
+
+
+def literal(value: bool | int | float, dtype: DType) -> Code:
+    """A constant of a scalar type."""
+    dtype = strong(dtype)
+    if dtype.is_bool:
+        return Code("true" if value else "false")
+    if dtype.is_integer:
+        return _integer(int(value), dtype)
+    if dtype.bits == 16:
+        return call(f"tm_to_{dtype.name}", half(value, dtype))
+    return _float(float(value), dtype)
+
+
+def half(value: bool | int | float, dtype: DType) -> Code:
+    """A constant of a 16-bit float, as a float."""
+    rounded = float(dtype.numpy.type(value))
+    return _float(rounded, float32)
+
+
+def _integer(value: int, dtype: DType) -> Code:
+    if dtype.name in _SMALLEST and value == -(2 ** (dtype.bits - 1)):
+        return Code(_SMALLEST[dtype.name])
+    suffix = "u" if dtype.name in ("uint32", "uint64") else ""
+    text = f"{value}{suffix}"
+    if dtype.bits == 64 and abs(value) >= 2**31:
+        text = f"{'U' if suffix else ''}INT64_C({value})"
+    return Code(text, UNARY if value < 0 else POSTFIX)
+
+
+def _float(value: float, dtype: DType) -> Code:
+    c_type = dtype.c_name
+    value = float(dtype.numpy.type(value))
+    if math.isnan(value):
+        return Code(f"({c_type})NAN", UNARY)
+    if math.isinf(value):
+        return Code(f"({c_type}){'-' if value < 0 else ''}INFINITY", UNARY)
+    text = str(dtype.numpy.type(value))
+    if not any(mark in text for mark in ".e"):
+        text += ".0"
+    suffix = "f" if dtype.bits == 32 else ""
+    return Code(text + suffix, UNARY if text.startswith("-") else POSTFIX)

@@ -1,0 +1,196 @@
+"""Scalar expressions in C.
+
+C computes small integers as int: each result is converted back. The 16-bit floats are computed as float, and rounded
+after each operation.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.expressions import (
+    BITWISE,
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Iter,
+    Param,
+    Select,
+    Unary,
+    as_typed,
+)
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.types import DType, float32, strong
+from tiramisu_py.backends.c.expressions.functions import PREDICATES, c_function
+from tiramisu_py.backends.c.expressions.literals import half, literal
+from tiramisu_py.backends.c.expressions.precedence import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Lane, Load, Scalar
+from tiramisu_py.ir.arithmetic.lanes import is_half
+from tiramisu_py.ir.arithmetic.linear import is_index, number
+from tiramisu_py.ir.rewriting import constant
+
+_LOGIC = {"&": "&&", "*": "&&", "min": "&&", "|": "||", "+": "||", "max": "||", "^": "!="}
+_NAMED = {
+    "//": "floor_div", "%": "mod", "**": "pow", "min": "min", "max": "max", "<<": "shift_left", ">>": "shift_right",
+}  # fmt: skip
+
+
+def operand(e: Expr, dtype: DType) -> Expr:
+    """An expression in the type of the operation that it is an operand of."""
+    return e if strong(e.dtype) == strong(dtype) else as_typed(e, strong(dtype))
+
+
+def compared(e: Binary) -> DType:
+    """The type in which a comparison's operands are compared."""
+    return strong(ty.promote(e.left.dtype, e.right.dtype))
+
+
+class Scalars:
+    """Prints expressions of one lane, in a scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    @deep
+    def __call__(self, e: Expr) -> Code:
+        """The C expression."""
+        match e:
+            case Const():
+                return literal(e.value, e.dtype)
+            case Iter() | Param() | Scalar():
+                return Code(self.scope.names.get(e.name, e.name))
+            case Load():
+                return Code(self.element(e.buffer, e.indices))
+            case Lane() if self.scope.lanes.of(e.vector) == 1:  # the same in all lanes, as later passes found
+                return self(e.vector)
+            case Lane():
+                return Code(f"{self(e.vector).at(POSTFIX)}[{self(e.lane).text}]")
+            case Unary():
+                return self._unary(e)
+            case Binary():
+                return self._binary(e)
+            case Select():
+                return self._select(e)
+            case Cast():
+                return self.converted(e.operand, e.dtype)
+            case Call():
+                return self._call(e)
+        raise CompilerDefect(f"the C emitter does not know the expression {type(e).__name__}: {e}")
+
+    def text(self, e: Expr) -> str:
+        """The C expression, as text."""
+        return self(e).text
+
+    def element(self, buffer: str, indices: tuple[Expr, ...]) -> str:
+        """An element of a buffer, or a lane of one."""
+        array = self.scope.arrays[buffer]
+        rank = len(array.extents)
+        lanes = "".join(f"[{self.text(index)}]" for index in indices[rank:])
+        if array.nested:
+            own = indices[:rank] or ((number(0),) if array.is_shared else ())
+            return array.name + "".join(f"[{self.text(index)}]" for index in own) + lanes
+        return f"{array.name}[{self.text(array.flat(indices[:rank]))}]{lanes}"
+
+    def as_float(self, e: Expr) -> Code:
+        """A 16-bit float as a float."""
+        if isinstance(e, Const):
+            return half(e.value, e.dtype)
+        return call(f"tm_from_{e.dtype.name}", self(e))
+
+    def _unary(self, e: Unary) -> Code:
+        inner = operand(e.operand, e.dtype)
+        if is_half(e.dtype):
+            return self._rounded(prefix("-", self.as_float(inner)), e.dtype)
+        if e.dtype.is_bool:
+            return prefix("!", self(inner))
+        return self._narrowed(prefix(e.op, self(inner)), e.dtype)
+
+    def _narrowed(self, code: Code, dtype: DType) -> Code:
+        """Small integers: what C computed as int, in its own type again."""
+        return cast(dtype.c_name, code) if dtype.is_integer and dtype.bits < 32 else code
+
+    def _rounded(self, code: Code, dtype: DType) -> Code:
+        return call(f"tm_to_{dtype.name}", code)
+
+    def _binary(self, e: Binary) -> Code:
+        if e.op in COMPARISONS:
+            return self._comparison(e)
+        dtype = strong(e.dtype)
+        left, right = operand(e.left, dtype), operand(e.right, dtype)
+        if dtype.is_bool:
+            return infix(_LOGIC[e.op], self(left), self(right))
+        if is_half(dtype):
+            if e.op in ("min", "max") and dtype.name == "float16":
+                return self._rounded(call(f"tm_{e.op}_float16", self.as_float(left), self.as_float(right)), dtype)
+            return self._rounded(self._arithmetic(e.op, self.as_float(left), self.as_float(right), float32), dtype)
+        if self._divides_plainly(e.op, left, right):
+            op = "/" if e.op == "//" else "%"
+            return self._narrowed(infix(op, self(left), self(right), tight=is_index(dtype)), dtype)
+        return self._arithmetic(e.op, self(left), self(right), dtype)
+
+    def _divides_plainly(self, op: str, left: Expr, right: Expr) -> bool:
+        """Whether C's division is the one that rounds down: of what is not negative, by a positive constant."""
+        divisor = constant(right)
+        if op not in ("//", "%") or divisor is None or divisor <= 0 or not left.dtype.is_integer:
+            return False
+        return left.dtype.kind == "u" or (is_index(left.dtype) and self.scope.facts.nonnegative(left))
+
+    def _arithmetic(self, op: str, left: Code, right: Code, dtype: DType) -> Code:
+        if op == "**" and dtype.is_float:
+            return call("pow" if dtype.bits == 64 else "powf", left, right)
+        if op in _NAMED:
+            return call(f"tm_{_NAMED[op]}_{dtype.name}", left, right)
+        if op in BITWISE:
+            return self._narrowed(infix(op, left, right), dtype)
+        return self._narrowed(infix(op, left, right, tight=op == "*" and is_index(dtype)), dtype)
+
+    def _comparison(self, e: Binary) -> Code:
+        dtype = compared(e)
+        left, right = operand(e.left, dtype), operand(e.right, dtype)
+        if is_half(dtype):
+            return infix(e.op, self.as_float(left), self.as_float(right))
+        return infix(e.op, self(left), self(right))
+
+    def _select(self, e: Select) -> Code:
+        yes, no = self(operand(e.yes, e.dtype)), self(operand(e.no, e.dtype))
+        return Code(f"{self(e.condition).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
+
+    @deep
+    def converted(self, e: Expr, dtype: DType) -> Code:
+        """A conversion as NumPy does it."""
+        source, dtype = strong(e.dtype), strong(dtype)
+        if source == dtype:
+            return self(e)
+        if dtype.is_bool:
+            return infix("!=", self.as_float(e) if is_half(source) else self(e), Code("0"))
+        value = self.as_float(e) if is_half(source) else self(e)
+        if is_half(dtype):
+            wide = self.converted(e, float32) if dtype.name == "bfloat16" else self.half_of(value, source)
+            return self._rounded(wide, dtype)
+        narrowed = source.bits == 64 and dtype == float32
+        if source.is_float and (narrowed or not dtype.is_float):
+            return call(f"tm_to_{dtype.name}", value)
+        return cast(dtype.c_name, value) if not (is_half(source) and dtype == float32) else value
+
+    def half_of(self, value: Code, source: DType) -> Code:
+        """A value as the conversion to a 16-bit float wants it."""
+        return value
+
+    def _call(self, e: Call) -> Code:
+        if e.extern is not None:
+            pairs = zip(e.arguments, e.extern.arguments, strict=True)
+            return call(e.extern.name, *(self(operand(argument, dtype)) for argument, dtype in pairs))
+        if e.function == "abs" and not e.dtype.is_float:
+            inner = self(e.arguments[0])
+            return call(f"tm_abs_{strong(e.dtype).name}", inner) if e.dtype.kind == "i" else inner
+        dtype = strong(e.arguments[0].dtype if e.function in PREDICATES else e.dtype)
+        arguments = [operand(argument, dtype) for argument in e.arguments]
+        values = [self.as_float(argument) if is_half(dtype) else self(argument) for argument in arguments]
+        result = call(c_function(e.function, dtype), *values)
+        if e.function in PREDICATES:
+            return infix("!=", result, Code("0"))
+        return self._rounded(result, dtype) if is_half(dtype) else result

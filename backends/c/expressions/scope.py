@@ -1,0 +1,115 @@
+"""What is in sight at a place of the generated source: variables, buffers and their names in C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.ir import ArrayArgument, For, Let, LoopFunction, Mask
+from tiramisu_py.ir.arithmetic.facts import Facts, facts_of
+from tiramisu_py.ir.arithmetic.lanes import Lanes
+from tiramisu_py.ir.arithmetic.linear import number
+from tiramisu_py.ir.rewriting import constant
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order.
+
+    A `nested` one is an array of arrays, ``a[i][j]``; threads of a block share it if
+    `is_shared`. `device_name` is what kernels are given for it, if not `name`.
+    """
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    lanes: int = 1
+    nested: bool = False
+    is_shared: bool = False
+    device_name: str = ""
+
+    def flat(self, indices: tuple[Expr, ...]) -> Expr:
+        """The position of an element."""
+        position: Expr = number(0)
+        for index, extent in zip(indices, self.extents, strict=True):
+            position = _sum(_product(position, extent), index)
+        return position
+
+    def distance(self, steps: tuple[int, ...]) -> Expr:
+        """How far apart in memory elements are that are `steps` apart in each dimension."""
+        return self.flat(tuple(map(number, steps)))
+
+
+def _product(a: Expr, b: Expr) -> Expr:
+    x, y = constant(a), constant(b)
+    if x is not None and y is not None:
+        return number(x * y)
+    if x == 0 or y == 1:
+        return a
+    return b if x == 1 else Binary("*", a, b, int64)
+
+
+def _sum(a: Expr, b: Expr) -> Expr:
+    """``a + b`` without parentheses around b: ``a + x - 1`` for ``a + (x - 1)``."""
+    if constant(a) == 0:
+        return b
+    start, value = constant(a), constant(b)
+    if value is not None:
+        if start is not None:
+            return number(start + value)
+        return a if value == 0 else Binary("+" if value > 0 else "-", a, number(abs(value)), int64)
+    if isinstance(b, Binary) and b.op in ("+", "-"):
+        rest = constant(b.right)
+        return Binary(b.op, _sum(a, b.left), b.right, int64) if rest is None or rest > 0 else Binary("+", a, b, int64)
+    return Binary("+", a, b, int64)
+
+
+@dataclass
+class Scope:
+    """Names in sight: one scope for each C block, to which the declarations in it add."""
+
+    names: Mapping[str, str]
+    arrays: dict[str, Array] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
+    facts: Facts = field(default_factory=Facts)
+    stack: int = 0
+    threaded: bool = False
+    streaming: bool = False
+    atomic: frozenset[str] = frozenset()
+    mask: Mask | None = None
+    declared: set[str] = field(default_factory=set)
+
+    def inner(self) -> Scope:
+        """The scope of a block inside."""
+        return replace(self, arrays=dict(self.arrays), declared=set())
+
+    def declare(self, name: str, lanes: int = 1) -> None:
+        """Add a variable."""
+        self.declared.add(name)
+        self.lanes = self.lanes.with_variable(name, lanes)
+
+    def enter(self, node: For | Let, lanes: int = 1) -> None:
+        """Add the variable of a loop or a definition, and what that says of it."""
+        self.facts = self.facts.inside(node)
+        self.declare(node.variable, lanes)
+
+    def declare_array(self, name: str, array: Array) -> None:
+        """Add a buffer."""
+        self.declared.add(name)
+        self.arrays[name] = array
+        self.lanes = self.lanes.with_buffer(name, len(array.extents), array.lanes)
+
+
+def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
+    """What is in sight where a function's body begins."""
+    scope = Scope(names, facts=facts_of(function))
+    for argument in function.arguments:
+        if isinstance(argument, ArrayArgument):
+            array = Array(names[argument.name], argument.dtype, argument.extents)
+            scope.declare_array(argument.name, array)
+            if argument.device is not None:
+                scope.declare_array(f"{argument.name}@gpu{argument.device}", array)
+    scope.declared = {*function.params, *(argument.name for argument in function.arguments)}
+    return scope

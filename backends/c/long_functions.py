@@ -1,0 +1,145 @@
+"""Long functions in parts: what compilers do with one function takes longer than in proportion to its loops.
+
+The statements of a long body that follow each other become functions of their own, a few nests each. What they use of
+the body around them, sizes, scalars and arrays, are their arguments. Arrays are `restrict` there, as they are different
+memory; so a part is optimised as the whole would be. A compiler that put them back would be as slow as before, so that
+they are `noinline`: the call is nothing beside the nests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.backends.c import streams
+from tiramisu_py.backends.c.definitions import Definition
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.c.layout import text
+from tiramisu_py.backends.c.temporaries import gathered
+from tiramisu_py.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, LoopFunction, Node, Store
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.statements import Lines, Statements
+
+#: A body of more statements than these is divided.
+MANY = 48
+#: So many of them are in a part.
+EACH = 16
+
+
+class Parts:
+    """Divides the statements of `body`, a block of `function`; `definitions` are the functions that it became."""
+
+    def __init__(self, function: LoopFunction, body: Block, around: list[Let]) -> None:
+        self.function = function
+        self.body = body
+        self.around = around
+        self.definitions: Lines = []
+        self.count = 0
+
+    def divides(self, node: Block) -> bool:
+        """Whether this is the block that is divided."""
+        own = self.body.body
+        return len(node.body) == len(own) and all(a is b for a, b in zip(node.body, own, strict=True))
+
+    def emit(self, statements: Statements, node: Block, scope: Scope) -> Lines:
+        """The calls of the parts, and the statements that are in none."""
+        given = self._given(statements, scope)
+        lines: Lines = []
+        for run in _runs(node):
+            if len(run) > 1:
+                lines += self._part(statements, run, scope, given)
+            else:
+                lines += statements.emit(run[0], scope)
+        return lines
+
+    def _part(self, statements: Statements, nodes: list[Node], scope: Scope, given: dict[str, str]) -> Lines:
+        """The call of a function of its own for some statements."""
+        inside = statements.emit(Block(tuple(nodes)), scope.inner())
+        words = _words(inside)
+        used = [name for name in given if name in words]
+        self.count += 1
+        name = f"tm_{self.function.name}_part_{self.count}"
+        call = f"{name}({', '.join(used)})"
+        fails = "return" in words
+        kind = "int" if fails else "void"
+        declared = ", ".join(given[name] for name in used) or "void"
+        self.definitions += [
+            cgen.Line("__attribute__((noinline))"),
+            Definition(
+                f"static {kind} {name}({declared})",
+                cgen.Block([*inside, *([cgen.Statement("return 0")] if fails else [])]),
+            ),
+            cgen.Line(),
+        ]
+        if not fails:
+            return [cgen.Statement(call)]
+        left = cgen.If(cgen.Line("tm_code != 0"), cgen.Statement("return tm_code"))
+        return [cgen.Block([cgen.Statement(f"const int tm_code = {call}"), left])]
+
+    def _given(self, statements: Statements, scope: Scope) -> dict[str, str]:
+        """What a part may use of the body around it: the name in C of each, and its declaration as a parameter."""
+        names, found = scope.names, {}
+        for param in self.function.params:
+            found[names[param]] = f"int64_t {names[param]}"
+        inputs = set()
+        for argument in self.function.arguments:
+            name = names[argument.name]
+            found[name] = f"{argument.dtype.c_name} {name}"
+            if isinstance(argument, ArrayArgument):
+                found[name] = f"{argument.dtype.c_name} *restrict {name}"
+                inputs |= set() if argument.is_output else {name}
+        for let in self.around:
+            kind = statements.c_type(let.value.dtype, scope.lanes.of(let.value))
+            found[names[let.variable]] = f"{kind} {names[let.variable]}"
+        for array in scope.arrays.values():
+            kind = statements.c_type(array.dtype, array.lanes)
+            found.setdefault(array.name, f"{kind} *restrict {array.name}")
+        return {name: f"const {declared}" if name in inputs else declared for name, declared in found.items()}
+
+
+def divided(function: LoopFunction) -> Parts | None:
+    """The parts of a function of the host with a long body; None where it is not long, or stores past the caches."""
+    if streams.uses_streams(function.body):
+        return None
+    body, around = function.body, list[Let]()
+    while not isinstance(body, Block):
+        match body:
+            case Allocate():
+                body = gathered(body)[1]
+            case Let():
+                around.append(body)
+                body = body.body
+            case If(otherwise=None):
+                body = body.then
+            case _:
+                return None
+    many = sum(isinstance(node, For | If | Let | Allocate) for node in body.body)
+    alone = all(map(_is_alone, body.body))
+    return Parts(function, body, around) if many > MANY and alone else None
+
+
+def _is_alone(node: Node) -> bool:
+    """Whether a statement leaves nothing to those after it but values in arrays."""
+    return isinstance(node, For | If | Let | Allocate | Store | Comment)
+
+
+def _runs(node: Block) -> Iterator[list[Node]]:
+    """The statements, some at a time, each with the comments before it."""
+    run: list[Node] = []
+    for statement in node.body:
+        if sum(not isinstance(each, Comment) for each in run) == EACH:
+            yield run
+            run = []
+        run.append(statement)
+    yield run
+
+
+def _words(lines: Lines) -> frozenset[str]:
+    """The words of some statements, but for those in comments and messages."""
+    code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
+    printed = re.sub(r'"[^"]*"', "", "\n".join(line for line in code if not line.startswith("//")))
+    return frozenset(re.findall(r"\w+", printed))

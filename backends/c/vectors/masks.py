@@ -1,0 +1,76 @@
+"""Loads and stores of the first lanes of a vector, in C: those that a mask lets touch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import DType, strong, uint8
+from tiramisu_py.backends.c.expressions.precedence import Code, call
+from tiramisu_py.ir import Load, Store
+from tiramisu_py.ir.rewriting import constant
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.vectors.vectors import Vectors
+
+HEADER = "tm_masks.h"
+#: The element in lane 0, and the distance from lane to lane; None where lanes are not evenly spaced.
+Spaced = tuple[str, Expr] | None
+
+
+class FirstLanes:
+    """The vector types whose first lanes a source loads and stores by themselves."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], DType] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._used)
+
+    def use(self, dtype: DType, lanes: int) -> None:
+        """Note a type."""
+        dtype = uint8 if dtype.is_bool else strong(dtype)
+        self._used[dtype.name, lanes] = dtype
+
+    def declarations(self) -> Iterator[str]:
+        """The lines that make the functions which load and store the first lanes."""
+        for (name, lanes), dtype in sorted(self._used.items()):
+            size = dtype.bytes * lanes * 8
+            known = size if size in (128, 256, 512) else "OTHER"
+            yield f"TM_FIRST({dtype.c_name}, {name}x{lanes}, {lanes}, {dtype.bytes * 8}, {known})"
+
+
+def first_loaded(vectors: Vectors, e: Load, pointer: str, spaced: Spaced) -> Code:
+    """A load of the first lanes."""
+    name, count = _name(vectors, e.dtype), _count(vectors)
+    if spaced is None:
+        index = vectors(vectors.scope.arrays[e.buffer].flat(e.indices))
+        return call("TM_GATHER_FIRST", name, pointer, index, count)
+    place, step = spaced
+    if constant(step) == 1:
+        return call(f"load_first_{name}", f"&{place}", count)
+    return call("TM_STRIDED_FIRST", name, f"&{place}", vectors.scalars(step), count)
+
+
+def first_stored(vectors: Vectors, node: Store, value: Code, spaced: Spaced) -> Code:
+    """A store of the first lanes."""
+    array = vectors.scope.arrays[node.buffer]
+    name, count = _name(vectors, array.dtype), _count(vectors)
+    if spaced is None:
+        return call("TM_SCATTER_FIRST", name, array.name, vectors(array.flat(node.indices)), value, count)
+    place, step = spaced
+    if constant(step) == 1:
+        return call(f"store_first_{name}", f"&{place}", value, count)
+    return call("TM_STORE_STRIDED_FIRST", name, f"&{place}", vectors.scalars(step), value, count)
+
+
+def _name(vectors: Vectors, dtype: DType) -> str:
+    vectors.types.first.use(dtype, vectors.lanes)
+    return vectors.type(dtype)
+
+
+def _count(vectors: Vectors) -> Code:
+    mask = vectors.scope.mask
+    assert mask is not None
+    return vectors.scalars(mask.count)

@@ -1,0 +1,122 @@
+"""The vector types of a source, and the functions that load them where elements are a few apart or in reverse.
+
+Elements that are 2, 3 or 4 apart (the channels of a picture) come from that many whole vectors, shuffled: no element is
+loaded by itself, and nothing outside the first and the last.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.types import DType, int32, strong, uint8
+from tiramisu_py.backends.c.vectors import idioms, masks
+
+VECTORS = "tm_vectors.h"
+GATHERS = "tm_gathers.h"
+#: How far apart elements of so many bytes may be for shuffles to be faster than loads of single elements.
+_SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
+#: The vectors whose neighbours the header loads in ways of their own.
+_NEIGHBOURS = ("float32x8", "float32x16", "uint8x16")
+
+
+class VectorTypes:
+    """The vector types that a source uses, and how it loads them."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], DType] = {}
+        self._strides: set[tuple[str, int, int]] = set()
+        self._neighbours: set[tuple[str, int]] = set()
+        self.idioms = idioms.Idioms(self.name)
+        self.first = masks.FirstLanes()
+
+    def name(self, dtype: DType, lanes: int) -> str:
+        """The name of a vector type; a bool is a byte."""
+        dtype = uint8 if dtype.is_bool else strong(dtype)
+        self._used[dtype.name, lanes] = dtype
+        return f"{dtype.name}x{lanes}"
+
+    def load(self, dtype: DType, lanes: int, stride: int) -> str | None:
+        """The function that loads elements `stride` apart, or None where they are best loaded one by one."""
+        name = self.name(dtype, lanes)
+        if stride == 1:
+            return f"load_{name}"
+        if stride != -1 and stride not in _SHUFFLED.get(dtype.bytes, ()):
+            return None
+        self._strides.add((name.split("x")[0], lanes, stride))
+        return _function(name, stride)
+
+    def neighbours(self, dtype: DType, lanes: int) -> str:
+        """The name of a vector type whose lanes are loaded beside each other from computed places."""
+        self._neighbours.add((strong(dtype).name, lanes))
+        self.name(int32, lanes)
+        return self.name(dtype, lanes)
+
+    def headers(self) -> tuple[str, ...]:
+        """The headers that the source includes for its vectors."""
+        more = [
+            *([GATHERS] if self._neighbours else ()),
+            *([idioms.HEADER] if self.idioms else ()),
+            *([masks.HEADER] if self.first else ()),
+        ]
+        return (VECTORS, *more) if self._used else ()
+
+    def runtime(self) -> tuple[str, ...]:
+        """The files that these headers are."""
+        return (*self.headers(), *(idioms.FILES[1:] if self.idioms else ()))
+
+    def declarations(self) -> list[str]:
+        """The lines that make the types and the functions."""
+        for dtype, lanes, stride in self.idioms.strides():
+            self.load(dtype, lanes, stride)
+        types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
+        loads = [line for t, n, stride in sorted(self._strides) for line in _definition(self._used[t, n], n, stride)]
+        near = [_neighbours(self._used[t, n], n) for t, n in sorted(self._neighbours)]
+        return [*types, *self.first.declarations(), *self.idioms.declarations(), *loads, *self.idioms.loads(), *near]
+
+
+def _neighbours(dtype: DType, lanes: int) -> str:
+    """The line that makes the function which loads neighbours."""
+    name = f"{dtype.name}x{lanes}"
+    if name in _NEIGHBOURS:
+        return f"TM_NEIGHBOURS_{name}"
+    return f"TM_NEIGHBOURS_OF({dtype.c_name}, {name}, int32x{lanes})"
+
+
+def _function(name: str, stride: int) -> str:
+    return f"load_reversed_{name}" if stride == -1 else f"load_strided_{stride}_{name}"
+
+
+def _definition(dtype: DType, lanes: int, stride: int) -> list[str]:
+    """The function that loads `lanes` elements `stride` apart."""
+    name, c_type = f"{dtype.name}x{lanes}", dtype.c_name
+    head = f"TM_SHUFFLE {name} {_function(name, stride)}(const void *place) {{"
+    load = f"load_{name}((const {c_type} *)place"
+    if stride == -1:
+        order = ", ".join(str(lane) for lane in reversed(range(lanes)))
+        body = [f"const {name} v = {load} - {lanes - 1});", f"return __builtin_shufflevector(v, v, {order});"]
+    else:
+        starts = _starts(lanes, stride)
+        body = [f"const {name} v0 = {load});"]
+        body += [f"const {name} v{k} = {load} + {start});" for k, start in enumerate(starts) if k > 0]
+        body += _shuffles(name, lanes, stride, starts)
+    return [head, *(f"  {line}" for line in body), "}"]
+
+
+def _starts(lanes: int, stride: int) -> list[int]:
+    """Where the whole vectors begin; the last one ends at the last element wanted, and none after it."""
+    last = (lanes - 1) * (stride - 1)
+    return [min(k * lanes, last) for k in range(stride - 1)] + [last]
+
+
+def _shuffles(name: str, lanes: int, stride: int, starts: list[int]) -> list[str]:
+    """One shuffle for each vector after the first: it takes over the lanes that are in this vector."""
+    source = [min(lane * stride // lanes, stride - 1) for lane in range(lanes)]
+    found, lines = "v0", []
+    for k in range(1, stride):
+        order = []
+        for lane in range(lanes):
+            place = lane * stride - starts[source[lane]]
+            earlier = lane if k > 1 else place
+            order.append(lanes + place if source[lane] == k else earlier if source[lane] < k else 0)
+        target = f"s{k}" if k < stride - 1 else "result"
+        lines.append(f"const {name} {target} = __builtin_shufflevector({found}, v{k}, {', '.join(map(str, order))});")
+        found = target
+    return [*lines, "return result;"]

@@ -1,0 +1,300 @@
+"""Vector expressions in C: GCC's and Clang's vector extensions, which the processor's instructions follow from.
+
+A condition is a mask: a vector of signed integers, -1 where it holds, as wide as the operands that are compared. In
+memory and in variables a bool is a byte, 0 or 1, in vectors too.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.expressions import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Iter,
+    Select,
+    Unary,
+)
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c.expressions.functions import PREDICATES, c_function
+from tiramisu_py.backends.c.expressions.precedence import OR, TERNARY, Code, call, cast, infix, prefix
+from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.c.vectors import dots, masks, widths
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
+from tiramisu_py.ir.arithmetic.linear import along_lanes
+from tiramisu_py.ir.rewriting import constant
+
+#: Types whose scalars C spreads over a vector by itself.
+_SPREAD = ("float32", "float64", "int32", "int64", "uint32", "uint64")
+_NAMED = {"//": "floor_div", "%": "mod", "<<": "shift_left", ">>": "shift_right"}
+
+
+class Vectors:
+    """Prints expressions of `lanes` lanes, in a scope."""
+
+    def __init__(self, scope: Scope, types: VectorTypes, lanes: int) -> None:
+        self.scope = scope
+        self.types = types
+        self.lanes = lanes
+        self.scalars = Scalars(scope)
+
+    # -- types
+
+    def type(self, dtype: DType) -> str:
+        """The name of the vector type."""
+        return self.types.name(dtype, self.lanes)
+
+    def mask_type(self, bits: int) -> str:
+        """The name of the type of a mask."""
+        return self.type(widths.SIGNED[bits])
+
+    def _uniform(self, e: Expr) -> bool:
+        return self.scope.lanes.of(e) == 1
+
+    # -- values
+
+    @deep
+    def __call__(self, e: Expr) -> Code:
+        """The value in all lanes, a vector; of a scalar, the same in every lane."""
+        if self._uniform(e):
+            return self._spread(e)
+        if e.dtype.is_bool and not isinstance(e, Iter | Load | Shifted):
+            mask, _ = self.mask(e, 8)
+            return cast(self.type(e.dtype), infix("&", mask, Code("1")))
+        match e:
+            case Iter():
+                return Code(self.scope.names.get(e.name, e.name))
+            case Ramp():
+                return self._ramp(e)
+            case Load():
+                return self._load(e)
+            case Shifted():
+                return self._between(e)
+            case Unary():
+                return prefix(e.op, self(operand(e.operand, e.dtype)))
+            case Binary():
+                return self._binary(e)
+            case Select():
+                return self._select(e)
+            case Cast():
+                return self._converted(e.operand, e.dtype)
+            case Idiom():
+                return self._operation(e.name, e.dtype, *e.operands)
+            case Call():
+                return self._call(e)
+        raise CompilerDefect(f"the C emitter does not know the vector expression {type(e).__name__}: {e}")
+
+    def _spread(self, e: Expr) -> Code:
+        return call("TM_ALL", self.type(e.dtype), self.scalars(e))
+
+    def side(self, e: Expr) -> Code:
+        """An operand beside a vector: a scalar stays one where C spreads it by itself."""
+        if self._uniform(e) and strong(e.dtype).name in _SPREAD:
+            return self.scalars(e)
+        return self(e)
+
+    def _between(self, e: Shifted) -> Code:
+        size = 1 if e.dtype.is_bool else strong(e.dtype).bytes
+        whole = size in (4, 8) and size * self.lanes == 64
+        name, kind = (f"TM_SHIFTED_{size}", self.type(e.dtype)) if whole else ("TM_SHIFTED", str(self.lanes))
+        return call(name, kind, self(e.low), self(e.high), str(e.by))
+
+    def _ramp(self, e: Ramp) -> Code:
+        lanes = Code(f"({self.type(int64)}){{TM_RAMP_{self.lanes}}}")
+        return lanes if constant(e.base) == 0 else infix("+", self.scalars(e.base), lanes)
+
+    def _narrow_ramp(self, e: Ramp, dtype: DType) -> Code:
+        """The lower bits of consecutive numbers, which are those of the first, and consecutive."""
+        lanes = Code(f"({self.type(dtype)}){{TM_RAMP_{self.lanes}}}")
+        return infix("+", self._spread(Cast(e.base, dtype)), lanes)
+
+    def _binary(self, e: Binary) -> Code:
+        dtype = strong(e.dtype)
+        left, right = operand(e.left, dtype), operand(e.right, dtype)
+        match e.op:
+            case "+" if (dot := dots.weighted(self, e)) is not None:
+                return dot
+            case "min" | "max":
+                return self._operation(e.op, dtype, left, right)
+            case "**":
+                name = f"tm_pow_{dtype.name}" if dtype.is_integer else "powf" if dtype.bits == 32 else "pow"
+                return self._mapped(name, dtype, left, right)
+            case "//" | "%" | "<<" | ">>":
+                return self._shifted(e.op, left, right, dtype)
+        return infix(e.op, self.side(left), self.side(right))
+
+    def _shifted(self, op: str, left: Expr, right: Expr, dtype: DType) -> Code:
+        """Division that rounds down, and shifts: by a constant, one instruction."""
+        count = constant(right)
+        if count is not None and dtype.is_integer:
+            if op in ("//", "%") and count > 0 and count & (count - 1) == 0:
+                literal = str(count.bit_length() - 1 if op == "//" else count - 1)
+                return infix(">>" if op == "//" else "&", self(left), Code(literal))
+            if op in ("<<", ">>") and 0 <= count < dtype.bits:
+                return infix(op, self(left), Code(str(count)))
+        return self._mapped(f"tm_{_NAMED[op]}_{dtype.name}", dtype, left, right)
+
+    def _mapped(self, function: str, dtype: DType, *operands: Expr) -> Code:
+        name = "TM_MAP" if len(operands) == 1 else f"TM_MAP_{len(operands)}"
+        return call(name, self.type(dtype), function, *map(self, operands))
+
+    def _operation(self, name: str, dtype: DType, *operands: Expr) -> Code:
+        return call(self.types.idioms.operation(name, dtype, self.lanes), *map(self, operands))
+
+    def _select(self, e: Select) -> Code:
+        dtype, test = strong(e.dtype), e.condition
+        yes, no = self(operand(e.yes, dtype)), self(operand(e.no, dtype))
+        if self._uniform(test):
+            return Code(f"{self.scalars(test).at(OR)} ? {yes.at(OR)} : {no.at(TERNARY)}", TERNARY)
+        if isinstance(test, Binary) and test.op == "&" and self._uniform(e.no):
+            inner = Select(test.right, e.yes, e.no, e.dtype)
+            return self._select(Select(test.left, inner, e.no, e.dtype))
+        if isinstance(test, Binary) and test.op in COMPARISONS and compared(test).bits == dtype.bits:
+            left, right = (self(operand(side, compared(test))) for side in (test.left, test.right))
+            return call("TM_CHOOSE", self.type(dtype), left, test.op, right, yes, no)
+        mask, _ = self.mask(e.condition, dtype.bits)
+        return call("TM_SELECT", self.type(dtype), mask, yes, no)
+
+    def _converted(self, e: Expr, dtype: DType) -> Code:
+        source, dtype = strong(e.dtype), strong(dtype)
+        target = self.type(dtype)
+        if source == dtype:
+            return self(e)
+        if isinstance(e, Ramp) and dtype.is_integer:
+            return self._narrow_ramp(e, dtype)
+        if source.is_bool:
+            mask, _ = self.mask(e, dtype.bits)
+            bits = infix("&", mask, Code("1"))
+            return cast(target, bits) if dtype.is_integer else call("__builtin_convertvector", bits, target)
+        if source.is_float and dtype.name in ("uint32", "uint64"):
+            return self._mapped(f"tm_to_{dtype.name}", dtype, e)
+        if isinstance(e, Joined):
+            parts = [Vectors(self.scope, self.types, self.lanes // len(e.parts))(part) for part in e.parts]
+            return widths.joined(self.types, parts, source, dtype, self.lanes // len(e.parts))
+        if isinstance(e, Load) and source.is_integer and dtype.bits > source.bits and self.scope.mask is None:
+            apart = self._apart(e, source)
+            if apart is not None:
+                place, stride = apart
+                wide = widths.SIGNED[dtype.bits] if dtype.is_float else dtype
+                function = self.types.idioms.strided(source, wide, self.lanes, stride)
+                return widths.converted(self.types, call(function, f"&{place}"), wide, dtype, self.lanes)
+        return widths.converted(self.types, self(e), source, dtype, self.lanes)
+
+    def _apart(self, e: Load, dtype: DType) -> tuple[str, int] | None:
+        """The first element and the distance of elements a few apart, which shuffles load."""
+        spaced = None if self.scope.arrays[e.buffer].lanes > 1 else self.spaced(e.buffer, e.indices)
+        stride = None if spaced is None else constant(spaced[1])
+        if spaced is None or stride is None or stride < 2 or self.types.load(dtype, self.lanes, stride) is None:
+            return None
+        return spaced[0], stride
+
+    def _call(self, e: Call) -> Code:
+        if e.extern is not None:
+            pairs = zip(e.arguments, e.extern.arguments, strict=True)
+            return self._mapped(e.extern.name, e.dtype, *(operand(argument, dtype) for argument, dtype in pairs))
+        dtype = strong(e.dtype)
+        arguments = [operand(argument, dtype) for argument in e.arguments]
+        if e.function != "abs" or dtype.is_float:
+            return self._mapped(c_function(e.function, dtype), dtype, *arguments)
+        return self(arguments[0]) if dtype.kind == "u" else self._mapped(f"tm_abs_{dtype.name}", dtype, *arguments)
+
+    # -- loads
+
+    def _load(self, e: Load) -> Code:
+        array = self.scope.arrays[e.buffer]
+        if array.lanes > 1 and all(map(self._uniform, e.indices)):
+            return Code(self.scalars.element(e.buffer, e.indices))
+        spaced = self.spaced(e.buffer, e.indices)
+        if self.scope.mask is not None:
+            return masks.first_loaded(self, e, self._pointer(e.buffer), spaced)
+        if spaced is None:
+            index = self(array.flat(e.indices))
+            return call("TM_GATHER", self.type(e.dtype), self._pointer(e.buffer), index)
+        place, step = spaced
+        stride = constant(step)
+        function = None if stride is None else self.types.load(e.dtype, self.lanes, stride)
+        if function is not None:
+            return call(function, f"&{place}")
+        return call("TM_STRIDED", self.type(e.dtype), f"&{place}", self.scalars(step))
+
+    def _pointer(self, buffer: str) -> str:
+        array = self.scope.arrays[buffer]
+        return f"(const uint8_t *){array.name}" if array.dtype.is_bool else array.name
+
+    def spaced(self, buffer: str, indices: tuple[Expr, ...]) -> tuple[str, Expr] | None:
+        """The element in lane 0 and the distance from lane to lane, or None where lanes are not evenly spaced."""
+        array = self.scope.arrays[buffer]
+        lines = [along_lanes(index) for index in indices]
+        known = [line for line in lines if line is not None]
+        if len(known) < len(lines) or not all(self._uniform(base) for base, _ in known):
+            return None
+        place = self.scalars.element(buffer, tuple(base for base, _ in known))
+        return place, array.distance(tuple(step for _, step in known))
+
+    # -- conditions
+
+    def mask(self, e: Expr, bits: int | None = None) -> tuple[Code, int]:
+        """A condition as a mask, and the width of its lanes: `bits`, if given."""
+        code, own = self._mask(e, bits)
+        if bits is None or bits == own:
+            return code, own
+        return widths.converted(self.types, code, widths.SIGNED[own], widths.SIGNED[bits], self.lanes), bits
+
+    def _mask(self, e: Expr, bits: int | None) -> tuple[Code, int]:
+        if self._uniform(e):
+            wanted = bits or 8
+            spread = cast(widths.SIGNED[wanted].c_name, self.scalars(e))
+            return call("TM_ALL", self.mask_type(wanted), prefix("-", spread)), wanted
+        match e:
+            case Unary():
+                inner, own = self.mask(e.operand, None)
+                return prefix("~", inner), own
+            case Binary() if e.op in COMPARISONS:
+                return self._compared(e)
+            case Binary():
+                return self._logic(e, bits)
+            case Select() if not self._uniform(e.condition):
+                return self._choice(e, bits)
+            case Cast() if not e.operand.dtype.is_bool:
+                source = strong(e.operand.dtype)
+                return self._compare("!=", self(e.operand), Code(f"({self.type(source)}){{0}}"), source.bits)
+            case Call() if e.function in PREDICATES:
+                return self._predicate(e)
+        return prefix("-", cast(self.mask_type(8), self._bytes(e))), 8
+
+    def _bytes(self, e: Expr) -> Code:
+        if isinstance(e, Select):
+            return self._select(e)
+        if isinstance(e, Call) and e.extern is None:
+            return self(e.arguments[0])  # the absolute value of a condition
+        if isinstance(e, Call):
+            return self._call(e)
+        return self(e)
+
+    def _compared(self, e: Binary) -> tuple[Code, int]:
+        dtype = compared(e)
+        left, right = operand(e.left, dtype), operand(e.right, dtype)
+        return self._compare(e.op, self(left), self(right), dtype.bits)
+
+    def _compare(self, op: str, left: Code, right: Code, bits: int) -> tuple[Code, int]:
+        return call("TM_COMPARE", self.mask_type(bits), left, op, right), bits
+
+    def _logic(self, e: Binary, bits: int | None) -> tuple[Code, int]:
+        op = {"*": "&", "min": "&", "+": "|", "max": "|"}.get(e.op, e.op)
+        sides = [side for side in (e.left, e.right) if not self._uniform(side)]
+        width = bits or max(self.mask(side)[1] for side in sides)
+        return infix(op, self.mask(e.left, width)[0], self.mask(e.right, width)[0]), width
+
+    def _choice(self, e: Select, bits: int | None) -> tuple[Code, int]:
+        width = bits or 8
+        parts = (self.mask(part, width)[0] for part in (e.condition, e.yes, e.no))
+        return call("TM_SELECT", self.mask_type(width), *parts), width
+
+    def _predicate(self, e: Call) -> tuple[Code, int]:
+        bits = strong(e.arguments[0].dtype).bits
+        return call("TM_HOLDS", self.mask_type(bits), e.function, self(e.arguments[0])), bits

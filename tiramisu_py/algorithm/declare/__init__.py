@@ -1,0 +1,1 @@
+"""Declarations, checked against the algorithm; whether the algorithm itself is sound."""

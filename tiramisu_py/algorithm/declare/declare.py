@@ -1,0 +1,327 @@
+"""Declarations: from what the user writes to inputs, computations and reductions, checked against the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Operator
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, parse_domain, parse_over
+from tiramisu_py.algorithm.domains.references import SelfReference, check_references
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_expr, as_typed
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import DeclarationError, DTypeError
+
+#: How often the type of a recurrence is inferred again before it must be given.
+_ROUNDS = 3
+
+
+def declare_input(
+    algorithm: Algorithm,
+    name: str,
+    dtype: Any,
+    shape: Any,
+    *,
+    values: Any = None,
+    monotone: bool = False,
+    permutation: bool = False,
+    scalar: bool = False,
+    owner: object = None,
+    location: Location | None = None,
+) -> Input:
+    """An array that the caller passes. `shape` lists extents, affine in the parameters; facts as in `Input`."""
+    if scalar:
+        return declare_scalar(algorithm, name, dtype, values=values, owner=owner, location=location)
+    check_free(algorithm, name, "an input")
+    found = as_dtype_of(name, dtype)
+    extents = _shape(algorithm, name, shape, owner)
+    bounds = None if values is None else _values(algorithm, name, values, owner)
+    if (monotone or permutation or bounds) and not found.is_integer:
+        raise DeclarationError(f"facts are declared of {name}, whose values are {found}; they are for integers")
+    if (monotone or permutation) and not extents:
+        raise DeclarationError(f"{name} has no dimensions, so it is neither monotone nor a permutation")
+    return Input(name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location)
+
+
+def declare_scalar(
+    algorithm: Algorithm,
+    name: str,
+    dtype: Any,
+    *,
+    values: Any = None,
+    owner: object = None,
+    location: Location | None = None,
+) -> Input:
+    """A scalar that the caller passes."""
+    check_free(algorithm, name, "a scalar")
+    found = as_dtype_of(name, dtype)
+    bounds = None if values is None else _values(algorithm, name, values, owner)
+    if bounds and not found.is_integer:
+        raise DeclarationError(f"a range is declared of {name}, which is {found}; ranges are for integers")
+    return Input(name, found, (), scalar=True, values=bounds, location=location)
+
+
+def declare_computation(
+    algorithm: Algorithm,
+    name: str,
+    domain: Any,
+    expr: Any,
+    *,
+    where: Any = None,
+    dtype: Any = None,
+    shape: Any = None,
+    owner: object = None,
+    location: Location | None = None,
+) -> Computation:
+    """The values ``name[domain]``, each given by `expr`; a callable is a recurrence, called with its own values.
+
+    Raises `DeclarationError` and `DTypeError`, naming the computation.
+    """
+    check_free(algorithm, name, "a computation")
+    found = parse_domain(algorithm, name, domain, where, owner)
+    extents = _computed_shape(algorithm, name, shape, len(found.iterators), owner)
+    asked = None if dtype is None else as_dtype_of(name, dtype)
+    body = _body(name, expr, len(found.iterators), asked, owner)
+    check_references(algorithm, name, body, found.iterators, owner, (name, len(found.iterators)))
+    _check_types(name, body)
+    return Computation(
+        name, body.dtype, found.iterators, found.points, found.points, body, found.guards,
+        shape=extents, location=location,
+    )  # fmt: skip
+
+
+def declare_reduction(
+    algorithm: Algorithm,
+    name: str,
+    domain: Any,
+    over: Any,
+    op: Any,
+    expr: Any,
+    *,
+    where: Any = None,
+    ordered: bool = False,
+    dtype: Any = None,
+    shape: Any = None,
+    owner: object = None,
+    location: Location | None = None,
+) -> Computation:
+    """The values ``name[domain]``, each the reduction with `op` of the terms `expr` over the elements of `over`.
+
+    What `where` says of the iterators of `domain` alone restricts the values; the rest restricts the terms.
+    """
+    check_free(algorithm, name, "a reduction")
+    for taken in (f"{name}_init", f"{name}_update"):
+        check_free(algorithm, taken, f"a statement of the reduction {name}")
+    if not isinstance(op, Operator):
+        raise DeclarationError(f"op= of {name} is {op!r}; use tm.sum, tm.max, ..., or tm.operator(...)")
+    outer, points = _reduction_domains(algorithm, name, domain, over, where, owner)
+    extents = _computed_shape(algorithm, name, shape, len(outer.iterators), owner)
+    asked = None if dtype is None else as_dtype_of(name, dtype)
+    term = _body(name, expr, len(outer.iterators), asked, owner, lambda found: _accumulated(op, found))
+    check_references(algorithm, name, term, points.iterators, owner, (name, len(outer.iterators)))
+    _check_types(name, term)
+    _check_operator(name, op, term.dtype)
+    return Computation(
+        name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
+        over=points.iterators[len(outer.iterators):], op=op, ordered=ordered, shape=extents, location=location,
+    )  # fmt: skip
+
+
+# -- names and types
+
+
+def check_free(algorithm: Algorithm, name: Any, what: str) -> None:
+    """Raise `DeclarationError` unless `name` is an identifier that nothing in the algorithm has."""
+    check_name(name, what)
+    for kind, taken in (("an input", algorithm.inputs), ("a computation", algorithm.computations)):
+        if name in taken:
+            raise DeclarationError(f"{name!r} cannot be the name of {what}: {kind} of {algorithm.name} has it")
+    if name in algorithm.params:
+        raise DeclarationError(f"{name!r} cannot be the name of {what}: a parameter of {algorithm.name} has it")
+    for reduction in (c.name for c in algorithm.computations.values() if c.is_reduction):
+        if name in (f"{reduction}_init", f"{reduction}_update"):
+            raise DeclarationError(
+                f"{name!r} cannot be the name of {what}: a statement of the reduction {reduction} has it"
+            )
+
+
+def as_dtype_of(name: str, given: Any) -> DType:
+    """The scalar type that the user gave for `name`; raises `DTypeError`."""
+    try:
+        found = ty.as_dtype(given)
+    except DTypeError as error:
+        raise DTypeError(f"{name}: {error}") from None
+    if found.weak:
+        raise DTypeError(f"{name}: {found} is the type of literals, not of values")
+    return found
+
+
+# -- expressions
+
+
+def _body(
+    name: str,
+    expr: Any,
+    rank: int,
+    asked: DType | None,
+    owner: object,
+    result: Callable[[DType], DType] = lambda found: found,
+) -> Expr:
+    """The expression of a computation, in the type asked for or in its own."""
+    if isinstance(expr, Expr) or hasattr(expr, "__tiramisu_expr__") or not callable(expr):
+        body = _expression(name, expr)
+        return _converted(name, body, asked or result(ty.strong(body.dtype)))
+    _check_recurrence(name, expr)
+    if asked is not None:
+        return _converted(name, _expression(name, expr(SelfReference(name, asked, rank, owner))), asked)
+    return _recurrence(name, expr, rank, owner, result)
+
+
+def _check_recurrence(name: str, expr: Callable[..., Any]) -> None:
+    """Refuse a function that does not take one argument."""
+    try:
+        signature(expr).bind(None)
+    except ValueError:  # one of C, which does not say
+        return
+    except TypeError as error:
+        raise DeclarationError(
+            f"the function that gives {name} is called with the computation itself, lambda {name}: ...; {error}"
+        ) from None
+
+
+def _recurrence(
+    name: str, expr: Callable[..., Any], rank: int, owner: object, result: Callable[[DType], DType]
+) -> Expr:
+    dtype = ty.unknown
+    for _ in range(_ROUNDS + 1):
+        body = _expression(name, expr(SelfReference(name, dtype, rank, owner)))
+        found = result(ty.strong(body.dtype))
+        if found is ty.unknown:
+            break
+        if found == dtype:
+            return _converted(name, body, dtype)
+        dtype = found
+    raise DTypeError(f"the type of the recurrence {name} does not follow from its expression; give dtype=")
+
+
+def _expression(name: str, given: Any) -> Expr:
+    try:
+        found = as_expr(given)
+    except (DeclarationError, DTypeError) as error:
+        raise DeclarationError(f"the expression of {name} cannot be used: {error}") from None
+    return found
+
+
+def _converted(name: str, body: Expr, dtype: DType) -> Expr:
+    try:
+        return as_typed(body, dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{name}: {error}") from None
+
+
+def _check_types(name: str, body: Expr) -> None:
+    try:
+        typed(body)
+    except DTypeError as error:
+        raise DTypeError(f"{name}: {error}") from None
+
+
+# -- reductions
+
+
+def _reduction_domains(
+    algorithm: Algorithm, name: str, domain: Any, over: Any, where: Any, owner: object
+) -> tuple[Domain, Domain]:
+    outer = parse_domain(algorithm, name, domain, None, owner)
+    conditions = [] if where is None else conjuncts(_expression(name, where))
+    values = [c for c in conditions if not _iterators(c) - set(outer.iterators)]
+    terms = [c for c in conditions if _iterators(c) - set(outer.iterators)]
+    outer = parse_domain(algorithm, name, domain, _conjunction(values), owner)
+    return outer, parse_over(algorithm, name, outer, over, _conjunction(terms), owner)
+
+
+def _iterators(condition: Expr) -> set[str]:
+    return {node.name for node in walk(condition) if isinstance(node, Iter)}
+
+
+def _conjunction(conditions: Sequence[Expr]) -> Expr | None:
+    if not conditions:
+        return None
+    whole = conditions[0]
+    for condition in conditions[1:]:
+        whole = whole & condition
+    return whole
+
+
+def _accumulated(op: Operator, term: DType) -> DType:
+    """The type in which terms are combined by default: a sum of conditions counts, as in NumPy."""
+    return ty.int64 if term.is_bool and op.name in ("sum", "product") else term
+
+
+def _check_operator(name: str, op: Operator, dtype: DType) -> None:
+    accumulator, term = Iter("accumulator", dtype), Iter("term", dtype)
+    try:
+        op.identity(dtype)
+        combined = typed(op.combine(accumulator, term), dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{op} cannot combine the {dtype} terms of {name}: {error}") from None
+    foreign = [node for node in walk(combined) if not node.children() and _is_foreign(node)]
+    if foreign:
+        raise DeclarationError(f"{op}, which reduces {name}, uses {foreign[0]}; it may use its two operands only")
+
+
+def _is_foreign(node: Expr) -> bool:
+    return type(node).__name__ in ("Access", "Param") or (
+        isinstance(node, Iter) and node.name not in ("accumulator", "term")
+    )
+
+
+# -- shapes and ranges
+
+
+def _computed_shape(algorithm: Algorithm, name: str, shape: Any, rank: int, owner: object) -> tuple[Expr, ...] | None:
+    if shape is None:
+        return None
+    extents = _shape(algorithm, name, shape, owner)
+    if len(extents) != rank:
+        raise DeclarationError(f"shape= of {name} has {len(extents)} extents, but {name} has {rank} iterators")
+    return extents
+
+
+def _shape(algorithm: Algorithm, name: str, shape: Any, owner: object) -> tuple[Expr, ...]:
+    if not isinstance(shape, list | tuple):
+        raise DeclarationError(f"the shape of {name} is {shape!r}; write a list of extents, such as [N, M + 2]")
+    return tuple(_of_params(algorithm, f"extent {k} of {name}", given, owner) for k, given in enumerate(shape))
+
+
+def _values(algorithm: Algorithm, name: str, values: Any, owner: object) -> tuple[Expr, Expr]:
+    if not isinstance(values, list | tuple) or len(values) != 2:
+        raise DeclarationError(f"values= of {name} is {values!r}; write (low, high), with high excluded")
+    low, high = (_of_params(algorithm, f"values= of {name}", given, owner) for given in values)
+    if isinstance(low, Const) and isinstance(high, Const) and high.value <= low.value:
+        raise DeclarationError(f"values= of {name} is ({low}, {high}), which no value is in; high is excluded")
+    return low, high
+
+
+def _of_params(algorithm: Algorithm, subject: str, given: Any, owner: object) -> Expr:
+    """An integer expression that is affine in the parameters."""
+    try:
+        extent = as_expr(given)
+    except (DeclarationError, DTypeError) as error:
+        raise DeclarationError(f"{subject} cannot be used: {error}") from None
+    if not extent.dtype.is_integer:
+        raise DeclarationError(f"{subject} is {extent} ({extent.dtype}), not an integer")
+    check_references(algorithm, subject, extent, (), owner)
+    if isinstance(extent, Const) and subject.startswith("extent") and extent.value < 0:
+        raise DeclarationError(f"{subject} is {extent}; extents are at least 0")
+    try:
+        Affine(algorithm.frame(None, ()), {}).value(extent)
+    except NotAffine as error:
+        raise DeclarationError(f"{subject} is {extent}, which is not affine in the parameters: {error.part}") from None
+    return extent

@@ -1,0 +1,297 @@
+"""Whether an algorithm says what its values are: reads lie in value sets, and recurrences end.
+
+This is checked before any schedule: otherwise an error of the algorithm would be blamed on a command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation
+from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.domains.conditions import missing_condition
+from tiramisu_py.algorithm.domains.extents import extent_of
+from tiramisu_py.algorithm.domains.reads import Reading, readings
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
+from tiramisu_py.errors import DeclarationError, Violation, Witness
+from tiramisu_py.sets import smallest
+
+#: How far reads of reads are followed, where no dimension orders them.
+MOST_STEPS = 4
+
+
+class Values:
+    """The values of an algorithm: their sets, and what each computation reads. Computed once, kept for one check."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self._domains: dict[str, isl.Set] = {}
+        self._sources: dict[int, tuple[Expr, tuple[str, ...]]] = {}
+        self._readings: dict[tuple[int, str, int], tuple[Expr, list[Reading]]] = {}
+
+    def domain(self, source: str) -> isl.Set:
+        """The value set of a computation, or the elements of an input, in the tuple of its name."""
+        if source not in self._domains:
+            self._domains[source] = self._domain(source).intersect_params(self.algorithm.context.params())
+        return self._domains[source]
+
+    def _domain(self, source: str) -> isl.Set:
+        if source in self.algorithm.computations:
+            return sets.named(self.algorithm.computations[source].domain, source)
+        shape = self.algorithm.inputs[source].shape
+        return box(sets.sized_frame(self.algorithm.param_space, source, len(shape)), shape)
+
+    def readings(self, expression: Expr, computation: Computation, dims: int) -> list[Reading]:
+        """What an expression over the first `dims` iterators of a computation reads."""
+        key = (id(expression), computation.name, dims)
+        if key not in self._readings:
+            space = self.algorithm.frame(computation.name, computation.point_iterators[:dims])
+            self._readings[key] = (expression, readings(self.algorithm, expression, space))
+        return self._readings[key][1]
+
+    def sources(self, expression: Expr) -> tuple[str, ...]:
+        """The sources that an expression reads, scalar inputs left out."""
+        key = id(expression)
+        if key not in self._sources:
+            inputs = self.algorithm.inputs
+            read = dict.fromkeys(access.source for access in accesses(expression))
+            found = tuple(name for name in read if not (name in inputs and inputs[name].scalar))
+            self._sources[key] = (expression, found)
+        return self._sources[key][1]
+
+    def of(self, c: Computation) -> list[Reading]:
+        """What the expression and the guards of a computation read, on its points."""
+        points = sets.named(c.points, c.name).intersect_params(self.algorithm.context.params())
+        listed = [r for e in (c.expr, *c.guards) for r in self.readings(e, c, len(c.point_iterators))]
+        return [reading.where(points) for reading in listed]
+
+
+def box(space: isl.Space, extents: tuple[Expr, ...]) -> isl.Set:
+    """The elements of an array: from 0 to each extent."""
+    reader = Affine(space, {})
+    inside = sets.universe(space)
+    for variable, extent in zip(sets.variables(space), extents, strict=True):
+        inside = inside.intersect(sets.as_set(variable.ge_set(sets.constant(space, 0))))
+        inside = inside.intersect(sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent))))
+    return inside
+
+
+def violations(values: Values) -> list[Violation]:
+    """Every reason why the algorithm itself is refused."""
+    found = []
+    for computation in values.algorithm.computations.values():
+        found += _outside(values, computation)
+        found += _nonexistent(values, computation)
+        found += _endless(values, computation)
+    return found
+
+
+# -- bounds
+
+
+def _outside(values: Values, c: Computation) -> list[Violation]:
+    found = []
+    unbounded: dict[str, tuple[Reading, isl.Map]] = {}
+    for reading in values.of(c):
+        source = reading.access.source
+        bad = reading.relation.subtract_range(values.domain(source))
+        if bad.is_empty():
+            continue
+        if reading.unbounded:  # one reason for all indices like this: they lack the same
+            first, before = unbounded.get(source, (reading, bad))
+            parts = tuple(dict.fromkeys([*first.unbounded, *reading.unbounded]))
+            unbounded[source] = replace(first, unbounded=parts), before
+        else:
+            found.append(_out_of_bounds(values, c, reading, bad))
+    found += [_out_of_bounds(values, c, reading, bad) for reading, bad in unbounded.values()]
+    return _one_each(found)
+
+
+def _nonexistent(values: Values, c: Computation) -> list[Violation]:
+    """Reads of values that exist only under conditions on values, by a computation that has not the same conditions."""
+    found = []
+    for reading in values.of(c):
+        source = values.algorithm.computations.get(reading.access.source)
+        missing = [] if source is None else _unmet(source, reading, c)
+        if missing and source is not None and not reading.relation.is_empty():
+            params, point, element = first_pair(reading.relation)
+            reader = (c.name, point[: len(c.iterators)])
+            witness = Witness(params, reader=reader, element=(source.name, element))
+            message = f"{indexed(*reader)} reads {indexed(source.name, element)}, which exists only where {missing[0]}"
+            repair = f"give {c.name} the same condition with where=, or give {source.name} a value everywhere"
+            found.append(Violation("bounds", f"{message}, {witness}", witness, repair=repair))
+    return _one_each(found)
+
+
+def _unmet(source: Computation, reading: Reading, c: Computation) -> list[Expr]:
+    """The conditions of a source's values, at the indices that are read, that the reader has not itself."""
+    at = dict(zip(source.iterators, reading.access.indices, strict=True))
+    own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
+    needed = [substitute(guard, at) for guard in own]
+    return [guard for guard in needed if not any(guard.same_as(mine) for mine in c.guards)]
+
+
+def _one_each(found: list[Violation]) -> list[Violation]:
+    """The first violation of each message: the same access often stands twice in an expression."""
+    return list({str(violation): violation for violation in found}.values())
+
+
+def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Map) -> Violation:
+    source = reading.access.source
+    params, point, element = first_pair(bad)
+    reader = (c.name, point[: len(c.iterators)])
+    witness = Witness(params, writer=None, reader=reader, element=(source, element))
+    where = f"outside {extent_in_words(values, source)}, {witness}"
+    message = f"{indexed(*reader)} reads {indexed(source, element)}, which is {where}"
+    if reading.unbounded:
+        repair = "; ".join(dict.fromkeys(_declare(values, part) for part in reading.unbounded))
+        parts = list(dict.fromkeys(map(str, reading.unbounded)))
+        are = "index {} is a value" if len(parts) == 1 else "indices {} are values"
+        message += f": the {are.format(', '.join(parts))} of which nothing is known"
+        return Violation("bounds", message, witness, repair=repair)
+    needed = missing_condition(bad, values.algorithm.context)
+    smaller = f"make the domain of {c.name} smaller{_or_larger(values, source, c)}"
+    if not needed:
+        return Violation("bounds", message, witness, repair=smaller)
+    message += f"; it is right only where {needed}"
+    return Violation("bounds", message, witness, repair=f"assume {needed}, or {smaller}")
+
+
+def _or_larger(values: Values, source: str, c: Computation) -> str:
+    """The advice to declare an input so large that all that a computation reads is inside; "" where that is none."""
+    declared = values.algorithm.inputs.get(source)
+    read = values.domain(source)
+    for reading in values.of(c):
+        read = read.union(reading.relation.range()) if reading.access.source == source else read
+    if declared is None or not read.is_subset(_from_zero(read.get_space())):
+        return ""
+    shape, reader = [], Affine(read.get_space(), {})
+    for axis, (variable, extent) in enumerate(zip(sets.variables(read.get_space()), declared.shape, strict=True)):
+        fits = sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent)))
+        try:
+            needed = extent if read.is_subset(fits) else extent_of(read, axis, values.algorithm.context)
+        except DeclarationError:
+            return ""
+        if branches(needed):
+            return ""
+        shape.append(str(needed))
+    return f", or declare {source} with [{', '.join(shape)}]"
+
+
+def _from_zero(space: isl.Space) -> isl.Set:
+    """The indices of which none is negative."""
+    found, zero = sets.universe(space), sets.constant(space, 0)
+    for variable in sets.variables(space):
+        found = found.intersect(sets.as_set(variable.ge_set(zero)))
+    return found
+
+
+def _declare(values: Values, part: Expr) -> str:
+    source = getattr(part, "source", "")
+    if source in values.algorithm.inputs:
+        return f"declare what {source} holds: values=(low, high) when the input is declared"
+    return f"keep the index in bounds: clip {part} with tm.min and tm.max"
+
+
+def extent_in_words(values: Values, source: str) -> str:
+    """What the elements of an array, or the values of a computation, are."""
+    if source in values.algorithm.inputs:
+        shape = values.algorithm.inputs[source].shape
+        return f"the array {source} of shape [{', '.join(map(str, shape))}]"
+    return f"the values of {source}"
+
+
+# -- recurrences
+
+
+def _endless(values: Values, c: Computation) -> list[Violation]:
+    depends = _self_dependence(values, c)
+    if depends is None or depends.is_empty():
+        return []
+    if _falls(depends) or _ranked(depends):
+        return []
+    cycle = _cycle(depends)
+    if cycle is None:
+        params, value, needed = first_pair(depends)
+        message = f"{c.name} may not end: no order of its values was found in which each comes after those it reads"
+        return [Violation("unknown", message, Witness(params, reader=(c.name, value), writer=(c.name, needed)))]
+    params, value, needed = first_pair(cycle)
+    witness = Witness(params, writer=(c.name, needed), reader=(c.name, value))
+    message = f"{indexed(c.name, value)} is defined by itself, {witness}: what it reads leads back to it"
+    return [Violation("algorithm", message, witness, repair=f"let {c.name} read only values that come before")]
+
+
+def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
+    """``value -> value of the same computation that it reads``."""
+    found: isl.Map | None = None
+    for reading in values.of(c):
+        if reading.access.source == c.name:
+            own = sets.project_domain_prefix(reading.relation, len(c.iterators), c.name)
+            found = own if found is None else found.union(own)
+    return found
+
+
+def _falls(depends: isl.Map) -> bool:
+    """Whether what is read always precedes: lexicographically, with each dimension upwards or downwards.
+
+    Or what is left where some dimensions agree is over in a few steps: ghost cells that are copies of others, as of
+    ``h[t, 0]`` in ``h[t, -1]`` and of ``h[t, N - 1]`` in ``h[t, N]``.
+    """
+    rest = depends
+    for position in range(sets.in_size(depends)):
+        up, down = sets.less_at(rest, position), sets.greater_at(rest, position)
+        if not up.is_empty() and not down.is_empty():
+            return _is_over(rest)
+        rest = sets.equal_at(rest, position)
+        if rest.is_empty():
+            return True
+    return False
+
+
+def _is_over(depends: isl.Map) -> bool:
+    """Whether nothing is left of reads of reads after a few steps."""
+    steps = depends
+    for _ in range(MOST_STEPS):
+        steps = steps.apply_range(depends)
+        if steps.is_empty():
+            return True
+    return False
+
+
+def _ranked(depends: isl.Map) -> bool:
+    """Whether isl's scheduler finds an order in which every value comes after those it reads; checked, not believed."""
+    earlier = depends.reverse().to_union_map()
+    domain = depends.domain().union(depends.range()).to_union_set()
+    try:
+        constraints = isl.ScheduleConstraints.on_domain(domain).set_validity(earlier)
+        order = constraints.compute_schedule().get_map()
+        times = isl.Map.from_union_map(earlier.apply_domain(order).apply_range(order))
+    except isl.Error:
+        return False
+    return times.intersect(isl.Map.lex_ge(times.get_space().domain())).is_empty()
+
+
+def _cycle(depends: isl.Map) -> isl.Map | None:
+    """The reads of a value that lead back to it in at most four steps, if there are any."""
+    back, steps = depends.intersect(isl.Map.identity(depends.get_space())), depends
+    for _ in range(3):
+        if not back.is_empty():
+            return back
+        back, steps = depends.intersect(steps.reverse()), steps.apply_range(depends)
+    return None if back.is_empty() else back
+
+
+def first_pair(bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+    """The smallest pair of a relation: parameters of least sum, then its input, then its output."""
+    params = smallest.smallest_params(bad)
+    pair = smallest.first(sets.fixed(sets.flat_pairs(bad, "pair"), params))
+    return params, pair[: sets.in_size(bad)], pair[sets.in_size(bad) :]
+
+
+def indexed(name: str, index: tuple[int, ...]) -> str:
+    """``name[i, j]``, or the name alone where there is no index."""
+    return f"{name}[{', '.join(map(str, index))}]" if index else name

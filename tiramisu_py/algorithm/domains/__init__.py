@@ -1,0 +1,1 @@
+"""From what the user writes to isl and back: domains, affine forms, reads, extents."""

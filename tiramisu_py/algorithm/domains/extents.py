@@ -1,0 +1,55 @@
+"""Sizes of arrays: boxes around sets of indices, as expressions of the parameters."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import DeclarationError
+
+
+def extents_of(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+    """For each dimension of a set the largest index plus one, at least 0: the smallest array from index 0."""
+    return tuple(extent_of(indices, axis, context) for axis in range(sets.size(indices)))
+
+
+#: Up to this extent a temporary has the constant size that serves all parameters: indices are then simpler.
+MOST_CONSTANT = 4096
+
+
+def room_for(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
+    """The extents of a temporary that holds a set of indices: small constants where they suffice for all sizes."""
+    most = [sets.largest_value(indices, axis) for axis in range(sets.size(indices))]
+    return tuple(
+        extent_of(indices, axis, context) if top is None or not 0 <= top < MOST_CONSTANT else Const(top + 1, int64)
+        for axis, top in enumerate(most)
+    )
+
+
+def extent_of(indices: isl.Set, axis: int, context: isl.Set) -> Expr:
+    """The largest index of one dimension plus one, at least 0; raises `DeclarationError` where it is unbounded."""
+    if indices.is_empty():
+        return Const(0, int64)
+    try:
+        top = sets.largest(indices, axis).add_constant_val(sets.integer(indices.get_ctx(), 1))
+    except isl.Error:
+        raise DeclarationError(f"dimension {axis} of {sets.tuple_name(indices)} has no largest index") from None
+    return at_least_zero(top, context)
+
+
+def at_least_zero(form: isl.PwAff, context: isl.Set) -> Expr:
+    """``max(form, 0)`` as an expression; the maximum is left out where it is never needed.
+
+    A form of one piece is taken to hold everywhere: where the set is empty, the extent is then that of its formula.
+    """
+    whole = form.coalesce()
+    if whole.n_piece() == 1:
+        whole = whole.get_pieces()[0][1].to_pw_aff()
+    elif not context.params().is_subset(whole.domain().params()):
+        whole = whole.union_max(sets.constant(whole.get_space().domain(), 0).to_pw_aff())
+    expression = of_params(whole, context)
+    negative = whole.neg().pos_set().intersect_params(context.params())
+    return expression if negative.is_empty() else Binary("max", expression, Const(0, int64), int64)

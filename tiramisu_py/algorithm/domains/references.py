@@ -1,0 +1,154 @@
+"""What an expression refers to, checked against what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.domains.affine import LARGEST_LITERAL
+from tiramisu_py.algorithm.expressions import Access, Call, Const, Expr, ExternFunction, Iter, Param, as_expr
+from tiramisu_py.algorithm.reserved import PARTS
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import DeclarationError, DTypeError
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """What the values of one function have in common, and those of two functions of one name have not."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SelfReference:
+    """What a recurrence is called with: its own values, ``heat[t - 1, i]``."""
+
+    name: str
+    dtype: DType
+    rank: int
+    owner: object = None
+
+    def __getitem__(self, indices: Any) -> Access:
+        return access(self.name, self.dtype, self.rank, indices, self.owner)
+
+
+def access(source: str, dtype: DType, rank: int, indices: Any, owner: object) -> Access:
+    """``source[indices]``; raises `DeclarationError` for the wrong number or kind of indices."""
+    listed = indices if isinstance(indices, tuple) else (indices,)
+    if len(listed) != rank:
+        raise DeclarationError(
+            f"{source} has {rank} indices, {len(listed)} were given: {_written(source, listed)}; all go "
+            "into one pair of brackets"
+        )
+    found = tuple(_index(source, listed, position) for position in range(rank))
+    return Access(source, found, dtype, owner)
+
+
+def _index(source: str, indices: tuple[Any, ...], position: int) -> Expr:
+    given, written = indices[position], _written(source, indices)
+    if isinstance(given, slice) or given is Ellipsis or given is None:
+        raise DeclarationError(
+            f"index {position} of {written} is a slice; a value has one index for each dimension, and a "
+            f"computation over a domain stands for a slice"
+        )
+    if isinstance(given, bool | np.bool_):
+        raise DeclarationError(f"index {position} of {written} is a truth value, not an integer")
+    try:
+        index = as_expr(given)
+    except (DeclarationError, DTypeError) as error:
+        raise DeclarationError(f"index {position} of {written} cannot be used: {error}") from None
+    if not index.dtype.is_integer and index.dtype is not ty.unknown:
+        raise DeclarationError(
+            f"index {position} of {written} is {index.dtype}, not an integer; divide with // or cast to int64"
+        )
+    large = [node for node in walk(index) if isinstance(node, Const) and abs(node.value) >= LARGEST_LITERAL]
+    if large:
+        raise DeclarationError(
+            f"index {position} of {written} has the literal {large[0]}: index arithmetic is in 64 bits, and takes "
+            "literals below 2**31"
+        )
+    return index
+
+
+def _written(source: str, indices: tuple[Any, ...]) -> str:
+    return f"{source}[{', '.join(_index_text(index) for index in indices)}]"
+
+
+def _index_text(index: Any) -> str:
+    if isinstance(index, slice):
+        return f"{'' if index.start is None else index.start}:{'' if index.stop is None else index.stop}"
+    return "..." if index is Ellipsis else str(index)
+
+
+def check_references(
+    algorithm: Algorithm,
+    subject: str,
+    expression: Expr,
+    iterators: Sequence[str],
+    owner: object,
+    itself: tuple[str, int] | None = None,
+) -> None:
+    """Check that an expression of `subject` uses only what is declared; raises `DeclarationError`.
+
+    `itself` is the name and the rank of the computation that is being declared, if the expression may read it.
+    """
+    for node in walk(expression):
+        match node:
+            case Iter() if node.name not in iterators:
+                raise DeclarationError(
+                    f"{subject} uses the iterator {node}, which is not among its iterators "
+                    f"({', '.join(iterators) or 'none'}){node.hint}"
+                )
+            case Param() if node.name not in algorithm.params:
+                raise DeclarationError(
+                    f"{subject} uses the parameter {node.name}, which {algorithm.name} does not have; "
+                    f"add it to params=[{', '.join(algorithm.params)}]"
+                )
+            case Access():
+                _check_access(algorithm, subject, node, owner, itself)
+            case Call() if node.extern is not None:
+                _check_extern(algorithm, subject, node.extern)
+
+
+def _check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction) -> None:
+    """Refuse a function in C that is called as the generated one, a part of that, or another one is."""
+    name = extern.name
+    if name == algorithm.name or (name.startswith(algorithm.name) and name.removeprefix(algorithm.name) in PARTS):
+        raise DeclarationError(
+            f"{subject} calls the external function {name}, which the function {algorithm.name} defines itself: "
+            "give one of them another name"
+        )
+    for computation in algorithm.computations.values():
+        for node in walk(computation.expr):
+            other = node.extern if isinstance(node, Call) else None
+            if other is not None and other.name == name and other != extern:
+                raise DeclarationError(
+                    f"{subject} calls another external function {name} than {computation.name} does: give one of them "
+                    "another name"
+                )
+
+
+def _check_access(
+    algorithm: Algorithm, subject: str, node: Access, owner: object, itself: tuple[str, int] | None
+) -> None:
+    if node.owner is not owner:
+        raise DeclarationError(f"{subject} reads {node}, which belongs to another function than {algorithm.name}")
+    rank = _rank(algorithm, node.source, itself)
+    if rank is None:
+        raise DeclarationError(f"{subject} reads {node}, but {node.source} is not declared in {algorithm.name}")
+    access(node.source, node.dtype, rank, node.indices, owner)
+
+
+def _rank(algorithm: Algorithm, source: str, itself: tuple[str, int] | None) -> int | None:
+    if itself is not None and source == itself[0]:
+        return itself[1]
+    if source not in algorithm.inputs and source not in algorithm.computations:
+        return None
+    declared = algorithm.source(source)
+    return len(declared.shape) if isinstance(declared, Input) else len(declared.iterators)

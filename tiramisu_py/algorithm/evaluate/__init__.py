@@ -1,0 +1,1 @@
+"""The oracle: the values of an algorithm in NumPy, without any schedule."""

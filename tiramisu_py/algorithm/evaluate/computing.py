@@ -1,0 +1,191 @@
+"""All values of one computation: listed, ordered by what they read of each other, computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.evaluate.accumulation import accumulate
+from tiramisu_py.algorithm.evaluate.lattice import Column, Lattice
+from tiramisu_py.algorithm.evaluate.numeric import Array
+from tiramisu_py.algorithm.evaluate.valuation import Points, Valuation, Values, empty_values
+from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.errors import DeclarationError
+
+#: How many points are evaluated at once, about.
+_CHUNK = 1 << 19
+
+
+class Computing:
+    """Computes the values of a computation, given those of all that it reads.
+
+    `columns` are the indices of its values, and `flat` their positions in ``values.array``.
+    """
+
+    def __init__(self, computation: Computation, valuation: Valuation) -> None:
+        self.c = computation
+        self.valuation = valuation
+        self.body = typed(computation.expr, computation.dtype)
+        guards = [(typed(guard, bool_), mentions(guard, computation.over)) for guard in computation.guards]
+        self.value_guards = [guard for guard, inner in guards if not inner]
+        self.term_guards = [guard for guard, inner in guards if inner]
+        self.points = Lattice(computation.points, valuation.params) if computation.is_reduction else None
+        valuation.reader, valuation.iterators = computation.name, computation.iterators
+        self.columns, self.count = self._listed()
+        self.values = self._room()
+        self.flat, _ = self.values.located(self.columns, self.count)
+
+    def run(self) -> None:
+        """Compute; raises `DeclarationError` where values depend on themselves."""
+        assert self.values.members is not None
+        self.values.members.reshape(-1)[self.flat] = True
+        self.valuation.values[self.c.name] = self.values
+        if any(isinstance(e, Access) and e.source == self.c.name for e in walk(self.body)):
+            self._recur()
+        else:
+            for rows in self._chunks():
+                self.values.array.reshape(-1)[self.flat[rows]] = self._computed(rows)
+        self.values.finish()
+
+    # -- which values there are
+
+    def _listed(self) -> tuple[list[Column], int]:
+        lattice = Lattice(self.c.domain, self.valuation.params)
+        if not lattice.size:
+            count = 0 if lattice.is_empty else 1
+            return [], self._guarded(Points({}, count), self.value_guards).count
+        columns = lattice.elements(lambda axis, known: self._clipped(self.value_guards, axis, known))
+        points = Points(dict(zip(self.c.iterators, columns, strict=True)), len(columns[0]))
+        points = self._guarded(points, self.value_guards)
+        return [points.columns[name] for name in self.c.iterators], points.count
+
+    def _room(self) -> Values:
+        if not self.count:
+            shape = (0,) * len(self.columns)
+            return empty_values(self.c.name, shape, shape, self.c.dtype.numpy)
+        low = tuple(int(column.min()) for column in self.columns)
+        shape = tuple(int(column.max()) - least + 1 for column, least in zip(self.columns, low, strict=True))
+        return empty_values(self.c.name, low, shape, self.c.dtype.numpy)
+
+    def _guarded(self, points: Points, guards: Sequence[Expr]) -> Points:
+        """The points at which all guards hold; each guard is evaluated where those before it hold."""
+        for guard in guards:
+            points = points.where(self.valuation.column(guard, points))
+        return points
+
+    def _clipped(
+        self, guards: Sequence[Expr], axis: int, known: Sequence[Column]
+    ) -> tuple[Column | None, Column | None]:
+        """Bounds of an iterator that guards of the form ``low <= iterator`` and ``iterator < high`` give."""
+        names = self.c.point_iterators
+        count = len(known[0]) if known else 1
+        at = Points(dict(zip(names, known, strict=False)), count)
+        low: Column | None = None
+        high: Column | None = None
+        for guard in guards:
+            bound = _bound(guard, names[axis], names[:axis])
+            if bound is None:
+                continue
+            column = self.valuation.column(bound[0], at)
+            if bound[1]:
+                high = column - 1 if high is None else np.minimum(high, column - 1)
+            else:
+                low = column if low is None else np.maximum(low, column)
+        return low, high
+
+    # -- what they are
+
+    def _recur(self) -> None:
+        """A recurrence: values are computed again and again until what they read is known.
+
+        Each value that reads one which is not known yet waits for that one.
+        """
+        values, blocked = self.values, np.full(self.count, -1, dtype=np.int64)
+        assert values.done is not None
+        self.valuation.blocked = blocked
+        attempt, waiting = np.arange(self.count), np.arange(0)
+        while attempt.size:
+            blocked[attempt] = -1
+            result = self._computed(attempt)
+            right = blocked[attempt] < 0
+            found = self.flat[attempt[right]]
+            values.array.reshape(-1)[found] = result[right]
+            values.done.reshape(-1)[found] = True
+            waiting = np.concatenate([waiting, attempt[~right]])
+            ready = values.done.reshape(-1)[blocked[waiting]]
+            attempt, waiting = waiting[ready], waiting[~ready]
+        self.valuation.blocked = None
+        if waiting.size:
+            self._refuse_cycle(int(waiting[0]), int(blocked[waiting[0]]))
+
+    def _refuse_cycle(self, row: int, needed: int) -> None:
+        value = self.valuation.point_text(self._at(np.array([row])).at(0))
+        reads = f"{self.c.name}[{', '.join(map(str, self.values.indices(needed)))}]"
+        raise DeclarationError(f"{value} depends on itself: it reads {reads}, which waits for it or for another cycle")
+
+    def _at(self, rows: Column) -> Points:
+        columns = {name: column[rows] for name, column in zip(self.c.iterators, self.columns, strict=True)}
+        return Points(columns, len(rows), rows)
+
+    def _chunks(self) -> Iterator[Column]:
+        for start in range(0, self.count, _CHUNK):
+            yield np.arange(start, min(start + _CHUNK, self.count))
+
+    def _computed(self, rows: Column) -> Array:
+        if self.points is None:
+            return self.valuation.column(self.body, self._at(rows))
+        return self._reduced(self.points, rows)
+
+    def _reduced(self, lattice: Lattice, rows: Column) -> Array:
+        assert self.c.op is not None
+        partial = np.full(len(rows), self.c.op.identity(self.c.dtype).value, dtype=self.c.dtype.numpy)
+        for start, end in self._portions(lattice, rows):
+            at, origin = self._terms(lattice, rows[start:end])
+            terms = self.valuation.column(self.body, at)
+            accumulate(self.valuation, self.c.op, self.c.dtype, partial[start:end], terms, origin)
+        return partial
+
+    def _terms(self, lattice: Lattice, rows: Column) -> tuple[Points, Column]:
+        """The points of some values' terms, in lexicographic order, and the position of each one's value."""
+        known = [column[rows] for column in self.columns]
+        columns, origin = lattice.extended(known, len(rows), lattice.size, self._clip_terms)
+        named = dict(zip(self.c.point_iterators, columns, strict=True))
+        at = self._guarded(Points(named, len(origin), origin), self.term_guards)
+        assert at.rows is not None
+        return Points(at.columns, at.count, rows[at.rows]), at.rows
+
+    def _clip_terms(self, axis: int, known: Sequence[Column]) -> tuple[Column | None, Column | None]:
+        return self._clipped(self.term_guards, axis, known)
+
+    def _portions(self, lattice: Lattice, rows: Column) -> Iterator[tuple[int, int]]:
+        """Intervals of rows whose terms are evaluated at once."""
+        known, first = [column[rows] for column in self.columns], len(self.columns)
+        others = 1
+        for axis in range(first + 1, lattice.size):
+            least, largest = lattice.span(axis)
+            others *= max(1, largest - least + 1)
+        weights = lattice.counts(first, known, len(rows), self._clip_terms) * others
+        portion = (np.cumsum(weights) - weights) // _CHUNK
+        starts = np.flatnonzero(np.diff(portion, prepend=-1))
+        yield from zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True)
+
+
+def mentions(expression: Expr, iterators: Sequence[str]) -> bool:
+    """Whether an expression uses one of some iterators."""
+    return any(isinstance(node, Iter) and node.name in iterators for node in walk(expression))
+
+
+def _bound(guard: Expr, iterator: str, outer: Sequence[str]) -> tuple[Expr, bool] | None:
+    """The bound that a guard gives of an iterator over outer iterators alone, and whether ``iterator < bound``."""
+    if not isinstance(guard, Binary) or guard.op not in ("<=", "<") or guard.left.dtype.name != "int64":
+        return None
+    bound, other = (guard.left, guard.right) if guard.op == "<=" else (guard.right, guard.left)
+    if not (isinstance(other, Iter) and other.name == iterator):
+        return None
+    inside = all(node.name in outer for node in walk(bound) if isinstance(node, Iter))
+    return (bound, guard.op == "<") if inside else None

@@ -1,0 +1,68 @@
+"""The oracle: the values that an algorithm names, computed in NumPy with no schedule, no memory and no C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.evaluate.arguments import Arguments, checked_arguments, output_shape
+from tiramisu_py.algorithm.evaluate.computing import Computing
+from tiramisu_py.algorithm.evaluate.numeric import Array
+from tiramisu_py.algorithm.evaluate.valuation import Valuation, all_known
+from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.errors import DeclarationError
+
+
+def evaluate(
+    algorithm: Algorithm, arguments: Mapping[str, Any], params: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """The outputs of an algorithm, by name, as new arrays.
+
+    `arguments` gives each input by name; parameters follow from the shapes, or are given in `params` (or among the
+    arguments). An array passed for an output says what its elements hold that nothing computes; they are 0 otherwise.
+    Raises `ArgumentError` for arguments that do not fit and for values that lead outside of what they index, and
+    `DeclarationError` where the algorithm reads what does not exist at these sizes.
+    """
+    given = checked_arguments(algorithm, arguments, params or {})
+    valuation = Valuation(given.params)
+    valuation.values.update({name: all_known(name, array) for name, array in given.inputs.items()})
+    computed: dict[str, Computing] = {}
+    with np.errstate(all="ignore"):
+        for name in needed(algorithm):
+            computed[name] = Computing(algorithm.computations[name], valuation)
+            computed[name].run()
+    return {name: _output(algorithm, computed[name], given) for name in algorithm.outputs}
+
+
+def needed(algorithm: Algorithm) -> list[str]:
+    """The computations that the outputs depend on, in the order of declaration."""
+    found: set[str] = set()
+    waiting = list(algorithm.outputs)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in algorithm.computations:
+            found.add(name)
+            c = algorithm.computations[name]
+            waiting += [e.source for root in (c.expr, *c.guards) for e in walk(root) if isinstance(e, Access)]
+    return [name for name in algorithm.computations if name in found]
+
+
+def _output(algorithm: Algorithm, computing: Computing, given: Arguments) -> Array:
+    c = computing.c
+    array = given.initial.get(c.name)
+    if array is None:
+        array = np.zeros(output_shape(algorithm, c, given.params), dtype=c.dtype.numpy)
+    result = all_known(c.name, np.array(array, order="C"))
+    flat, inside = result.located(computing.columns, computing.count)
+    if not inside.all():
+        element = [int(column[np.argmin(inside)]) for column in computing.columns]
+        raise DeclarationError(
+            f"{c.name}[{', '.join(map(str, element))}] has no place in the array of {c.name}, which has shape "
+            f"{array.shape}; give shape=, and let values start from index 0"
+        )
+    result.array.reshape(-1)[flat] = computing.values.array.reshape(-1)[computing.flat]
+    return result.array

@@ -1,0 +1,1 @@
+"""One call: arguments, arrays, ranks."""

@@ -1,0 +1,209 @@
+"""The arguments of one call: matched with their names, checked, and completed with parameters and outputs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.declarations import Algorithm, Input
+from tiramisu_py.algorithm.declare.facts import verify_facts
+from tiramisu_py.algorithm.domains.sizes import extent_value, infer_params, shape_value
+from tiramisu_py.build.calls.arrays import allocated, check_bools, check_overlap, viewed
+from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
+from tiramisu_py.build.calls.scalars import number
+from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.build.gpu.devices import Device
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+
+Array = npt.NDArray[Any]
+Argument = ArrayArgument | ScalarArgument
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Sizes = tuple[tuple[str, int], ...]
+
+_LARGEST = 2**63 - 1
+_REMEMBERED = 64
+
+
+@dataclass(frozen=True)
+class Call:
+    """Everything that one call passes: parameters, arguments in C order, and the arrays that the caller gets back."""
+
+    params: Mapping[str, int]
+    values: Mapping[str, Array | DeviceArray]
+    results: tuple[Array | DeviceArray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What a kernel takes. `bind` is the only way in, and nothing that it lets through can make the C code fail.
+
+    `device` is the first GPU, where it uses any.
+    """
+
+    function: LoopFunction
+    algorithm: Algorithm
+    verify_values: bool = True
+    device: Device | None = None
+
+    @cached_property
+    def passed(self) -> dict[str, Argument]:
+        """What the C function takes, in its order and by its names; errors name an output as the user does."""
+        labels = {buffer: output for output, buffer in self.aliases.items() if buffer not in self.algorithm.inputs}
+        return {a.name: replace(a, name=labels.get(a.name, a.name)) for a in self.function.arguments}
+
+    @cached_property
+    def inputs(self) -> dict[str, Argument]:
+        """What is passed by position, in order of declaration; one that the function does not use is checked too."""
+        return {name: self.passed.get(name) or _unused(declared) for name, declared in self.algorithm.inputs.items()}
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The arrays of outputs that are kept in an array of another name."""
+        pairs = zip(self.algorithm.outputs, self.function.outputs, strict=True)
+        return {output: buffer for output, buffer in pairs if output != buffer}
+
+    @cached_property
+    def arrays(self) -> dict[str, ArrayArgument]:
+        """All array arguments: inputs first."""
+        return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ArrayArgument)}
+
+    @cached_property
+    def scalars(self) -> dict[str, ScalarArgument]:
+        """All scalar arguments."""
+        return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ScalarArgument)}
+
+    def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> Call:
+        """The checked call; raises `ArgumentError`, naming the argument at fault and what to do."""
+        given = self._matched(positional, named)
+        arrays = {name: self._viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
+        scalars = {name: number(argument, given[name]) for name, argument in self.scalars.items()}
+        params = self._params(given, arrays)
+        self._complete(arrays, params)
+        values: dict[str, Array | DeviceArray] = {**arrays, **scalars}
+        self._verify(values, params)
+        return Call(params, values, tuple(self._result(name, given, arrays) for name in self.function.outputs))
+
+    def _result(
+        self, name: str, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]
+    ) -> Array | DeviceArray:
+        """What the caller gets for an output: the very array that was passed, if one was."""
+        own = given.get(name)
+        if isinstance(arrays[name], DeviceArray) and own is not None:
+            return cast(DeviceArray, own)  # or one of another library
+        return own if isinstance(own, np.ndarray) else arrays[name]
+
+    def _viewed(self, argument: ArrayArgument, given: object) -> Array | DeviceArray:
+        on = self._device_of(argument)
+        return viewed(argument, given) if on is None else device_viewed(argument, given, on)
+
+    def _device_of(self, argument: ArrayArgument) -> Device | None:
+        """The GPU in whose memory an argument is; None for the host's."""
+        if argument.device is None or self.device is None:
+            return None
+        return self.device.plus(argument.device)
+
+    # -- names
+
+    def _matched(self, positional: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+        if len(positional) > len(self.inputs):
+            raise ArgumentError(
+                f"{self.function.name} takes {len(self.inputs)} arguments by position ({_listed(self.inputs)}), "
+                f"{len(positional)} were given; outputs and parameters are passed by name"
+            )
+        given: dict[str, object] = dict(zip(self.inputs, positional, strict=False))
+        for label, value in named.items():
+            self._require_known(label)
+            name = self.aliases.get(label, label)
+            if name in given:
+                held = f" (it is kept in {name})" if name != label else ""
+                raise ArgumentError(f"{label} was given twice{held}; leave one out")
+            if value is not None or name in self.inputs:
+                given[name] = value
+        for name in self.inputs:
+            if name not in given:
+                raise ArgumentError(f"{name} is missing: {self.function.name} takes {_listed(self.inputs)}")
+        return given
+
+    def _require_known(self, name: str) -> None:
+        known = [*dict.fromkeys([*self.inputs, *self.arrays]), *self.aliases, *self.function.params]
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise ArgumentError(f"{self.function.name} has no argument {name}{hint}; it has {_listed(known)}")
+
+    # -- sizes
+
+    def _params(self, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]) -> Mapping[str, int]:
+        sizes = tuple((name, as_size(name, given[name])) for name in self.function.params if name in given)
+        return self._remembered(tuple((name, array.shape) for name, array in arrays.items()), sizes)
+
+    @cached_property
+    def _remembered(self) -> Callable[[Shapes, Sizes], Mapping[str, int]]:
+        """`_inferred` with a memory: kernels are mostly called with the same shapes."""
+        return lru_cache(maxsize=_REMEMBERED)(self._inferred)
+
+    def _inferred(self, shapes: Shapes, sizes: Sizes) -> Mapping[str, int]:
+        equations = [(self.arrays[name].name, self.arrays[name].extents, shape) for name, shape in shapes]
+        params = infer_params(self.function.params, equations, dict(sizes))
+        for condition, words in self.function.preconditions:
+            if not extent_value(condition, params):
+                values = ", ".join(f"{name} = {value}" for name, value in params.items())
+                raise ArgumentError(f"{self.function.name} needs {words}; it was called with {values}")
+        return params
+
+    def _complete(self, arrays: dict[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
+        for name, argument in self.arrays.items():
+            if name not in arrays:
+                shape, on = shape_value(argument.extents, params), self._device_of(argument)
+                arrays[name] = allocated(argument, shape) if on is None else device_allocated(argument, shape, on)
+        check_overlap([(self.arrays[name], array) for name, array in arrays.items()])
+
+    def _verify(self, values: Mapping[str, Array | DeviceArray], params: Mapping[str, int]) -> None:
+        for name, declared in self.algorithm.inputs.items() if self.verify_values else ():
+            if declared.dtype.is_bool or _has_facts(declared):
+                value = values[name]
+                on_host = value.get() if isinstance(value, DeviceArray) else value
+                if declared.dtype.is_bool:
+                    check_bools(name, on_host)
+                self._require_whole(declared, on_host, params)
+                verify_facts(declared, on_host, params)
+
+    def _require_whole(self, declared: Input, value: Array, params: Mapping[str, int]) -> None:
+        """Some facts are of all elements together: on a rank that has a part, nobody can see whether they hold."""
+        if self.function.grid is None or not (declared.monotone or declared.permutation):
+            return
+        if value.shape != shape_value(declared.shape, params):
+            fact = "monotone" if declared.monotone else "a permutation"
+            raise ArgumentError(
+                f"{declared.name} is declared to be {fact}, and this rank has only a part of it, so that this "
+                "cannot be verified: compile with verify_values=False to trust it"
+            )
+
+
+def _has_facts(declared: Input) -> bool:
+    return declared.values is not None or declared.monotone or declared.permutation
+
+
+def _unused(declared: Input) -> Argument:
+    if declared.scalar:
+        return ScalarArgument(declared.name, declared.dtype)
+    return ArrayArgument(declared.name, declared.dtype, declared.shape, is_input=True, is_output=False)
+
+
+def as_size(name: str, given: object) -> int:
+    if isinstance(given, bool | np.bool_) or not isinstance(given, int | np.integer):
+        raise ArgumentError(f"{name} is a size: pass an integer, not {given!r:.60}")
+    if not 0 <= int(given) <= _LARGEST:
+        raise ArgumentError(f"{name} = {given} is not a size: it lies in 0 to {_LARGEST}")
+    return int(given)
+
+
+def _listed(names: Mapping[str, object] | Sequence[str]) -> str:
+    return ", ".join(names) or "none"

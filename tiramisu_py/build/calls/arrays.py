@@ -1,0 +1,150 @@
+"""Arrays as a compiled function needs them: looked at without copying, or refused with the reason; and new ones."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.build.calls.device_arguments import refuse_on_host
+from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.ir import ArrayArgument
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT = 64
+#: What other libraries raise where NumPy cannot look at their memory.
+_FAILURES = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
+
+
+def viewed(declared: ArrayArgument, given: object) -> Array:
+    """The array behind an argument, not copied. Raises `ArgumentError`, naming the argument, where it does not fit."""
+    array = _as_array(declared, given)
+    _check_type(declared, array)
+    if array.ndim != len(declared.extents):
+        raise ArgumentError(
+            f"{declared.name} has {array.ndim} dimensions, shape {array.shape}; it is declared as {_shape(declared)}"
+        )
+    _check_layout(declared, array)
+    return array
+
+
+def _as_array(declared: ArrayArgument, given: object) -> Array:
+    refuse_on_host(declared, given)
+    if isinstance(given, np.ma.MaskedArray):
+        name = declared.name
+        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(...)")
+    if type(given) is np.ndarray:
+        return given
+    if isinstance(given, np.ndarray):
+        return np.asarray(given)  # what a subclass says of itself need not be so
+    wanted = f"{declared.name} is {_described(given)}; pass a NumPy array of {declared.dtype} {_shape(declared)}"
+    if given is None or isinstance(given, str | bytes | int | float | complex | list | tuple | dict | set | np.generic):
+        raise ArgumentError(wanted)
+    try:
+        array = _shared(given)
+    except _FAILURES as error:
+        raise ArgumentError(f"{wanted} ({error})") from error
+    if array.dtype == np.object_:  # NumPy wraps what it does not know
+        raise ArgumentError(wanted)
+    return array
+
+
+def _shared(given: Any) -> Array:
+    """The memory of another library's array, which is not copied; raises one of `_FAILURES`."""
+    if hasattr(given, "__dlpack__"):
+        try:
+            return np.asarray(np.from_dlpack(given))
+        except _FAILURES:
+            return np.asarray(given, copy=False)  # a type that DLPack has not
+    return np.asarray(given, copy=False)
+
+
+def _described(given: object) -> str:
+    return "None" if given is None else f"of type {type(given).__name__}: {reprlib.repr(given)}"
+
+
+def _check_type(declared: ArrayArgument, array: Array) -> None:
+    wanted = declared.dtype.numpy
+    if array.dtype == wanted:
+        return
+    name = declared.name
+    if array.dtype.newbyteorder("=") == wanted and not array.dtype.isnative:
+        raise ArgumentError(
+            f"{name} has the byte order of another machine ({array.dtype.str}); pass {name}.astype(np.{declared.dtype})"
+        )
+    raise ArgumentError(f"{name} has dtype {array.dtype}, not {declared.dtype}; {_conversion(declared)}")
+
+
+def _conversion(declared: ArrayArgument) -> str:
+    module = "ml_dtypes" if declared.dtype.name == "bfloat16" else "np"
+    kind = f"{module}.bool" if declared.dtype.is_bool else f"{module}.{declared.dtype}"
+    if declared.is_output:
+        return f"it is written in place, so make it with dtype {kind}"
+    return f"convert it: {declared.name}.astype({kind})"
+
+
+def _check_layout(declared: ArrayArgument, array: Array) -> None:
+    name = declared.name
+    remedy = "it is written in place, so pass an array that is" if declared.is_output else "make it"
+    if not array.flags.c_contiguous:
+        how = "np.empty of its shape" if declared.is_output else f"np.ascontiguousarray({name})"
+        raise ArgumentError(
+            f"{name} is not contiguous in row-major order (strides {array.strides} for shape {array.shape}, "
+            f"{array.itemsize} bytes an element); {remedy} contiguous: {how}"
+        )
+    if address(array) % declared.dtype.bytes:
+        how = "np.empty of its shape" if declared.is_output else f"{name}.copy()"
+        size = declared.dtype.bytes
+        raise ArgumentError(f"{name} is not aligned to its {size}-byte elements; {remedy} aligned: {how}")
+    if declared.is_output and not array.flags.writeable:
+        raise ArgumentError(f"{name} is read-only, and the function writes it; pass an array that can be written")
+
+
+def _shape(declared: ArrayArgument) -> str:
+    return f"[{', '.join(map(str, declared.extents))}]"
+
+
+def address(array: Array | DeviceArray) -> int:
+    """The address of the first element."""
+    if isinstance(array, DeviceArray):
+        return array.address
+    return int(array.__array_interface__["data"][0])
+
+
+def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -> None:
+    """Raises `ArgumentError` where an output shares memory with another argument. All arrays are contiguous."""
+    ranges = [(declared, address(array), array.nbytes) for declared, array in arrays if array.nbytes]
+    for written, start, size in ranges:
+        for other, other_start, other_size in ranges if written.is_output else ():
+            if other is not written and start < other_start + other_size and other_start < start + size:
+                raise ArgumentError(
+                    f"{written.name} is written, and shares memory with {other.name}; "
+                    f"pass another array as {written.name}, or a copy: {other.name}.copy()"
+                )
+
+
+def check_bools(name: str, array: Array) -> None:
+    """Raises `ArgumentError` where a bool is a byte other than 0 or 1, as a view of other memory may be."""
+    bytes_ = array.view(np.uint8)
+    if array.size == 0 or bytes_.max() <= 1:
+        return
+    first = np.unravel_index(int((bytes_ > 1).argmax()), array.shape)
+    element = f"{name}[{', '.join(str(int(i)) for i in first)}]"
+    raise ArgumentError(f"{element} holds the byte {bytes_[first]}, which is neither False nor True")
+
+
+def allocated(declared: ArrayArgument, shape: tuple[int, ...]) -> Array:
+    """A new array, aligned for vectors; zero where the function does not write every element."""
+    size = math.prod(shape) * declared.dtype.bytes
+    try:
+        memory = (np.empty if declared.covered else np.zeros)(size + ALIGNMENT, dtype=np.uint8)
+    except (MemoryError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"{declared.name} of shape {shape} cannot be allocated ({size} bytes)") from error
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + size].view(declared.dtype.numpy).reshape(shape)

@@ -1,0 +1,74 @@
+"""Scalar arguments: Python and NumPy numbers, checked against the range of the declared type, as ctypes values."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.ir import ScalarArgument
+
+Number = bool | int | float
+
+#: How C passes each type. Half floats travel as their bit patterns.
+C_TYPES: dict[str, Any] = {
+    "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8,
+    "int16": ctypes.c_int16,
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8,
+    "uint16": ctypes.c_uint16,
+    "uint32": ctypes.c_uint32,
+    "uint64": ctypes.c_uint64,
+    "float16": ctypes.c_uint16,
+    "bfloat16": ctypes.c_uint16,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}
+
+
+def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
+    """A scalar argument in its declared type, as a 0-dimensional array.
+
+    Raises `ArgumentError`, naming the argument, for what is not a number of that kind, or outside its range.
+    """
+    single = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
+    value = given.item() if single else given
+    dtype = declared.dtype
+    if dtype.is_bool:
+        _require(declared, isinstance(value, bool), given, "pass True or False")
+    elif dtype.is_integer:
+        _require(declared, isinstance(value, int) and not isinstance(value, bool), given, "pass an integer")
+        limits = np.iinfo(dtype.numpy)
+        _require(declared, limits.min <= value <= limits.max, given, f"it lies in {limits.min} to {limits.max}")
+    else:
+        _require(declared, isinstance(value, int | float) and not isinstance(value, bool), given, "pass a number")
+        _require(declared, _fits(dtype, value), given, f"it is beyond the largest {dtype}")
+    return np.asarray(value, dtype=dtype.numpy)
+
+
+def as_c(dtype: DType, value: np.ndarray[Any, Any]) -> Number:
+    """What is handed to ctypes for a scalar."""
+    bits = value.view(np.uint16) if dtype.is_float and dtype.bits == 16 else value
+    found: Number = bits.item()
+    return found
+
+
+def _fits(dtype: DType, value: Any) -> bool:
+    try:
+        exact = float(value)
+    except OverflowError:
+        return False
+    with np.errstate(over="ignore"):
+        rounded = float(np.asarray(exact, dtype=dtype.numpy))
+    return math.isfinite(rounded) or not math.isfinite(exact)
+
+
+def _require(declared: ScalarArgument, holds: bool, given: object, remedy: str) -> None:
+    if not holds:
+        raise ArgumentError(f"{declared.name} is a scalar of {declared.dtype}, not {given!r:.60}; {remedy}")

@@ -1,0 +1,1 @@
+"""The GPU runtime, and arrays on GPUs."""

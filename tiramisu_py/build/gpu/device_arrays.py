@@ -1,0 +1,180 @@
+"""Arrays in the memory of a GPU, and arrays of the host that a GPU copies without staging."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.build.gpu.devices import Device, as_device
+from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, capsule_of
+from tiramisu_py.build.gpu.runtime import Runtime, runtime_for
+from tiramisu_py.errors import ArgumentError
+
+Array = npt.NDArray[Any]
+
+
+class DeviceArray:
+    """An array in the memory of a GPU, row-major. Made by `gpu_empty` and `to_gpu`, and returned for outputs that live
+    there; ``.get()`` copies it to the host. CuPy, PyTorch, JAX and Numba use it in place (``__cuda_array_interface__``,
+    DLPack).
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, address: int, owner: object
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self._device = device
+        self.address = address
+        self._owner = owner  # keeps the memory alive
+
+    @property
+    def device(self) -> str:
+        """The GPU, as `compile` takes it: "gpu", "gpu:1", "simulator"."""
+        return str(self._device)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+    def get(self, out: Array | None = None) -> Array:
+        """A copy on the host: a new NumPy array, or `out`."""
+        target = np.empty(self.shape, self.dtype) if out is None else self._fitting(out)
+        place = target.__array_interface__["data"][0]
+        runtime_for(self._device).copy(self._device.number, place, False, self.address, True, self.nbytes)
+        return target
+
+    def set(self, array: Array) -> None:
+        """Copies an array of the host, of the same shape and dtype, into this one."""
+        place = self._fitting(np.asarray(array, order="C")).__array_interface__["data"][0]
+        runtime_for(self._device).copy(self._device.number, self.address, True, place, False, self.nbytes)
+
+    def _fitting(self, array: Array) -> Array:
+        if array.shape != self.shape or array.dtype != self.dtype or not array.flags.c_contiguous:
+            raise ArgumentError(
+                f"the array on the host has shape {array.shape} and dtype {array.dtype}; "
+                f"it must be contiguous, of shape {self.shape} and dtype {self.dtype}"
+            )
+        return array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3. All work on the array is complete whenever Python sees it, so that there is no stream."""
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address if self.size else 0, False),
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The kind of memory, and the number of the GPU; that of the simulator is no GPU for other libraries."""
+        return EXTENSION if self._device.simulated else CUDA, self._device.number
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A capsule for ``torch.from_dlpack`` and the like. All work on the array is complete, whatever the stream."""
+        if copy:
+            raise BufferError("the array is handed over in place; copy what the other library makes of it")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array is on {self.device}; copy it to the host with .get()")
+        return capsule_of(self, self.address if self.size else 0, self.shape, self.dtype, self.__dlpack_device__())
+
+    def __getitem__(self, _index: object) -> NoReturn:
+        raise TypeError("the array is in the memory of a GPU, and has no elements on the host: index .get() instead")
+
+    def __array__(self, *_given: object, **_named: object) -> Array:
+        raise TypeError("the array is in the memory of a GPU; copy it to the host with .get()")
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self.dtype}{list(self.shape)} on {self.device}>"
+
+
+class _Memory:
+    """Memory of a runtime, freed with this object."""
+
+    def __init__(self, free: Any, *place: int) -> None:
+        finalizer = weakref.finalize(self, free, *place)
+        finalizer.atexit = False  # the driver, which may be gone by then, frees everything
+
+
+class _PinnedMemory(_Memory):
+    """What NumPy looks at: an array of it keeps it alive."""
+
+    def __init__(self, runtime: Runtime, size: int) -> None:
+        place = runtime.allocate_host(size)
+        super().__init__(runtime.free_host, place)
+        self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (place, False), "version": 3}
+
+
+def gpu_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> DeviceArray:
+    """A new array, of any content, in the memory of a GPU: ``"gpu"``, ``"gpu:1"`` or ``"simulator"``.
+
+    Raises `KernelError` where there is no such GPU, or not so much memory.
+    """
+    where, extents, kind = as_device(device), _extents(shape), _numpy_dtype(dtype)
+    runtime = runtime_for(where)
+    address = runtime.allocate(where.number, math.prod(extents) * kind.itemsize)
+    return DeviceArray(extents, kind, where, address, _Memory(runtime.free, where.number, address))
+
+
+def to_gpu(array: npt.ArrayLike, device: str | Device = "gpu") -> DeviceArray:
+    """A copy of an array in the memory of a GPU."""
+    source = np.asarray(array)
+    if source.dtype == np.object_:
+        raise ArgumentError(f"{array!r:.60} is not an array of numbers")
+    made = gpu_empty(source.shape, source.dtype, device)
+    made.set(source)
+    return made
+
+
+def pinned_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> Array:
+    """A new NumPy array in page-locked memory, which GPUs copy without staging, and at the same time as they compute.
+
+    The memory is freed with the array and its views. Raises `KernelError` where there is no driver.
+    """
+    where, extents, kind = as_device(device), _extents(shape), _numpy_dtype(dtype)
+    size = math.prod(extents) * kind.itemsize
+    memory = np.asarray(_PinnedMemory(runtime_for(where), max(size, 1)))
+    return memory[:size].view(kind).reshape(extents)
+
+
+def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:
+    given = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    if not all(isinstance(e, int | np.integer) and e >= 0 for e in given):
+        raise ArgumentError(f"{shape!r} is not a shape: a tuple of integers from 0 on")
+    return tuple(int(extent) for extent in given)
+
+
+def _numpy_dtype(dtype: DType | npt.DTypeLike) -> np.dtype[Any]:
+    return dtype.numpy if isinstance(dtype, DType) else np.dtype(dtype)

@@ -1,0 +1,145 @@
+"""The GPU runtime, tm_gpu.c, for Python: devices, and memory of arrays that live longer than a call."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiramisu_py.backends.cuda.simulated import RUNTIME_FLAGS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
+from tiramisu_py.build.gpu.devices import Device
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
+from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache
+from tiramisu_py.build.toolchains.simulator import Simulation, Simulator, load_simulator, texts
+from tiramisu_py.errors import KernelError
+
+NO_DRIVER, NO_DEVICE = 101, 102
+_LIBRARY = "libtm_gpu.so"
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "device_count": (ctypes.POINTER(ctypes.c_int),),
+    "device_name": (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int)),
+    "array_allocate": (ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t),
+    "array_free": (ctypes.c_int, ctypes.c_void_p),
+    "array_copy": (
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t,
+    ),
+    "host_allocate": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t),
+    "host_free": (ctypes.c_void_p,),
+    "synchronize": (ctypes.c_int, ctypes.c_size_t),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The runtime over one driver: the CUDA driver, or the simulator. Its methods raise `KernelError`."""
+
+    loaded: ctypes.CDLL
+    simulator: Simulator | None
+    process: int
+    cache: Cache
+
+    def count(self) -> int:
+        """The number of GPUs; 0 where there is no driver."""
+        count = ctypes.c_int()
+        code = self._called("device_count", ctypes.byref(count))
+        if code in (NO_DRIVER, NO_DEVICE):
+            return 0
+        self._require(code)
+        return count.value
+
+    def architecture(self, device: int) -> int:
+        """Such as 90 for a GPU of architecture sm_90."""
+        name, architecture = ctypes.create_string_buffer(256), ctypes.c_int()
+        self._require(self._called("device_name", device, name, len(name), ctypes.byref(architecture)))
+        return architecture.value
+
+    def name(self, device: int) -> str:
+        """What a GPU calls itself."""
+        name, architecture = ctypes.create_string_buffer(256), ctypes.c_int()
+        self._require(self._called("device_name", device, name, len(name), ctypes.byref(architecture)))
+        return name.value.decode(errors="replace")
+
+    def allocate(self, device: int, size: int) -> int:
+        """The address of new memory of a device."""
+        address = ctypes.c_void_p()
+        if self.simulator:
+            self.simulator.configure(Simulation().options(device + 1))
+        self._require(self._called("array_allocate", device, ctypes.byref(address), max(size, 1)))
+        return address.value or 0
+
+    def free(self, device: int, address: int) -> None:
+        """Frees what `allocate` gave; nothing in a forked process, to which it does not belong."""
+        if os.getpid() == self.process:
+            self._called("array_free", device, address)
+
+    def copy(self, device: int, target: int, on_device: bool, source: int, from_device: bool, size: int) -> None:
+        """Copies bytes to, from or on a device, and waits for the end."""
+        if size:
+            self._require(self._called("array_copy", device, target, on_device, source, from_device, size))
+
+    def allocate_host(self, size: int) -> int:
+        """The address of new page-locked memory of the host."""
+        address = ctypes.c_void_p()
+        self._require(self._called("host_allocate", ctypes.byref(address), max(size, 1)))
+        return address.value or 0
+
+    def free_host(self, address: int) -> None:
+        """Frees what `allocate_host` gave."""
+        if os.getpid() == self.process:
+            self._called("host_free", address)
+
+    def synchronize(self, device: int, stream: int) -> None:
+        """Waits for everything on a stream of somebody else: a CUstream, or 1 or 2 for the default ones."""
+        self._require(self._called("synchronize", device, stream))
+
+    def _called(self, name: str, *arguments: Any) -> int:
+        entry = self.loaded[f"tm_gpu_{name}"]
+        entry.argtypes, entry.restype = (ctypes.c_char_p, *_SIGNATURES[name]), ctypes.c_int
+        code: int = entry(str(self.simulator.path).encode() if self.simulator else None, *arguments)
+        return code
+
+    def _require(self, code: int) -> None:
+        if code:
+            last_error = self.loaded["tm_gpu_error"]
+            last_error.argtypes, last_error.restype = (), ctypes.c_char_p
+            raise KernelError(explained(code, (last_error() or b"").decode(errors="replace")))
+
+
+def explained(code: int, words: str) -> str:
+    """What the runtime says, and what to do where there is no GPU."""
+    if code in (NO_DRIVER, NO_DEVICE):
+        return f'{words}; without a GPU, use the simulator: device="simulator"'
+    return words or f"the GPU runtime failed with code {code}"
+
+
+def runtime_for(device: Device) -> Runtime:
+    """The runtime of the driver behind a device. Raises `ToolchainError` where it cannot be compiled."""
+    return _loaded(device.simulated, os.environ.get("TIRAMISU_CACHE_DIR"), os.environ.get("CC"), os.getpid())
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(simulated: bool, _cache_folder: str | None, _compiler: str | None, process: int) -> Runtime:
+    """Found once for each cache and compiler: arrays are made often."""
+    cache = open_cache()
+    toolchain = known_toolchain(cache)
+    loaded = ctypes.CDLL(str(_library(cache, toolchain)))
+    return Runtime(loaded, load_simulator(cache, toolchain) if simulated else None, process, cache)
+
+
+def _library(cache: Cache, toolchain: Toolchain) -> Path:
+    key = digest(["runtime", texts(RUNTIME_SOURCES), texts(RUNTIME_HEADERS), RUNTIME_FLAGS, toolchain.identity])
+
+    def build(folder: Path) -> list[Path]:
+        sources = [str(source) for source in RUNTIME_SOURCES]
+        toolchain.run([*RUNTIME_FLAGS, "-shared", *sources, "-o", _LIBRARY, *RUNTIME_LIBRARIES], folder)
+        return []
+
+    return cache.entry(key, build) / _LIBRARY
+
+
+def gpu_count() -> int:
+    """The number of NVIDIA GPUs of this machine; 0 where there is no driver."""
+    return runtime_for(Device(simulated=False)).count()

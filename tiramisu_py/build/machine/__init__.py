@@ -1,0 +1,1 @@
+"""The processor's caches, memory nodes, first touch."""

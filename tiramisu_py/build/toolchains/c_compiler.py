@@ -1,0 +1,329 @@
+"""The C compiler: found, asked what it can do, and run."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import platform
+import re
+import shlex
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.errors import ToolchainError
+
+_log = logging.getLogger(__name__)
+
+_INSTALL = """install one:
+  Debian, Ubuntu:  sudo apt-get install gcc libc6-dev
+  Fedora:          sudo dnf install gcc glibc-devel
+  macOS:           xcode-select --install   (and for parallel loops: brew install libomp)
+or name one: CC=/path/to/gcc"""
+
+_OPENMP_PROBE = """
+extern int omp_get_max_threads(void);
+int probe(int *x, int n);
+int probe(int *x, int n) {
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) x[i] = i;
+    return omp_get_max_threads();
+}
+"""
+
+
+#: Operating systems, as Python and compilers both name them.
+_SYSTEMS = ("linux", "darwin", "freebsd")
+_WORD_BITS = 8 * struct.calcsize("P")
+#: A tool that is asked what it can do answers within so many seconds, or is not used.
+PROBE_SECONDS = 120.0
+#: What in the environment changes what a compiler finds.
+_SEARCHED = ("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "PATH", "SDKROOT")
+#: Faults of this process or this machine, not of the tool that is started.
+_SHORTAGES = {
+    errno.EMFILE: "this process has too many open files; allow more: ulimit -n 1024",
+    errno.ENFILE: "this machine has too many open files",
+    errno.EAGAIN: "there are too many processes; allow more: ulimit -u",
+    errno.ENOMEM: "there is no memory for another process",
+}
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C compiler: its command, what it calls itself, its family (gcc or clang), the machine it compiles for, and the
+    flags that turn OpenMP on (none where it has no OpenMP).
+
+    One that is `absent` was here before, and is not now, for that reason: what it has compiled is still in the cache.
+    """
+
+    command: tuple[str, ...]
+    version: str
+    family: str
+    machine: str
+    openmp: tuple[str, ...]
+    absent: str = ""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this compiler from another, for keys of the cache."""
+        return {"command": list(self.command), "version": self.version, "machine": self.machine}
+
+    @property
+    def is_x86(self) -> bool:
+        return self.machine.startswith(("x86", "i386", "i486", "i586", "i686", "amd64"))
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it compiles for machines of another kind than this one, where its libraries cannot be loaded."""
+        own = next((system for system in _SYSTEMS if sys.platform.startswith(system)), "")
+        return _architecture(self.machine.partition("-")[0]) != this_architecture() or own not in self.machine
+
+    @property
+    def archiver(self) -> str:
+        """The command that makes static libraries of its object files: the environment's AR, or the compiler's own."""
+        named = os.environ.get("AR", "")
+        if named or not self.is_foreign:
+            return named or "ar"
+        beside = re.sub(
+            r"gcc(-[0-9.]+)?$", "ar", Path(self.command[0]).name
+        )  # aarch64-linux-gnu-gcc has one of that name
+        found = self.family == "gcc" and shutil.which(beside)
+        return beside if found else run([*self.command, "-print-prog-name=ar"]).stdout.strip() or "ar"
+
+    def __str__(self) -> str:
+        return f"{shlex.join(self.command)} ({self.version.splitlines()[0]})"
+
+    def compile(self, source: str, flags: Sequence[str], folder: Path) -> str:
+        """Compiles a source of `folder` to an object file beside it; answers its name. Raises `ToolchainError`."""
+        made = Path(source).with_suffix(".o").name
+        self.run([*flags, "-MMD", "-c", source, "-o", made], folder)
+        return made
+
+    def link(
+        self,
+        objects: Sequence[str],
+        library: str,
+        flags: Sequence[str],
+        folder: Path,
+        libraries: Sequence[str] = ("-lm",),
+    ) -> None:
+        """Links objects of `folder` to a shared library. Raises `ToolchainError`."""
+        self.run([*flags, "-shared", self.soname(library), "-o", library, *objects, *libraries], folder)
+
+    def run(self, arguments: Sequence[str], folder: Path) -> None:
+        """Runs the compiler. Raises `ToolchainError` where it fails, and where it is absent."""
+        self.require_present()
+        run_checked([*self.command, *arguments], folder)
+
+    def require_present(self) -> None:
+        """Raises `ToolchainError` where it is absent."""
+        if self.absent:
+            raise ToolchainError(self.absent)
+
+    def soname(self, library: str) -> str:
+        """The flag that writes the library's name into it."""
+        return f"-Wl,-install_name,@rpath/{library}" if "darwin" in self.machine else f"-Wl,-soname,{library}"
+
+
+def this_architecture() -> str:
+    """The architecture of this process, as compilers call it."""
+    found = _architecture(platform.machine())
+    narrow = {"x86_64": "i386", "aarch64": "arm"}  # a process of 32 bits on a system of 64
+    return narrow.get(found, found) if _WORD_BITS == 32 else found
+
+
+def _architecture(name: str) -> str:
+    name = {"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "powerpc64le"}.get(name.lower(), name.lower())
+    if re.fullmatch("i[3-6]86", name):
+        return "i386"
+    return "arm" if re.match(r"arm(v|$)", name) else name
+
+
+def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
+    """The compiler that is named (`compiler`, or the environment's CC), else the first of gcc, clang and cc.
+
+    Raises `ToolchainError`, saying what to install, where there is none that works.
+    """
+    if compiler is not None and not isinstance(compiler, str):
+        raise ToolchainError(f'compiler={compiler!r} is no command; write one, such as compiler="gcc"')
+    named = compiler or os.environ.get("CC", "").strip()
+    faults = []
+    for text in [named] if named else ["gcc", "clang", "cc"]:
+        found = examined(cache, text)
+        if isinstance(found, Toolchain):
+            note(cache, named, found)
+            return found
+        faults.append(found)
+    where = "compiler=" if compiler else "CC="
+    asked = f"{where}{named} is not a usable C compiler" if named else "no C compiler was found that works"
+    raise ToolchainError(f"{asked} ({'; '.join(faults)}); {_INSTALL}")
+
+
+def known_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
+    """What `find_toolchain` finds; where there is no compiler any more, what it found last, whose kernels are still in
+    the cache. Raises `ToolchainError` where there was none either.
+    """
+    try:
+        return find_toolchain(cache, compiler)
+    except ToolchainError as error:
+        last = last_found(cache, compiler or os.environ.get("CC", "").strip())
+        if last is None:
+            raise
+        return replace(last, absent=str(error))
+
+
+def note(cache: Cache, named: str, found: Toolchain) -> None:
+    """Remembers what was found under a name (none: the default)."""
+    record = {**asdict(found), "command": list(found.command), "openmp": list(found.openmp)}
+    if cache.known(_last_key(named)) != record:
+        cache.remember(_last_key(named), record)
+
+
+def last_found(cache: Cache, named: str) -> Toolchain | None:
+    """What was found last under a name."""
+    record = cache.known(_last_key(named))
+    if record is None:
+        return None
+    return Toolchain(**{**record, "command": tuple(record["command"]), "openmp": tuple(record["openmp"])})
+
+
+def _last_key(named: str) -> str:
+    return digest(["last toolchain", named])
+
+
+def examined(cache: Cache, text: str) -> Toolchain | str:
+    """The compiler behind a command line, or why there is none."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        return f"{text}: {error}"
+    path = shutil.which(words[0]) if words else None
+    if path is None:
+        return f"{text}: not found"
+    command = (path, *words[1:])
+    answer = run([*command, "--version"])
+    if answer.returncode != 0:
+        return f"{text}: {answer.stderr.strip() or 'it does not run'}"
+    family = _family(answer.stdout)
+    if family is None:
+        return f"{text}: neither gcc nor clang"
+    record = cache.recall(_probe_key(command, answer.stdout), lambda: _probed(command), _is_lasting)
+    if record["fault"]:
+        return f"{text}: {record['fault']}"
+    return Toolchain(command, answer.stdout.strip(), family, record["machine"], tuple(record["openmp"]))
+
+
+def _family(version: str) -> str | None:
+    if "clang" in version.lower():
+        return "clang"
+    return "gcc" if "Free Software Foundation" in version else None
+
+
+def _probe_key(command: tuple[str, ...], version: str) -> str:
+    found = os.stat(os.path.realpath(command[0]))
+    searched = {name: os.environ.get(name) for name in _SEARCHED}
+    return digest(["toolchain", command, version, found.st_size, found.st_mtime_ns, searched])
+
+
+def _is_lasting(record: Mapping[str, Any]) -> bool:
+    """Whether it is remembered: a fault may be mended at any time, and OpenMP be installed."""
+    return not record["fault"] and bool(record["openmp"]) and bool(record["machine"])
+
+
+def _probed(command: tuple[str, ...]) -> dict[str, Any]:
+    machine = run([*command, "-dumpmachine"]).stdout.strip()
+    plain = _links(command, ["-fPIC"], "int probe(void);\nint probe(void) { return 0; }\n")
+    openmp: list[str] = next((list(flags) for flags in _openmp_flags(machine) if _openmp_works(command, flags)), [])
+    return {"machine": machine, "openmp": openmp, "fault": plain}
+
+
+def _openmp_flags(machine: str) -> list[tuple[str, ...]]:
+    flags: list[tuple[str, ...]] = [("-fopenmp",)]
+    if "darwin" in machine:  # Apple's clang has the front end, Homebrew the library
+        for prefix in ("/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"):
+            flags.append(("-Xpreprocessor", "-fopenmp", f"-I{prefix}/include", f"-L{prefix}/lib", "-lomp"))
+    return flags
+
+
+def _openmp_works(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
+    return not _links(command, ["-fPIC", *flags], _OPENMP_PROBE)
+
+
+def _links(command: tuple[str, ...], flags: list[str], source: str) -> str:
+    """What the compiler says against making a shared library of `source`: nothing where it succeeds."""
+    with work_folder() as folder:
+        (folder / "probe.c").write_text(source, encoding="utf-8")
+        answer = run([*command, *flags, "-shared", "-o", "probe.so", "probe.c"], folder)
+        made = answer.returncode == 0 and (folder / "probe.so").exists()
+    return "" if made else (answer.stderr.strip() or "it cannot make a shared library")
+
+
+@contextlib.contextmanager
+def work_folder() -> Iterator[Path]:
+    """A temporary folder, which is removed. Raises `ToolchainError` where none can be made or written."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        advice = _SHORTAGES.get(error.errno or 0, "set TMPDIR to one that can be written, and has room")
+        raise ToolchainError(f"the temporary folder cannot be used ({error}): {advice}") from error
+
+
+def run(
+    command: Sequence[str], folder: Path | None = None, *, bounded: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Runs a tool, its messages in English. One that cannot be started answers with return code 127, and one that takes
+    longer than `PROBE_SECONDS`, where that is a bound, with 124.
+
+    Raises `ToolchainError` where this process may start no tool at all.
+    """
+    try:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=bounded,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise ToolchainError(f"{command[0]} cannot be started: {_SHORTAGES[error.errno]}") from error
+        return subprocess.CompletedProcess(list(command), 127, "", str(error))
+    with process:
+        try:
+            out, said = process.communicate(timeout=PROBE_SECONDS if bounded else None)
+        except subprocess.TimeoutExpired:
+            out, said = "", f"it does not answer within {PROBE_SECONDS:g} s"
+            _end(process, whole=bounded)
+            return subprocess.CompletedProcess(list(command), 124, out, said)
+        except BaseException:
+            _end(process, whole=bounded)
+            raise
+    return subprocess.CompletedProcess(list(command), process.returncode, out, said)
+
+
+def _end(process: subprocess.Popen[str], whole: bool) -> None:
+    """Ends a tool; the `whole` session that it leads, where it has one."""
+    with contextlib.suppress(ProcessLookupError):
+        if whole:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
+def run_checked(command: Sequence[str], folder: Path) -> None:
+    """Runs a tool; raises `ToolchainError` with the command and the tool's own words where it fails."""
+    answer = run(command, folder, bounded=False)
+    if answer.returncode != 0:
+        failed = f"{Path(command[0]).name} failed (return code {answer.returncode})"
+        raise ToolchainError(f"{failed}:\n  {shlex.join(command)}\n{answer.stderr.strip()}")
+    if answer.stderr.strip():
+        _log.info("%s", answer.stderr.strip())

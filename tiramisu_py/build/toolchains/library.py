@@ -1,0 +1,210 @@
+"""From sources to a shared library on disk, and from there into this process."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+import shutil
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain, run
+from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache, package_digest
+from tiramisu_py.build.toolchains.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
+from tiramisu_py.build.toolchains.loading import loaded_library
+from tiramisu_py.build.toolchains.mpi import Mpi
+from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
+from tiramisu_py.errors import ToolchainError
+
+#: The runtime for GPUs, which a library carries along.
+RUNTIME = "tm_gpu.c"
+
+_log = logging.getLogger(__name__)
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a library is made of and with: what the key of the cache says.
+
+    `sources` were emitted; `embedded` are files made from them, with the kernels for GPUs. `mpi` is what a distributed
+    function runs on.
+    """
+
+    name: str
+    sources: Mapping[str, str]
+    toolchain: Toolchain
+    processor: Processor
+    fast: tuple[str, ...] = ()
+    sanitize: tuple[str, ...] = ()
+    embedded: Mapping[str, str] = field(default_factory=dict)
+    mpi: Mpi | None = None
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All files: text by name."""
+        return {**self.sources, **self.embedded}
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What the library is linked with, beside MPI, which mpicc knows."""
+        return ("-lm", *(RUNTIME_LIBRARIES if RUNTIME in self.sources else ()))
+
+    @property
+    def linked(self) -> tuple[str, ...]:
+        """All that it is linked with here."""
+        return (*self.libraries, *(self.mpi.linking if self.mpi else ()))
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The compiler's flags, in order."""
+        strictness = (*STRICT, *fast_flags(self.fast))
+        warnings = (*WARNINGS, *(CLANG_WARNINGS if self.toolchain.family == "clang" else ()))
+        own = (*self.processor.flags, *self.processor.width, *self.openmp, *(self.mpi.compiling if self.mpi else ()))
+        return (*strictness, *OPTIMISED, *own, *sanitize_flags(self.sanitize), *warnings)
+
+    @property
+    def uses_openmp(self) -> bool:
+        """Whether a source has a pragma of OpenMP."""
+        return any("#pragma omp" in text for text in self.sources.values())
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether its library may go while the process lives. MPI, GPUs and sanitizers keep addresses of it."""
+        return self.mpi is None and RUNTIME not in self.sources and not self.sanitize
+
+    @property
+    def openmp(self) -> tuple[str, ...]:
+        """The flags of OpenMP, where the sources use it and the compiler has it."""
+        return self.toolchain.openmp if self.uses_openmp else ()
+
+    @property
+    def file_name(self) -> str:
+        """The file name of the shared library."""
+        return f"lib{self.name}.so"
+
+    @property
+    def key(self) -> str:
+        """The key of this library in the cache."""
+        files = dict(sorted(self.files.items()))
+        mpi = self.mpi.identity if self.mpi else None
+        return digest([self.name, files, self.toolchain.identity, list(self.flags), mpi, package_digest()])
+
+    def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
+        """Writes the sources into `folder` and compiles each C file; answers the object files.
+
+        With a `cache`, the runtime for GPUs is compiled once for all programs.
+        """
+        _write(self.files, folder)
+        sources = [name for name in self.files if name.endswith(".c")]
+        with ThreadPoolExecutor(max_workers=len(sources) or 1) as pool:
+            return list(pool.map(lambda name: self._compiled(name, folder, cache), sources))
+
+    def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
+        if source != RUNTIME or cache is None:
+            return self.toolchain.compile(source, self.flags, folder)
+        made = cache.entry(self._runtime_key, self._build_runtime)
+        for file in (Path(source).with_suffix(".o"), Path(source).with_suffix(".d")):
+            shutil.copyfile(made / file, folder / file)
+        return Path(source).with_suffix(".o").name
+
+    @property
+    def _runtime_files(self) -> dict[str, str]:
+        return {name: text for name, text in sorted(self.sources.items()) if name.startswith("tm_")}
+
+    @property
+    def _runtime_key(self) -> str:
+        return digest(["runtime", self._runtime_files, self.toolchain.identity, list(self.flags), package_digest()])
+
+    def _build_runtime(self, folder: Path) -> list[Path]:
+        _write(self._runtime_files, folder)
+        self.toolchain.compile(RUNTIME, self.flags, folder)
+        return []
+
+    def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:
+        """Makes the shared library in `folder`; answers the headers outside of it that were included."""
+        objects = self.compile_objects(folder, cache)
+        self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
+        headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
+        for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
+            leftover.unlink()
+        return headers
+
+
+def _write(files: Mapping[str, str], folder: Path) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def prepare(
+    name: str,
+    sources: Mapping[str, str],
+    cache: Cache,
+    *,
+    target: str | None = None,
+    compiler: str | None = None,
+    fast: Collection[str] = (),
+    sanitize: Collection[str] = (),
+    embedded: Mapping[str, str] | None = None,
+    mpi: Mpi | None = None,
+) -> Recipe:
+    """The recipe of a library; raises `ToolchainError` for options that are unknown, or where there is no compiler."""
+    fast_flags(fast), sanitize_flags(sanitize)
+    for file in sources:
+        if not _FILE_NAME.fullmatch(file):
+            raise ToolchainError(f"{file!r} cannot be the name of a source file")
+    toolchain = known_toolchain(cache, compiler)
+    if sanitize and toolchain.family != "gcc":  # clang links its run time into programs, not into shared libraries
+        raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
+    recipe = Recipe(
+        name, dict(sources), toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
+        tuple(sorted(set(sanitize))), dict(embedded or {}), mpi,
+    )  # fmt: skip
+    if recipe.uses_openmp and not toolchain.openmp:
+        _log.warning("%s has no OpenMP: the parallel loops of %s run on one thread", toolchain, name)
+    return recipe
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library in the cache, loaded into this process."""
+
+    path: Path
+    loaded: ctypes.CDLL
+    cache: Cache
+
+
+def load(recipe: Recipe, cache: Cache | None = None) -> Library:
+    """The library of `recipe`, built if the cache has none, and loaded. Raises `ToolchainError`."""
+    _require_sanitizer(recipe)
+    cache = cache or open_cache()
+    for last in (False, True):  # a second time where another process removed the entry in between
+        path = cache.entry(recipe.key, partial(recipe.build, cache=cache)) / recipe.file_name
+        try:
+            return Library(path, loaded_library(path, recipe.is_unloaded), cache)
+        except OSError as error:
+            if last or path.exists():
+                raise ToolchainError(
+                    f"{path} was built, but cannot be loaded: {error}; if its folder may not hold programs (noexec), "
+                    "set TIRAMISU_CACHE_DIR to one that may"
+                ) from error
+    raise ToolchainError(f"{recipe.file_name} cannot be loaded")
+
+
+def _require_sanitizer(recipe: Recipe) -> None:
+    """A library with the address sanitizer ends a process that was not started with it, so that is found out first."""
+    if "address" in recipe.sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
+        runtime = run([*recipe.toolchain.command, "-print-file-name=libasan.so"]).stdout.strip()
+        raise ToolchainError(f'sanitize=("address",) needs Python to be started with LD_PRELOAD={runtime}')
+
+
+def _headers(dependencies: Path) -> list[Path]:
+    """The included files outside the build folder that a dependency file (gcc -MMD) lists."""
+    text = dependencies.read_text(encoding="utf-8").replace("\\\n", " ").partition(":")[2]
+    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text.strip())]
+    return [Path(name) for name in names if Path(name).is_absolute()]

@@ -1,0 +1,195 @@
+"""The processor that code is compiled for, as explicit flags: never "native", which means something else elsewhere."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, run, this_architecture
+from tiramisu_py.build.toolchains.cache import Cache, digest
+from tiramisu_py.build.toolchains.flags import width_flag
+from tiramisu_py.errors import ToolchainError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_FEATURE = re.compile(r"#define __([A-Z][A-Z0-9_]*?)_* 1$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor: its name, the compiler flags that say it, and which of its instructions this machine lacks.
+
+    `is_local` when it is the processor of this machine, found out rather than named; `machine` is the kind of machine
+    that it belongs to where that is another one than this; `vector_bytes` is the size of its vectors, and `width` the
+    flag that the compiler needs to use them whole, if it has one.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    is_local: bool = False
+    vector_bytes: int = 16
+    machine: str = ""
+    width: tuple[str, ...] = ()
+
+    @property
+    def obstacle(self) -> str:
+        """Why code for it cannot run here; nothing where it can."""
+        if self.machine:
+            return f"this machine is {this_architecture()}, not {self.machine}"
+        return f"this machine lacks {', '.join(self.missing)}" if self.missing else ""
+
+
+def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = None) -> Processor:
+    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...); by default this machine's, or the one that
+    a compiler for machines of another kind takes by itself.
+
+    Raises `ToolchainError` for a name that the compiler does not know.
+    """
+    if target == "native" and toolchain.is_foreign:
+        raise ToolchainError(
+            f"target='native' is this machine's processor, and {toolchain.command[0]} compiles for "
+            f"{toolchain.machine}: name a processor of that kind, or leave target= out"
+        )
+    if target in (None, "native"):
+        return _recalled(cache, toolchain, None)
+    if not isinstance(target, str) or not _NAME.fullmatch(target):
+        raise ToolchainError(f"target={target!r} is not the name of a processor, such as 'x86-64-v3' or 'znver3'")
+    return _recalled(cache, toolchain, target)
+
+
+def _recalled(cache: Cache, toolchain: Toolchain, target: str | None) -> Processor:
+    key = digest(["processor, vectors, width, machine, whether sure", toolchain.identity, this_machine(), target])
+    record = cache.recall(key, lambda: _found(toolchain, target), lambda found: not found["fault"] and found["sure"])
+    if record["fault"]:
+        raise ToolchainError(
+            f"target={target!r}: {toolchain.command[0]} does not know it; it compiles for {toolchain.machine}, and "
+            "another kind of machine needs its own compiler, such as compiler='aarch64-linux-gnu-gcc': "
+            f"{record['fault']}"
+        )
+    foreign = toolchain.is_foreign
+    return Processor(
+        record["name"], tuple(record["flags"]), tuple(record["missing"]), target is None and not foreign,
+        record["vector_bytes"], toolchain.machine if foreign else "", tuple(record["width"]),
+    )  # fmt: skip
+
+
+def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
+    toolchain.require_present()
+    foreign = toolchain.is_foreign
+    own = [] if foreign else _native_flags(toolchain)
+    sure = foreign or bool(own)
+    if target is None:
+        name = toolchain.machine if foreign else _name_in(own)
+        vectors = _vectors(toolchain, own, _features(toolchain, own))
+        sure = vectors.pop("sure") and sure
+        return {"name": name, "flags": own, "missing": [], "fault": "", "sure": sure, **vectors}
+    flags, fault = _named_flags(toolchain, target)
+    has = set() if fault else _features(toolchain, flags)
+    lacking = sorted(has - _features(toolchain, own)) if not fault and not foreign else []
+    vectors = _vectors(toolchain, flags, has)
+    sure = vectors.pop("sure") and sure
+    return {"name": target, "flags": flags, "missing": lacking, "fault": fault, "sure": sure, **vectors}
+
+
+def _vectors(toolchain: Toolchain, flags: list[str], features: set[str]) -> dict[str, Any]:
+    """The size of vectors, and the flag for it where the compiler takes it: those of other machines, and old ones, do
+    not. A compiler that should take it and does not is asked again the next time.
+    """
+    size = _vector_bytes(features)
+    width = list(width_flag(size))
+    taken = bool(width) and not _accepted(toolchain, [*flags, *width])
+    return {"vector_bytes": size, "width": width if taken else [], "sure": taken or not width}
+
+
+def _vector_bytes(features: set[str]) -> int:
+    if "AVX512F" in features:
+        return 64
+    return 32 if "AVX2" in features else 16
+
+
+def this_machine() -> str:
+    """What tells this machine's processor from another: its model and the instructions it has."""
+    words = [platform.machine(), platform.processor()]
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if not line.strip():
+                    break
+                if line.lower().startswith(("model", "vendor", "flags", "features", "cpu ", "isa", "cache")):
+                    words.append(" ".join(line.split()))
+    except OSError:
+        words.append(platform.platform())
+    return "\n".join(words)
+
+
+def _native_flags(toolchain: Toolchain) -> list[str]:
+    """This machine's processor as the compiler passes it on to itself."""
+    for option in ("-march=native", "-mcpu=native"):
+        answer = run([*toolchain.command, option, "-###", "-E", "-x", "c", "/dev/null"])
+        if answer.returncode == 0:
+            flags = _gcc_flags(answer.stderr) if toolchain.family == "gcc" else _clang_flags(toolchain, answer.stderr)
+            if _accepted(toolchain, flags) == "":
+                return flags
+    return []
+
+
+def _gcc_flags(said: str) -> list[str]:
+    words = _command_with(said, "cc1")
+    flags = [word for word in words if word.startswith("-m") and "native" not in word]
+    pairs = pairwise(words)
+    return flags + [f"--param={value}" for option, value in pairs if option == "--param"]
+
+
+def _clang_flags(toolchain: Toolchain, said: str) -> list[str]:
+    words = _command_with(said, "-cc1")
+    pairs = list(pairwise(words))
+    option = "-march" if toolchain.is_x86 else "-mcpu"
+    flags = [f"{option}={value}" for name, value in pairs if name == "-target-cpu"]
+    for name, value in pairs:
+        if name == "-target-feature":
+            flags += ["-Xclang", "-target-feature", "-Xclang", value]
+    return flags
+
+
+def _command_with(said: str, word: str) -> list[str]:
+    for line in said.splitlines():
+        words = shlex.split(line) if word in line else []
+        if any(w.endswith(word) for w in words):
+            return words
+    return []
+
+
+def _name_in(flags: Sequence[str]) -> str:
+    named = (flag.partition("=")[2] for flag in flags if flag.startswith(("-march=", "-mcpu=")))
+    return next(named, "the compiler's default")
+
+
+def _named_flags(toolchain: Toolchain, target: str) -> tuple[list[str], str]:
+    options = ["-march"] if toolchain.is_x86 else ["-march", "-mcpu"]
+    faults = []
+    for option in options:
+        flags = [f"{option}={target}"]
+        fault = _accepted(toolchain, flags)
+        if not fault:
+            return flags, ""
+        faults.append(fault)
+    return [], faults[0]
+
+
+def _accepted(toolchain: Toolchain, flags: list[str]) -> str:
+    answer = run([*toolchain.command, *flags, "-fsyntax-only", "-x", "c", "/dev/null"])
+    return "" if answer.returncode == 0 else answer.stderr.strip() or "refused"
+
+
+def _features(toolchain: Toolchain, flags: list[str]) -> set[str]:
+    """The instruction sets that the compiler may use under `flags`, as its predefined macros name them."""
+    answer = run([*toolchain.command, *flags, "-dM", "-E", "-x", "c", "/dev/null"])
+    if answer.returncode != 0:
+        raise ToolchainError(f"{toolchain} does not say what it compiles for: {answer.stderr.strip() or 'it fails'}")
+    return set(_FEATURE.findall(answer.stdout))

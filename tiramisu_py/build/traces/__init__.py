@@ -1,0 +1,1 @@
+"""The event log of a call, asked and drawn."""

@@ -1,0 +1,1 @@
+"""Exact counts by isl: operations, bytes, elements, messages."""

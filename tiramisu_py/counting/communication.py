@@ -1,0 +1,142 @@
+"""How much a program moves between memories and between ranks: elements, bytes and messages, counted exactly.
+
+Between ranks it is counted by class: pairs of ranks that exchange as many elements in as many messages are one
+`Share`, however many they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.counting.amounts import BETWEEN_RANKS, COMBINED, Amount, Communication, Moved, Share, times
+from tiramisu_py.counting.combinations import given
+from tiramisu_py.counting.lattice_points import classes, count
+from tiramisu_py.dependence.value_boxes import copies_of
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.collectives import collectives
+from tiramisu_py.program.ranks.spread import axes, spread
+from tiramisu_py.program.statement import Device, Role, Statement
+
+
+def communication(program: Program, params: Mapping[str, int]) -> Communication:
+    """What a program moves at some parameter values; with blocks that have bounds of their own, what one rank sends."""
+    _check(program, params)
+    statements = program.statements.values()
+    moved = [_moved(program, statement, params) for statement in statements if statement.transfer is not None]
+    if not axes(program):
+        return Communication(tuple(moved))
+    spread_out = spread(program)
+    if spread_out.blocks is not None:
+        return Communication((*moved, *_of_one_rank(spread_out, params)))
+    assert spread_out.ranks is not None
+    everyone = sets.fixed(spread_out.ranks, params)
+    sides = [sets.interval(everyone, axis) for axis in range(spread_out.rank_axes)]
+    grid = tuple(0 if side is None else side[1] + 1 for side in sides)
+    sends = (s for s in spread_out.statements.values() if s.role is Role.SEND)
+    exchanged = _exchanges(spread_out, sends, params)
+    return Communication((*moved, *exchanged, *_combinations(spread_out, params)), grid)
+
+
+def _check(program: Program, params: Mapping[str, int]) -> None:
+    names = program.algorithm.params
+    missing = [name for name in names if name not in params]
+    unknown = [name for name in params if name not in names]
+    if missing or unknown:
+        wrong = f"{', '.join(missing)} has no value" if missing else f"{', '.join(unknown)} is not one of them"
+        raise ArgumentError(f"{program.algorithm.name} has the parameters {', '.join(names)}: {wrong}")
+    for name, value in params.items():
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ArgumentError(f"the parameter {name} is an integer, not {value!r}")
+    if sets.fixed(program.context, params).is_empty():
+        values = ", ".join(f"{name} = {params[name]}" for name in names)
+        raise ArgumentError(f"{program.algorithm.name} is not defined for {values}")
+
+
+def _moved(program: Program, statement: Statement, params: Mapping[str, int]) -> Moved:
+    assert statement.transfer is not None
+    instances = sets.fixed(statement.instances, params)
+    elements = count(instances)
+    messages = sum(count(sets.fixed(iterations, params)) for iterations in copies_of(program, statement))
+    direction = f"{_words(statement.transfer.source)} -> {_words(statement.transfer.target)}"
+    return Moved(statement.name, direction, elements, elements * _size(program, statement), messages)
+
+
+def _size(program: Program, statement: Statement) -> int:
+    """The bytes of an element."""
+    return program.buffers[program.storages[statement.target].buffer].dtype.bytes
+
+
+def _words(device: Device) -> str:
+    return "host" if device is None else f"gpu {device}"
+
+
+# -- between ranks
+
+
+def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str, int]) -> Iterator[Moved]:
+    """What each exchange moves: its sends may have been cut into parts."""
+    shares: dict[str, list[Share]] = {}
+    for send in sends:
+        assert send.message is not None
+        shares.setdefault(send.message.exchange, []).extend(_shares(program, send, params))
+    for name, found in shares.items():
+        total = sum((times(share.each, count(share.pairs)) for share in found), Amount())
+        yield Moved(name, BETWEEN_RANKS, total.elements, total.bytes, total.messages, tuple(found))
+
+
+def _combinations(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
+    """What ranks give to the combinations of partial results: a message from a rank to itself stands for each."""
+    shares: dict[str, list[Share]] = {}
+    for one in given(program, params):
+        to_itself = sets.named(sets.flat_pairs(sets.graph(sets.identity(one.ranks.get_space()), one.ranks), ""), None)
+        amount = Amount(one.elements, one.bytes, one.combinations)
+        shares.setdefault(one.source, []).append(Share(to_itself, amount))
+    for name, found in shares.items():
+        total = sum((times(share.each, count(share.pairs)) for share in found), Amount())
+        yield Moved(name, COMBINED, total.elements, total.bytes, total.messages, tuple(found))
+
+
+def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
+    """What the rank with some bounds of its block sends in each exchange."""
+    totals: dict[str, list[int]] = {}
+    for send in program.statements.values():
+        if send.role is Role.SEND and send.message is not None:
+            instances = send.instances.intersect_params(program.context)
+            events = instances.apply(sets.graph(sets.renamed(send.prefix(program.host_depth(send)), None)))
+            elements, messages = count(sets.fixed(instances, params)), count(sets.fixed(events, params))
+            total = totals.setdefault(send.message.exchange, [0, 0, 0])
+            totals[send.message.exchange] = [
+                total[0] + elements, total[1] + elements * _size(program, send), total[2] + messages
+            ]  # fmt: skip
+    for name, (elements, size, messages) in totals.items():
+        yield Moved(name, BETWEEN_RANKS, elements, size, messages)
+
+
+def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Iterator[Share]:
+    """The pairs of ranks that a send is for, with what it sends from one to the other."""
+    assert send.message is not None
+    instances = sets.fixed(send.instances.intersect_params(program.context.params()), params)
+    ends = sets.joined(program.rank_of(send), send.message.peer)
+    pairs = _at(ends, send, params).intersect_domain(instances)
+    message = send.prefix(program.host_depth(send))
+    if send.message.collective:
+        message = next(one for one in collectives(program) if send in one.sends).call_of(send)
+        to_itself = sets.graph(program.rank_of(send)).intersect(sets.graph(sets.renamed(send.message.peer, None)))
+        pairs = pairs.subtract_domain(sets.fixed_map(to_itself, params).domain())
+    iterations = _at(sets.renamed(message, None), send, params)
+    elements = list(classes(pairs.reverse()))
+    for several in classes(pairs.reverse().apply_range(iterations)):
+        for single in elements:
+            both = several.keys.intersect(single.keys).coalesce()
+            if not both.is_empty():
+                size = single.images * _size(program, send)
+                yield Share(both, Amount(single.images, size, several.images))
+
+
+def _at(of: isl.MultiAff, send: Statement, params: Mapping[str, int]) -> isl.Map:
+    """A function of instances, at some parameter values."""
+    return sets.fixed_map(sets.graph(of), params)

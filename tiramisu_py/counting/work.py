@@ -1,0 +1,98 @@
+"""What statements do, counted at given sizes: instances, arithmetic operations, bytes that they touch, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Access, Binary, Call, Const, Expr, Select, Unary
+from tiramisu_py.algorithm.traversal import rewrite, walk
+from tiramisu_py.counting.lattice_points import count
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
+
+#: What is on the chip costs no bandwidth of memory.
+ON_CHIP = (Memory.REGISTER, Memory.SHARED)
+
+
+@dataclass(frozen=True)
+class Work:
+    """`operations` of arithmetic, `bytes` of memory (each element that is read once, each that is written once), and
+    `kernels` that the host starts.
+    """
+
+    operations: int
+    bytes: int
+    kernels: int
+
+
+def operations(expression: Expr) -> int:
+    """The operators and functions of an expression; not those of indices, which compilers take out of loops."""
+    values = rewrite(expression, lambda e: Const(0, e.dtype) if isinstance(e, Access) else None)
+    return sum(isinstance(e, Unary | Binary | Select | Call) for e in walk(values))
+
+
+class Counter:
+    """Counts what statements of a program do; what does not depend on sizes is found once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._touches = Touches(program)
+
+    def instances(self, names: Collection[str], params: Mapping[str, int]) -> int:
+        """How many instances some statements have together."""
+        return sum(self._instances(self._program.statements[name], params) for name in names)
+
+    def work(self, names: Collection[str], params: Mapping[str, int]) -> Work:
+        """What some statements do, together."""
+        statements = [self._program.statements[name] for name in names]
+        done = sum(self._operations(s) * self._instances(s, params) for s in statements)
+        return Work(done, self._bytes(statements, params), self._kernels(statements, params))
+
+    def _instances(self, statement: Statement, params: Mapping[str, int]) -> int:
+        return count(_at(statement.instances, params))
+
+    def _operations(self, statement: Statement) -> int:
+        if statement.role not in (Role.VALUE, Role.UPDATE):
+            return 0
+        combining = 1 if statement.role is Role.UPDATE else 0
+        return combining + operations(statement.body)
+
+    def _bytes(self, statements: list[Statement], params: Mapping[str, int]) -> int:
+        read: dict[str, isl.Set] = {}
+        written: dict[str, isl.Set] = {}
+        for statement in statements:
+            for source in self._touches.sources(statement):
+                relation = self._touches.read_relation(statement, source)
+                if relation is not None:
+                    storage = self._program.storage_for(statement, source).name
+                    _add(read, storage, _at(relation.range(), params))
+            value = sets.graph(self._program.value_of(statement), statement.instances)
+            _add(written, statement.target, _at(value.range(), params))
+        return sum(self._size(storage) * count(of) for found in (read, written) for storage, of in found.items())
+
+    def _size(self, storage: str) -> int:
+        buffer = self._program.buffers[self._program.storages[storage].buffer]
+        return 0 if buffer.memory in ON_CHIP else buffer.dtype.bytes
+
+    def _kernels(self, statements: list[Statement], params: Mapping[str, int]) -> int:
+        launches: dict[int, int] = {}
+        for statement in statements:
+            kernel = self._program.kernel_of(statement)
+            if kernel is not None:
+                of = sets.graph(statement.prefix(self._program.host_depth(statement)), statement.instances)
+                launches[kernel] = max(launches.get(kernel, 0), count(_at(of.range(), params)))
+        return sum(launches.values())
+
+
+def _at(of: isl.Set, params: Mapping[str, int]) -> isl.Set:
+    return sets.named(sets.fixed(of, params), None)
+
+
+def _add(to: dict[str, isl.Set], key: str, more: isl.Set) -> None:
+    to[key] = to[key].union(more) if key in to else more

@@ -1,0 +1,259 @@
+"""Reads and writes of a program, each with the value it names and the place it touches.
+
+A read is a *pair*, the instance and the value it reads, flattened into one tuple: several accesses of one source are
+one relation, and indices that are not known exactly (a window, ``x[col[p]]``) need nothing special.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.declare.soundness import Values
+from tiramisu_py.algorithm.domains.reads import Reading
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.dependence.access import ENTRY, EXIT, Actor, Touch
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.run_time_blocks import held
+from tiramisu_py.program.ranks.spread import local_time
+from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Storage, instance_name
+
+#: Touches by what they are made of: states of one program share most of them.
+Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "Touch | None"]
+
+
+class Touches:
+    """All reads and writes of a program, found buffer by buffer when they are asked for.
+
+    `memory` may be shared by programs that have one another's statements, while they all are alive.
+    """
+
+    def __init__(self, program: Program, values: Values | None = None, memory: Memory | None = None) -> None:
+        self.program = program
+        self.values = values or Values(program.algorithm)
+        self._memory: Memory = {} if memory is None else memory
+        self._of_buffer: dict[str, dict[str, tuple[list[Touch], list[Touch]]]] = {}
+
+    # -- by instance of a buffer
+
+    def homes(self) -> list[str]:
+        """The instances of buffers that anyone touches, by buffer."""
+        return [home for buffer in self.program.buffers for home in self.homes_of(buffer)]
+
+    def homes_of(self, buffer: str) -> list[str]:
+        """The instances of one buffer that anyone touches."""
+        return list(self._touching(buffer))
+
+    def writers(self, home: str) -> list[Touch]:
+        """Who writes an instance of a buffer: the caller at entry, then statements in their order of declaration."""
+        return self._at(home)[0]
+
+    def readers(self, home: str) -> list[Touch]:
+        """Who reads an instance of a buffer: statements in their order of declaration, then the caller at exit."""
+        return self._at(home)[1]
+
+    def of_buffer(self, buffer: str) -> list[Touch]:
+        """Who writes, then who reads, any instance of a buffer."""
+        found = self._touching(buffer).values()
+        return [w for writes, _ in found for w in writes] + [r for _, reads in found for r in reads]
+
+    def _at(self, home: str) -> tuple[list[Touch], list[Touch]]:
+        return self._touching(home.partition("@")[0]).get(home, ([], []))
+
+    def _touching(self, buffer: str) -> dict[str, tuple[list[Touch], list[Touch]]]:
+        if buffer not in self._of_buffer:
+            mine = [s.name for s in self.program.storages_in(buffer)]
+            touches = [self._entry(name) for name in mine]
+            for name in mine:
+                touches += [self.write(statement) for statement in self._stored.get(name, ())]
+            for name in mine:
+                touches += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
+            touches += [self._exit(name) for name in mine]
+            found: dict[str, tuple[list[Touch], list[Touch]]] = {}
+            for touch in touches:
+                if touch is not None:
+                    writes, reads = found.setdefault(touch.home, ([], []))
+                    (writes if touch.is_write else reads).append(touch)
+            self._of_buffer[buffer] = found
+        return self._of_buffer[buffer]
+
+    @cached_property
+    def _stored(self) -> dict[str, list[Statement]]:
+        """The statements that store to each storage."""
+        found: dict[str, list[Statement]] = {}
+        for statement in self.program.storing:
+            found.setdefault(statement.target, []).append(statement)
+        return found
+
+    @cached_property
+    def _loaded(self) -> dict[str, list[tuple[Statement, str]]]:
+        """The statements that load from each storage, with the source that they load."""
+        found: dict[str, list[tuple[Statement, str]]] = {}
+        for statement in self.program.acting:
+            for source in self.sources(statement):
+                storage = self.program.storage_for(statement, source)
+                found.setdefault(storage.name, []).append((statement, source))
+        return found
+
+    # -- statements
+
+    def write(self, statement: Statement) -> Touch | None:
+        """What a statement stores; None where it is outside the scope of the buffer."""
+        storage = self.program.storages[statement.target]
+        return self._remembered(statement, "", storage, lambda: self._write(statement))
+
+    def read(self, statement: Statement, source: str) -> Touch | None:
+        """What a statement loads of one source; None where it never does, or is outside the scope of the buffer."""
+        storage = self.program.storage_for(statement, source)
+        return self._remembered(statement, source, storage, lambda: self._read(statement, source))
+
+    def _write(self, statement: Statement) -> Touch | None:
+        storage = self.program.storages[statement.target]
+        value = sets.renamed(self.program.value_of(statement), statement.source)
+        domain = statement.instances.intersect_params(self.program.context.params())
+        return self._touch(statement, storage, True, domain, sets.identity(statement.frame), value, statement.coords)
+
+    def _read(self, statement: Statement, source: str) -> Touch | None:
+        relation = self.read_relation(statement, source)
+        return None if relation is None else self._of_pairs(statement, source, relation)
+
+    def _remembered(
+        self, statement: Statement, source: str, storage: Storage, make: Callable[[], Touch | None]
+    ) -> Touch | None:
+        device = self.program.loads_at(statement) if source else self.program.stores_at(statement)
+        ranks = self.program.rank_depths(statement)
+        key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]), device, ranks)
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+    def read_relation(self, statement: Statement, source: str) -> isl.Map | None:
+        """``instance -> value of source that it reads``, or None where it reads none."""
+        instances = statement.instances.intersect_params(self.program.context.params())
+        point = sets.graph(sets.renamed(statement.point, statement.source), instances)
+        if statement.receives:
+            return None
+        if statement.role in (Role.COPY, Role.SEND):
+            return point if source == statement.source else None
+        found: isl.Map | None = None
+        for expression in (statement.body, *statement.guards):
+            for reading in self._readings(statement, expression):
+                if reading.access.source == source:
+                    found = reading.relation if found is None else found.union(reading.relation)
+        return None if found is None else point.apply_range(found).coalesce()
+
+    def accumulator(self, statement: Statement) -> Touch | None:
+        """The partial result that an update reads: its own place."""
+        write = self.write(statement)
+        if write is None:
+            return None
+        return replace(write, is_write=False)
+
+    def _readings(self, statement: Statement, expression: Expr) -> list[Reading]:
+        computation = self.program.algorithm.source(statement.source)
+        assert isinstance(computation, Computation)
+        return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)))
+
+    def sources(self, statement: Statement) -> list[str]:
+        """The sources that a statement reads, scalar inputs left out."""
+        if statement.receives:
+            return []
+        if statement.role in (Role.COPY, Role.SEND):
+            return [statement.source]
+        read = [source for e in (statement.body, *statement.guards) for source in self.values.sources(e)]
+        return list(dict.fromkeys(read))
+
+    def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> Touch | None:
+        domain = sets.flat_pairs(relation, f"{statement.name} reads {source}")
+        space, count = domain.get_space(), sets.in_size(relation)
+        variables = sets.variables(space)
+        instance = sets.function(space, statement.name, variables[:count])
+        value = sets.function(space, source, variables[count:])
+        coords = sets.renamed(sets.compose(instance, statement.coords), None)
+        storage = self.program.storage_for(statement, source)
+        return self._touch(statement, storage, False, domain, instance, value, coords)
+
+    def _touch(
+        self,
+        statement: Statement,
+        storage: Storage,
+        is_write: bool,
+        domain: isl.Set,
+        instance: isl.MultiAff,
+        value: isl.MultiAff,
+        coords: isl.MultiAff,
+    ) -> Touch | None:
+        buffer = self.program.buffers[storage.buffer]
+        if not self.program.in_scope(statement, storage):
+            return None
+        device = self.program.stores_at(statement) if is_write else self.program.loads_at(statement)
+        frame = sets.prefix(coords, len(self.program.frame(storage)))
+        index = sets.compose(sets.joined(frame, value), storage.index)
+        memory = self.program.stores_on(statement) if is_write else self.program.rank_of(statement)
+        rank = sets.compose(instance, memory)
+        owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
+        place = sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
+        actor = Actor(statement.name, statement)
+        source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
+        when = sets.compose(instance, local_time(self.program, statement)) if count else coords
+        return Touch(
+            actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count, when
+        )
+
+    # -- the caller
+
+    def _entry(self, name: str) -> Touch | None:
+        storage = self.program.storages[name]
+        if storage.name != storage.source or storage.source not in self.program.algorithm.inputs:
+            return None
+        return self._callers(storage, True, ENTRY)
+
+    def _exit(self, name: str) -> Touch | None:
+        storage = self.program.storages[name]
+        if storage.name != storage.source:
+            return None
+        if storage.source in self.program.algorithm.outputs:
+            return self._callers(storage, False, EXIT)
+        protected = storage.source in self.program.algorithm.inputs and not self._holds_output(storage.buffer)
+        return self._callers(storage, False, EXIT) if protected else None
+
+    def _holds_output(self, buffer: str) -> bool:
+        outputs = self.program.algorithm.outputs
+        return any(s.name in outputs for s in self.program.storages_in(buffer))
+
+    def _callers(self, storage: Storage, is_write: bool, moment: int) -> Touch | None:
+        buffer = self.program.buffers[storage.buffer]
+        if buffer.scope:
+            return None
+        domain = self._held(storage.source)
+        same, count = sets.identity(domain.get_space()), self.program.rank_axes
+        value = sets.function(domain.get_space(), storage.source, sets.outputs(same)[count:])
+        element = sets.compose(value, storage.index)
+        place = sets.renamed(sets.joined(sets.prefix(same, count), element), instance_name(buffer, buffer.device))
+        actor, device = Actor("the caller", None, moment), buffer.device
+        return Touch(
+            actor, storage.source, storage, buffer, is_write, domain, same, value, place, device=device, ranks=count
+        )
+
+    def _held(self, source: str) -> isl.Set:
+        """The values of a source that are in the caller's arrays: after the coordinates of each rank that holds them.
+
+        An array that is not distributed is held by every rank.
+        """
+        values, ranks = self.values.domain(source).intersect_params(self.program.context.params()), self.program.ranks
+        if self.program.blocks is not None:
+            return held(self.program, source, values)
+        if not self.program.is_spread or ranks is None:
+            return values
+        distribution = self.program.distributions.get(source)
+        if distribution is None:
+            return sets.flat_product(ranks, values, source)
+        elements = sets.graph(self.program.storages[source].index, sets.named(values, None))
+        holders = distribution.holders(elements.range(), ranks)
+        return sets.flat_pairs(elements.apply_range(holders).reverse(), source)

@@ -1,0 +1,79 @@
+"""Footprints: the boxes around values that iterations of some loops keep, which size local buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.extents import at_least_zero
+from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.program import Program
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box around a footprint: its corner (functions of the scope coordinates) and its extents."""
+
+    corner: list[isl.Aff]
+    extents: tuple[Expr, ...]
+
+
+def footprint_box(footprint: isl.Map, context: isl.Set, what: str) -> Box:
+    """The smallest box around ``scope coordinates -> value indices``, of constant size where there is one."""
+    corner, extents = [], []
+    for axis in range(sets.out_size(footprint)):
+        low, extent = side(sets.component(footprint, axis), context, what)
+        corner.append(low)
+        extents.append(extent)
+    return Box(corner, tuple(extents))
+
+
+def side(footprint: isl.Map, context: isl.Set, what: str) -> tuple[isl.Aff, Expr]:
+    space = footprint.get_space().domain()
+    if footprint.is_empty():
+        return sets.constant(space, 0), Const(0, int64)
+    best: tuple[int, isl.Aff] | None = None
+    try:
+        candidates = sets.lower_bounds(footprint)
+    except isl.Error:
+        candidates = []
+    for low in candidates:
+        span = sets.span_above(footprint, low)
+        if span is not None and span[0] >= 0 and (best is None or span[1] < best[0]):
+            best = (span[1], low)
+    if best is not None:
+        return best[1], Const(best[0] + 1, int64)
+    return _whole_side(footprint.range(), space, context, what)
+
+
+def _whole_side(values: isl.Set, space: isl.Space, context: isl.Set, what: str) -> tuple[isl.Aff, Expr]:
+    try:
+        top, low = sets.largest(values, 0), sets.smallest_coordinate(values, 0)
+    except isl.Error:
+        raise CommandError(f"the part of {what} that is needed has no bound") from None
+    single = sets.least(low)
+    if single is None:
+        zero = sets.constant(low.get_domain_space(), 0)
+        if not sets.as_set(low.lt_set(zero.to_pw_aff())).is_empty():
+            raise CommandError(f"the part of {what} that is needed has no affine lower bound")
+        single = zero
+    size = top.sub(single.to_pw_aff()).add_constant_val(sets.integer(values.get_ctx(), 1))
+    corner = sets.on_frame(single, space)
+    return corner, at_least_zero(size, context)
+
+
+def local_index(program: Program, footprint: isl.Map, depth: int, what: str) -> tuple[tuple[Expr, ...], isl.MultiAff]:
+    """The extents of a box around a footprint, and ``[scope coordinates..., value...] -> value - corner``."""
+    box = footprint_box(footprint, program.context, what)
+    space = sets.sized_frame(program.algorithm.param_space, None, depth + len(box.extents))
+    variables = sets.variables(space)
+    outer = sets.function(space, None, variables[:depth])
+    index = []
+    for variable, corner in zip(variables[depth:], box.corner, strict=True):
+        at = sets.compose(outer, sets.function(corner.get_domain_space(), None, [corner]))
+        index.append(variable.sub(sets.outputs(at)[0]))
+    return box.extents, sets.function(space, None, index)

@@ -1,0 +1,247 @@
+"""Happens-before across the host, operation sequences and waits.
+
+The host issues operations (kernels and transfers) in the order of its own time; those of one operation sequence run
+one after another. What comes after an operation x for certain:
+
+- operations that are issued to the same sequence after x;
+- what the host does after a wait, for x or for an operation issued after x to the same sequence; likewise after a
+  transfer that is not asynchronous;
+- operations that are issued to another sequence after a wait of that sequence;
+
+and so on from there: an operation of that other sequence may be waited for in turn. Each such chain of waits visits
+an operation sequence once, so there are finitely many; each is one relation
+
+    lex_le . { operation -> wait : the wait waits for it, and comes after it } . lex_lt . { ... } . lex_lt
+
+between times of issue. These are the first dimensions of the time vectors, as many as the host's loops need. In a
+program on ranks those of a rank come first, without its coordinates in the time itself, and only what is on one rank
+is compared: waits are a rank's own.
+
+An asynchronous message is an operation too, on a *lane* of its own that has no order: nothing follows it but what the
+host does after a wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+#: An operation sequence of a GPU, or the lane of an asynchronous half of an exchange, by its name; None is the host.
+Queue = tuple[int, int] | str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What comes after the operations of a sequence: ``time of an operation -> time of the wait`` for it."""
+
+    source: Queue
+    target: Queue
+    relation: isl.Map
+
+
+class Happens:
+    """The order of one program's operations and of what the host does."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._paths: dict[Queue, dict[Queue, isl.Map]] = {}
+        self._after: dict[tuple[Queue, Queue], isl.Map] = {}
+
+    @cached_property
+    def operations(self) -> tuple[Statement, ...]:
+        """The statements that run on operation sequences."""
+        return tuple(s for s in self.program.storing if self.program.queue_of(s) is not None)
+
+    @cached_property
+    def messages(self) -> tuple[Statement, ...]:
+        """The asynchronous halves of exchanges."""
+        return tuple(s for s in self.program.acting if s.message is not None and s.message.asynchronous)
+
+    @cached_property
+    def pending(self) -> tuple[Statement, ...]:
+        """All that goes on while the host does: operations and asynchronous messages."""
+        return (*self.operations, *self.messages)
+
+    def lane(self, statement: Statement) -> Queue:
+        """Where a statement runs: on an operation sequence, on the lane of its messages, or on the host."""
+        if statement.message is not None and statement.message.asynchronous:
+            return statement.name
+        return self.program.queue_of(statement)
+
+    @cached_property
+    def waits(self) -> tuple[Statement, ...]:
+        """The waits."""
+        return tuple(s for s in self.program.statements.values() if s.role is Role.WAIT and s.waits is not None)
+
+    # -- time of issue
+
+    @cached_property
+    def size(self) -> int:
+        """How many dimensions of the time vector tell the operations and the waits apart."""
+        timed = (*self.operations, *self.waits, *(s for s in self.program.acting if s.message is not None))
+        depths = (self.program.host_depth(s) for s in timed)
+        return 2 * max(depths, default=0) + 1
+
+    @cached_property
+    def space(self) -> isl.Space:
+        """The frame of times of issue, after the coordinates of the rank."""
+        return sets.sized_frame(self.program.algorithm.param_space, None, self._ranks + self.size)
+
+    @property
+    def _ranks(self) -> int:
+        return self.program.rank_axes
+
+    @cached_property
+    def later(self) -> isl.Map:
+        """``time -> time`` later on the same rank."""
+        return sets.equal_prefix(isl.Map.lex_lt(self.space), self._ranks)
+
+    def issue(self, statement: Statement) -> isl.MultiAff:
+        """``instance -> [rank, time]`` at which the host does it, or issues the operation that it belongs to."""
+        zero = sets.constant(statement.frame, 0)
+        time = sets.outputs(self.program.times[statement.name])
+        for depth in self.program.rank_depths(statement):
+            time[2 * depth + 1] = zero
+        kept = min(2 * self.program.host_depth(statement) + 1, self.size)
+        rank = sets.outputs(self.program.rank_of(statement))
+        return sets.function(statement.frame, None, [*rank, *time[:kept], *[zero] * (self.size - kept)])
+
+    def times(self, statement: Statement) -> isl.Map:
+        """`issue` on the instances."""
+        return sets.graph(self.issue(statement), self._instances(statement))
+
+    def when(self, touch: Touch) -> isl.Map:
+        """`issue` for a touch, on the rank whose memory it touches."""
+        assert touch.actor.statement is not None
+        issued = sets.outputs(sets.compose(touch.instance, self.issue(touch.actor.statement)))
+        there = [*sets.outputs(touch.rank), *issued[self._ranks :]]
+        return sets.graph(sets.function(touch.domain.get_space(), None, there), touch.domain)
+
+    def _instances(self, statement: Statement) -> isl.Set:
+        return statement.instances.intersect_params(self.program.context.params())
+
+    # -- waits
+
+    def awaited(self, wait: Statement, operation: Statement) -> isl.Map:
+        """``time of the operation -> time of the wait`` for all operations that the wait names."""
+        assert wait.waits is not None
+        kept = sets.function(operation.frame, None, self.program.told_apart(wait, operation))
+        chosen = sets.prefix(sets.identity(wait.frame), len(wait.waits.positions))
+        waiting = sets.graph(chosen, self._instances(wait)).reverse()
+        named = sets.graph(kept, self._instances(operation)).apply_range(waiting)
+        times = named.apply_domain(self.times(operation)).apply_range(self.times(wait))
+        return sets.equal_prefix(times, self._ranks).coalesce()
+
+    @cached_property
+    def _steps(self) -> dict[Queue, list[Step]]:
+        found: dict[Queue, list[Step]] = {}
+        for step in (*self._by_waits(), *self._by_blocking()):
+            found.setdefault(step.source, []).append(step)
+        return found
+
+    def _by_waits(self) -> Iterator[Step]:
+        for wait in self.waits:
+            assert wait.waits is not None
+            target = None if wait.waits.on is None else (wait.waits.device, wait.waits.on)
+            merged: dict[Queue, isl.Map] = {}
+            for operation in self.program.awaited(wait):
+                queue = self.lane(operation)
+                if queue is not None and queue != target:
+                    relation = self.awaited(wait, operation).intersect(self.later)
+                    merged[queue] = merged[queue].union(relation) if queue in merged else relation
+            yield from (Step(queue, target, relation.coalesce()) for queue, relation in merged.items())
+
+    def _by_blocking(self) -> Iterator[Step]:
+        """A transfer that is not asynchronous is complete when the host goes on, with all before it."""
+        for operation in self.operations:
+            if not is_asynchronous(operation):
+                when = self.times(operation).range()
+                yield Step(self.program.queue_of(operation), None, sets.graph(sets.identity(self.space), when))
+
+    # -- paths
+
+    def reached(self, queue: Queue) -> dict[Queue, isl.Map]:
+        """From an operation of a sequence: ``its time -> time of a wait``, after which the host or a sequence goes on.
+
+        Everything that the host does, or that is issued to that sequence, after the wait comes after the operation.
+        """
+        if queue not in self._paths:
+            found: dict[Queue, isl.Map] = {}
+            alone = sets.graph(sets.identity(self.space))
+            self._follow(queue, alone if isinstance(queue, str) else alone.union(self.later), (queue,), found)
+            self._paths[queue] = found
+        return self._paths[queue]
+
+    def _follow(self, queue: Queue, before: isl.Map, seen: tuple[Queue, ...], found: dict[Queue, isl.Map]) -> None:
+        for step in self._steps.get(queue, ()):
+            if step.target in seen:
+                continue
+            here = before.apply_range(step.relation).coalesce()
+            if here.is_empty():
+                continue
+            found[step.target] = found[step.target].union(here) if step.target in found else here
+            if step.target is not None:
+                self._follow(step.target, here.apply_range(self.later), (*seen, step.target), found)
+
+    def after(self, queue: Queue, other: Queue) -> isl.Map:
+        """``time -> time``: what `other` does then comes after what an operation of `queue` was issued for."""
+        if (queue, other) not in self._after:
+            in_turn = queue == other and not isinstance(queue, str)
+            found = self.later if in_turn else sets.no_pair(self.later)
+            for target in {None, other}:
+                reached = self.reached(queue).get(target)
+                if reached is not None:
+                    found = found.union(reached.apply_range(self.later))
+            self._after[queue, other] = found
+        return self._after[queue, other]
+
+    # -- what is left unordered
+
+    def unordered(self, x: Touch, y: Touch, pairs: isl.Map) -> isl.Map:
+        """The pairs ``x -> y`` in which x comes before y in time, but may not be complete when y begins."""
+        first, second = x.actor.statement, y.actor.statement
+        assert first is not None and second is not None
+        queue, other = self.lane(first), self.lane(second)
+        in_turn = queue == other and not isinstance(queue, str)
+        if queue is None or in_turn or not is_asynchronous(first):
+            return sets.no_pair(pairs)
+        before, after = self.when(x), self.when(y)
+        times = pairs.apply_domain(before).apply_range(after).intersect(self.later)
+        left = times if times.is_empty() else times.subtract(self.after(queue, other))
+        if left.is_empty():
+            return sets.no_pair(pairs)
+        return pairs.intersect(before.apply_range(left).apply_range(after.reverse()))
+
+    def unfinished(self, operation: Statement, scope: int = 0) -> isl.Set:
+        """The instances that may not be complete at the end: of the function, or of an iteration of `scope` loops."""
+        instances = self._instances(operation)
+        if not is_asynchronous(operation):
+            return sets.empty(operation.frame)
+        reached = self.reached(self.lane(operation)).get(None)
+        if reached is None:
+            return instances
+        complete = sets.equal_prefix(reached, self._ranks + 2 * scope).domain()
+        return instances.subtract(sets.preimage(complete, self.issue(operation)))
+
+    def early(self, wait: Statement) -> Iterator[tuple[Statement, isl.Map]]:
+        """The operations that a wait names although they are only issued after it: ``time -> time`` of each."""
+        for operation in self.program.awaited(wait):
+            if self.program.queue_of(operation) is not None or operation.message is not None:
+                bad = self.awaited(wait, operation).intersect(self.later.reverse())
+                if not bad.is_empty():
+                    yield operation, bad
+
+
+def is_asynchronous(operation: Statement) -> bool:
+    """Whether the host goes on before an operation is complete: kernels, and asynchronous transfers and messages."""
+    if operation.message is not None:
+        return operation.message.asynchronous
+    return operation.transfer is None or operation.transfer.asynchronous

@@ -1,0 +1,123 @@
+"""Vector loops that run whole vectors alone: the iterations past their end, and room for what these store.
+
+Before: ``for c in 0 .. C vector(16): t[c] = ..``, t of C elements. After: ``for c in 0 .. (C + 15) // 16 * 16``, t of
+as many. An instance past the end is none of the algorithm's: what it stores is no value, and nobody reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declare.soundness import box
+from tiramisu_py.algorithm.domains.affine import NotAffine
+from tiramisu_py.algorithm.expressions import Const, Expr
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.program.loops import Loop, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer
+
+
+def padded_loop(program: Program, statement: Statement) -> Loop | None:
+    """The vector loop of a statement that runs whole vectors alone; none in kernels or of combined iterations."""
+    if program.kernel_of(statement) is not None:
+        return None
+    loops = (program.loops[number] for number in statement.loops)
+    return next((loop for loop in loops if _is_padded(loop)), None)
+
+
+def _is_padded(loop: Loop) -> bool:
+    return isinstance(loop.tag, Vector) and loop.tag.remainder == "pad" and loop.tag.combine is None
+
+
+def in_whole_vectors(program: Program, statement: Statement) -> Statement | None:
+    """A statement with the instances of whole vectors of its innermost loop, if that is one to be padded.
+
+    None where iterations past the end are no instances: where the loops do not determine the instance.
+    """
+    loop = padded_loop(program, statement)
+    if loop is None or loop.id != statement.loops[-1] or not isinstance(loop.tag, Vector):
+        return None
+    anywhere = sets.graph(statement.coords)
+    run = statement.instances.intersect_params(program.context.params()).apply(statement.coords_map)
+    whole = sets.in_whole_blocks(run, loop.tag.width)
+    if not anywhere.is_injective() or not whole.is_subset(anywhere.range()):
+        return None
+    return replace(statement, instances=whole.apply(anywhere.reverse()).union(statement.instances).coalesce())
+
+
+def past_the_end(program: Program, statement: Statement) -> Statement | None:
+    """The statement with the iterations past the end as its instances alone; None as in `in_whole_vectors`."""
+    whole = in_whole_vectors(program, statement)
+    if whole is None:
+        return None
+    return replace(whole, instances=whole.instances.subtract(statement.instances).coalesce())
+
+
+def with_whole_vectors(program: Program) -> Program:
+    """The program with the iterations past the end as instances: what is emitted, once it is proven."""
+    found = (in_whole_vectors(program, statement) for statement in program.storing)
+    return program.with_statement(*(statement for statement in found if statement is not None))
+
+
+def loaded_past_the_end(program: Program) -> frozenset[str]:
+    """The buffers from which iterations past the end may load."""
+    padded = [statement for statement in program.storing if padded_loop(program, statement) is not None]
+    if not padded:
+        return frozenset()
+    touches = Touches(program)
+    loaded = ((statement, source) for statement in padded for source in touches.sources(statement))
+    return frozenset(program.storage_for(statement, source).buffer for statement, source in loaded)
+
+
+# -- room
+
+
+def with_room(program: Program) -> Program:
+    """The program with room in its own buffers for what iterations past the end store, and load.
+
+    The last extent grows to a multiple of the vectors' width, or by a vector where that is not enough. A buffer for
+    which neither is stays as it is (the proof says why).
+    """
+    if not any(map(_is_padded, program.loops.values())):
+        return program
+    for statement in program.storing:
+        past = past_the_end(program, statement)
+        loop = padded_loop(program, statement)
+        if past is None or loop is None or not isinstance(loop.tag, Vector):
+            continue
+        touches = Touches(program)
+        for touch in (touches.write(past), *(touches.read(past, source) for source in touches.sources(past))):
+            if touch is not None:
+                elements = touch.domain.apply(sets.graph(touch.element))
+                buffer = program.buffers[touch.buffer.name]
+                program = program.with_buffer(_with_room(program, buffer, elements, loop.tag.width))
+    return program
+
+
+def _with_room(program: Program, buffer: Buffer, elements: isl.Set, width: int) -> Buffer:
+    if buffer.argument or not buffer.extents:
+        return buffer
+    *others, last = buffer.extents
+    for extent in (last, _rounded(last, width), _rounded(last, width) + width):
+        grown = replace(buffer, extents=(*others, extent))
+        if _holds(program, grown, elements):
+            return grown
+    return buffer
+
+
+def _rounded(extent: Expr, width: int) -> Expr:
+    if isinstance(extent, Const):
+        return replace(extent, value=-(-int(extent.value) // width) * width)
+    return (extent + (width - 1)) // width * width
+
+
+def _holds(program: Program, buffer: Buffer, elements: isl.Set) -> bool:
+    space = sets.sized_frame(program.algorithm.param_space, buffer.name, len(buffer.extents))
+    try:
+        return bool(elements.is_subset(box(space, buffer.extents)))
+    except NotAffine:
+        return False

@@ -1,0 +1,1 @@
+"""The barriers that kernels need."""

@@ -1,0 +1,202 @@
+"""The barriers that dependences between threads of a block need: the fewest, as far out as possible.
+
+A kernel's statements are a tree of loops. A conflict of two accesses belongs to the innermost node that holds both of
+them and where they part: to the node itself where two of its children conflict within one iteration (a barrier
+anywhere between the two serves), or to the node's loop where two iterations of it conflict (a barrier after the one
+child or before the other serves). Nodes are settled from the innermost to the outermost, and at each the fewest places
+between its children are chosen that serve what no barrier further inside serves already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence import kernel_order
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.derive.barriers.fewest_points import fewest
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.loops import GpuThread, LoopId, Vector
+from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.arguments import free_name
+from tiramisu_py.schedule.devices.waits import with_barrier
+
+
+def with_barriers(program: Program, touches: Touches | None = None) -> Program:
+    """The program with the barriers that its kernels need, but for kernels whose barriers are the user's alone.
+
+    A kernel whose threads cannot be numbered is left as it is (the proof says why). `touches` are those of the
+    program, where they are at hand.
+    """
+    touched = touches or Touches(program)
+    for nest in kernels(program):
+        if nest.launch.barriers:
+            try:
+                program = _settled(replace(nest, program=program), touched)
+            except UnsupportedError:
+                continue
+    return program
+
+
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """Accesses of one place that only a barrier orders: pairs ``clock -> clock``, the first earlier in sigma."""
+
+    first: Statement
+    second: Statement
+    times: isl.Map
+
+
+def conflicts(nest: KernelNest, touches: Touches) -> list[Conflict]:
+    """All conflicts of a kernel that a barrier can order."""
+    found: dict[tuple[str, str], Conflict] = {}
+    for a, b in _pairs(nest, touches):
+        pairs = kernel_order.contending(nest, a, b, a.places.apply_range(b.places.reverse()))
+        pairs = _without_combined(nest, a, b, pairs)
+        if pairs.is_empty():
+            continue
+        clocks = kernel_order.clock(nest.program, a), kernel_order.clock(nest.program, b)
+        times = pairs.apply_domain(clocks[0]).apply_range(clocks[1])
+        for new in _directed(nest, kernel_order.statement_of(a), kernel_order.statement_of(b), times):
+            key = (new.first.name, new.second.name)
+            known = found.get(key)
+            found[key] = new if known is None else replace(new, times=new.times.union(known.times).coalesce())
+    return list(found.values())
+
+
+def _pairs(nest: KernelNest, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
+    """Pairs of touches of one instance of a buffer by statements of a kernel, the first of them a write."""
+    inside = {statement.name for statement in nest.statements}
+    for home in touches.homes():
+        writes = [t for t in touches.writers(home) if t.actor.name in inside]
+        reads = [t for t in touches.readers(home) if t.actor.name in inside] if writes else []
+        for k, write in enumerate(writes):
+            if write.buffer.memory is not Memory.REGISTER:
+                yield from ((write, other) for other in (*reads, *writes[k:]))
+
+
+def _without_combined(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+    """Updates of one reduction that threads combine need no barrier between each other."""
+    updates = a.is_write and b.is_write and a.role is b.role is Role.UPDATE and a.source == b.source
+    tags = [nest.program.loops[loop].tag for loop in kernel_order.statement_of(a).loops]
+    if not updates or not any(isinstance(tag, GpuThread) and tag.combine is not None for tag in tags):
+        return pairs
+    return pairs.subtract(a.values.apply_range(b.values.reverse()))
+
+
+def _directed(nest: KernelNest, a: Statement, b: Statement, times: isl.Map) -> Iterator[Conflict]:
+    forth = times.intersect(kernel_order.earlier(nest, a, b))
+    if not forth.is_empty():
+        yield Conflict(a, b, forth)
+    back = times.reverse().intersect(kernel_order.earlier(nest, b, a))
+    if not back.is_empty():
+        yield Conflict(b, a, back)
+
+
+# -- placing
+
+
+def _settled(nest: KernelNest, touches: Touches) -> Program:
+    """The program with the barriers that one kernel needs."""
+    found = conflicts(nest, touches)
+    made: list[str] = []
+    nodes = {s.loops[:depth] for s in nest.statements for depth in range(_outside(nest), len(s.loops) + 1)}
+    for node in sorted(nodes, key=lambda loops: (-len(loops), loops)):
+        for place in _places(nest, node, found):
+            name = free_name(nest.program, f"{nest.name}_barrier")
+            made.append(name)
+            nest = _inserted(nest, node, place, name)
+    return _pruned(nest, made, found).program
+
+
+def _outside(nest: KernelNest) -> int:
+    return len(nest.host) + len(nest.blocks)
+
+
+def _places(nest: KernelNest, node: tuple[LoopId, ...], found: list[Conflict]) -> list[int]:
+    """Where the node needs barriers: after how many of its children; from the last place to the first."""
+    children = _children(nest, node)
+    arcs: list[frozenset[int]] = []
+    for conflict in found:
+        if all(s.name in children for s in (conflict.first, conflict.second)):
+            arcs += _arcs(nest, node, children, conflict)
+    return sorted(fewest(arcs, len(set(children.values())) + 1), reverse=True)
+
+
+def _children(nest: KernelNest, node: tuple[LoopId, ...]) -> dict[str, int]:
+    """For each statement inside the loops of a node: the number of the child that it is (in)."""
+    depth, positions = len(node), nest.program.positions
+    at = {s.name: positions[s.name][depth] for s in nest.statements if s.loops[:depth] == node}
+    rank = {position: number for number, position in enumerate(sorted(set(at.values())))}
+    return {name: rank[position] for name, position in at.items()}
+
+
+def _arcs(
+    nest: KernelNest, node: tuple[LoopId, ...], children: dict[str, int], conflict: Conflict
+) -> Iterator[frozenset[int]]:
+    """The places that serve a conflict as far as it belongs to the node."""
+    first, second = children[conflict.first.name], children[conflict.second.name]
+    ticks = len(kernel_order.ticking(nest.program, conflict.first, len(node)))
+    last = max(children.values()) + 1
+    parting = shared(conflict.first, conflict.second) == len(node) and conflict.first is not conflict.second
+    if parting and not _served(nest, conflict, sets.equal_prefix(conflict.times, ticks)):
+        yield frozenset(range(first + 1, second + 1))
+    if _carries(nest, node):
+        times = sets.less_at(sets.equal_prefix(conflict.times, ticks - 1), ticks - 1)
+        if not _served(nest, conflict, times):
+            yield frozenset([*range(first + 1, last + 1), *range(1, second + 1)])
+
+
+def _carries(nest: KernelNest, node: tuple[LoopId, ...]) -> bool:
+    """Whether the iterations of a node's loop are in sigma's order."""
+    return len(node) > _outside(nest) and not isinstance(nest.program.loops[node[-1]].tag, GpuThread | Vector)
+
+
+def _served(nest: KernelNest, conflict: Conflict, times: isl.Map) -> bool:
+    """Whether barriers that are there separate these pairs of a conflict."""
+    if times.is_empty():
+        return True
+    return bool(times.is_subset(kernel_order.separated(nest, conflict.first, conflict.second)))
+
+
+# -- statements
+
+
+def _inserted(nest: KernelNest, node: tuple[LoopId, ...], place: int, name: str) -> KernelNest:
+    children = _children(nest, node)
+    before = [statement for statement, child in children.items() if child < place]
+    after = [statement for statement, child in children.items() if child >= place]
+    program = with_barrier(nest.program, name, node, before[-1], None, "")
+    orders = [Order(other, name, node[-1]) for other in before] + [Order(name, other, node[-1]) for other in after]
+    return _nest_of(nest, program.with_(orders=(*program.orders, *orders)))
+
+
+def _nest_of(nest: KernelNest, program: Program) -> KernelNest:
+    inside = tuple(s for s in program.statements.values() if nest.first in s.loops)
+    return KernelNest(program, nest.first, inside)
+
+
+def _pruned(nest: KernelNest, made: list[str], found: list[Conflict]) -> KernelNest:
+    """The kernel without those of the barriers that the others make unneeded."""
+    if len(made) < 2:
+        return nest
+    for name in made:
+        without = _without(nest, name)
+        if all(_served(without, conflict, conflict.times) for conflict in found):
+            nest = without
+    return nest
+
+
+def _without(nest: KernelNest, name: str) -> KernelNest:
+    program = nest.program
+    statements = {key: s for key, s in program.statements.items() if key != name}
+    orders = tuple(order for order in program.orders if name not in (order.before, order.after))
+    return _nest_of(nest, program.with_(statements=statements, orders=orders))

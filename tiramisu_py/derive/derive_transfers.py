@@ -1,0 +1,245 @@
+"""The transfers that a program needs: what each device reads and does not store itself, from where it is stored.
+
+A transfer is on the operation sequence of what it follows or precedes; the host waits for it where nothing else does.
+It is as far out as it can be: a whole nest comes before it and a whole nest after it, unless those who store the values
+and those who read them share loops of the host; then it is in these loops, and moves what the iteration has stored.
+Where the host has work of its own, operations are started before work that they need not follow, and waited for just
+before what needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.kernel_order import statement_of
+from tiramisu_py.dependence.value_boxes import loops_outside
+from tiramisu_py.derive.devices.asynchronous import completed, is_ordered, relaxed
+from tiramisu_py.derive.devices.batches import Batch, batches
+from tiramisu_py.derive.devices.early_start import early, has_work_beside, meet
+from tiramisu_py.derive.devices.needs import needs
+from tiramisu_py.derive.devices.pipelines import pipelines
+from tiramisu_py.derive.devices.streams import on_own_sequences
+from tiramisu_py.derive.devices.waits import with_waits
+from tiramisu_py.derive.ranks.deep_halos import deepened
+from tiramisu_py.derive.ranks.exchanges import Exchanged, axis_name, with_exchanges
+from tiramisu_py.derive.ranks.overlap import overlapped
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.kernels import kernels
+from tiramisu_py.program.loops import Loop, LoopId, Rank
+from tiramisu_py.program.ordering import Order, is_derived, shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Device, Statement, Transfer
+from tiramisu_py.proof import check
+from tiramisu_py.schedule.arguments import free_name
+from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
+from tiramisu_py.schedule.devices.waits import removed
+from tiramisu_py.schedule.locality.compute_at import distinct
+
+
+def derived_transfers(
+    program: Program,
+    command: str,
+    overlap: bool = False,
+    depth: Mapping[object, object] | None = None,
+    together: bool = False,
+    pipeline: object = None,
+) -> Program:
+    """The program with the transfers, and then the waits, that it lacks.
+
+    Messages between ranks, and transfers in both directions, are overlapped with work where that is wanted, or messages
+    are calls of all ranks where these are wanted `together` and possible, and halos as deep as `depth` says. The loops
+    that `pipeline` names move in each iteration what it is the first to need, and what it makes.
+    What cannot be transferred in a legal way is left out: the proof says what is missing.
+    """
+    if overlap and together:
+        raise CommandError(
+            "overlap= computes while messages are under way, and calls of all ranks (collectives=True) are complete "
+            "when a rank goes on: choose one"
+        )
+    program = _without_derived(program)
+    along = frozenset[LoopId]() if pipeline is None else pipelines(program, pipeline)
+    program = program if depth is None else deepened(program, depth)
+    known = set(program.statements)
+    program, exchanged = with_exchanges(program, command, together)
+    apart = overlap or bool(along)
+    if overlap and exchanged and kernels(program):
+        tried = _moved(_cut(program, known, exchanged, command), along, apart, command)
+        if check(spread(tried)).ok:
+            return tried
+    changed = _moved(_marked(program, known), along, apart, command)
+    return overlapped(changed, exchanged, command) if overlap and exchanged else changed
+
+
+def _marked(program: Program, known: set[str]) -> Program:
+    """The program with all statements that were not known marked as derived."""
+    made = [s for s in program.statements.values() if s.name not in known]
+    return program.with_statement(*(replace(s, derived=True) for s in made))
+
+
+def _cut(program: Program, known: set[str], exchanged: Sequence[Exchanged], command: str) -> Program:
+    """The program with messages between ranks overlapped with the work of GPUs, before anything is copied for that."""
+    return overlapped(_marked(program, known), exchanged, command)
+
+
+def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str) -> Program:
+    """The program with transfers and waits: in the pipelines along some loops, directions `apart` from each other."""
+    known = set(program.statements)
+    on_ranks = spread(program)
+    for need in list(needs(on_ranks, Touches(on_ranks))):
+        for batch in batches(program, need, along):
+            program = _transferred(program, batch, command)
+    names = [s.name for s in program.statements.values() if s.name not in known]
+    if along and not any(along & set(program.statements[name].loops) for name in names):
+        loops = ", ".join(dict.fromkeys(program.loops[loop].name for loop in sorted(along)))
+        raise CommandError(
+            f"pipeline={loops}: there is nothing to pipeline, since nothing has to be copied in iterations of {loops}: "
+            "what its kernels read is on the GPU already, and what they store is not read elsewhere"
+        )
+    program = on_own_sequences(program, names) if apart else program
+    if names and (apart or has_work_beside(program, names)):
+        tried = _marked(completed(early(program, names, command), names, command), known)
+        if is_ordered(tried):
+            return tried
+    program = _marked(with_waits(program, command).program, known)
+    return relaxed(program, names)
+
+
+def _without_derived(program: Program) -> Program:
+    """The program without what was derived earlier, unless a wait of the user is for it: needs may have changed."""
+    derived = [s for s in program.statements.values() if s.derived]
+    awaited = {s.waits.of for s in program.statements.values() if s.waits is not None and not s.derived}
+    for statement in sorted(derived, key=lambda s: s.acts):
+        if statement.name not in awaited:
+            program = removed(program, statement.name)
+    kept = [o for o in program.orders if not is_derived(o) or {o.before, o.after} & {s.name for s in derived}]
+    return program.with_(orders=tuple(kept)) if derived else program
+
+
+# -- the statement
+
+
+def _transferred(program: Program, batch: Batch, command: str) -> Program:
+    wanted = f"{batch.need.storage.name}_to_{_device_name(batch.need.target)}"
+    name = free_name(program, f"{wanted}_first" if batch.is_more else wanted)
+    try:
+        changed = _declared(program, name, batch, command)
+        ordered = changed.with_(orders=(*changed.orders, *_needed_orders(changed, name, batch, command)))
+        if not _same_order(program, ordered):
+            ordered = changed.with_(orders=(*changed.orders, *_all_orders(program, name, batch, command)))
+        return ordered if _same_order(program, ordered) else program
+    except CommandError:
+        return program
+
+
+def _device_name(device: Device) -> str:
+    return "cpu" if device is None else f"gpu{device or ''}"
+
+
+def _declared(program: Program, name: str, batch: Batch, command: str) -> Program:
+    storage, depth = batch.need.storage, len(batch.loops) + len(batch.axes)
+    variables = sets.variables(batch.values.get_space())
+    indices = sets.function(batch.values.get_space(), None, variables[depth:])
+    transfer = Transfer(batch.need.source, batch.need.target, stream=_stream(program, batch))
+    moved = sets.as_set(batch.values.apply(sets.graph(indices)))
+    program = with_transfer(program, name, storage.source, moved, transfer, False, command)
+    made = program.statements[name]
+    if depth:
+        first = program.next_loop()
+        fresh = [Loop(first + k, axis_name(program, axis), Rank(axis), command) for k, axis in enumerate(batch.axes)]
+        program = program.with_loop(*fresh)
+        made = _inside(program, made, batch, (*batch.loops, *(loop.id for loop in fresh)))
+        own = zip(made.loops[depth:], made.dims[depth:], strict=True)
+        program = program.with_loop(*(replace(program.loops[loop], name=dim) for loop, dim in own))
+    if storage.name != storage.source:
+        made = replace(made, target=storage.name, sources={storage.source: storage.name})
+    if batch.loops and not batch.writers:
+        inside = [s.name for s in program.with_this_loop(batch.loops[-1]) if s.name != name]
+        kept = {other: s for other, s in program.statements.items() if other != name}
+        program = program.with_(statements=kept).with_statement_before(made, inside)
+    program = program.with_statement(made)
+    return collapsed(program, name, made.loops[loops_outside(program, made, depth) :], command)
+
+
+def _inside(program: Program, made: Statement, batch: Batch, loops: tuple[LoopId, ...]) -> Statement:
+    """A transfer of the whole in loops of the host, and over ranks: each iteration moves its part."""
+    dims = distinct([*(program.loops[loop].name for loop in loops), *made.dims])
+    instances = sets.with_dims(sets.named(batch.values, made.name), dims)
+    space = instances.get_space()
+    return replace(
+        made,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, made.source, sets.variables(space)[len(loops) :]),
+        loops=loops + made.loops,
+        coords=sets.renamed(sets.identity(space), None),
+    )
+
+
+def _stream(program: Program, batch: Batch) -> int:
+    """The operation sequence of the last writer on a GPU; for what comes from the host, of the first reader."""
+    readers = [statement_of(r) for r in batch.need.readers if r.actor.statement is not None]
+    using = readers if batch.need.source is None or not batch.writers else batch.writers
+    queues = [(program.positions[s.name], queue) for s in using if (queue := program.queue_of(s)) is not None]
+    if not queues:
+        return 0
+    _, queue = min(queues) if using is readers else max(queues)
+    return queue[1]
+
+
+# -- its place
+
+
+def _level(batch: Batch) -> LoopId | None:
+    return batch.loops[-1] if batch.loops else None
+
+
+def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
+    """After what stores the values, before what reads them (in an iteration of the loops that all share)."""
+    depth, transfer = len(batch.loops), program.statements[name]
+    last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
+    for before in _arrivals(program, batch):
+        yield Order(before.name, name, _level(batch), command)
+    touches = Touches(spread(program))
+    arriving = touches.write(touches.program.statements[name])
+    for reader in batch.need.readers:
+        beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
+        later = beside and program.positions[reader.actor.name][depth] > last
+        if later and (arriving is None or meet(arriving, reader, depth)):
+            yield Order(name, reader.actor.name, _level(batch), command)
+
+
+def _arrivals(program: Program, batch: Batch) -> Iterator[Statement]:
+    """What stores the values, and the waits for those of it that are messages."""
+    for writer in batch.writers:
+        yield writer
+        for wait in program.statements.values():
+            if writer.receives and wait.waits is not None and wait.waits.of == writer.name:
+                yield wait
+
+
+def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
+    """After everything up to the last writer (or up to the first reader), and before everything else."""
+    depth = len(batch.loops)
+    at = {
+        s.name: program.positions[s.name][depth] for s in program.statements.values() if s.loops[:depth] == batch.loops
+    }
+    if batch.writers:
+        cut = max(at[s.name] for s in _arrivals(program, batch) if s.name in at) + 1
+    else:
+        cut = min((at[r.actor.name] for r in batch.need.readers if r.actor.statement is not None), default=len(at))
+    for other, position in at.items():
+        before, after = (other, name) if position < cut else (name, other)
+        yield Order(before, after, _level(batch), command)
+
+
+def _same_order(before: Program, after: Program) -> bool:
+    """Whether the statements that were there are in the order in which they were."""
+    return _sorted(before, before) == _sorted(before, after)
+
+
+def _sorted(of: Program, by: Program) -> list[str]:
+    return sorted(of.statements, key=lambda name: by.positions[name])

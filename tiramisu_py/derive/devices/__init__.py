@@ -1,0 +1,1 @@
+"""Transfers, streams and waits of GPUs."""

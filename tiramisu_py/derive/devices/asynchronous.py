@@ -1,0 +1,89 @@
+"""Transfers that the host need not wait for, and where it waits for those that it does need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.derive.devices.waits import with_waits
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.kernels import waits
+from tiramisu_py.schedule.devices.waits import removed
+
+#: Of more waits than this it is not tried which of them are superfluous.
+TRIED = 40
+
+
+def relaxed(program: Program, names: Sequence[str]) -> Program:
+    """The program with as many of these transfers asynchronous as can be, the earlier ones first.
+
+    An upload is followed on its operation sequence by the kernels that read it, and those by the copy of their results,
+    which the host waits for.
+    """
+    memory: Memory = {}
+    if not names or not is_ordered(program, memory):
+        return program
+    for name in names:
+        changed = _with_mode(program, program.statements[name], asynchronous=True)
+        if is_ordered(changed, memory):
+            program = changed
+    return program
+
+
+def completed(program: Program, names: Sequence[str], command: str) -> Program:
+    """The program with these transfers asynchronous, and waits just before what needs them, few of them superfluous.
+
+    A transfer that the host would wait for at once is one that it waits for.
+    """
+    for name in names:
+        program = _with_mode(program, program.statements[name], asynchronous=True)
+    found = with_waits(program, command, late=True)
+    program = found.program
+    memory: Memory = {}
+    for name, is_lacking in found.lacking.items():
+        wait = program.statements[name]
+        changed, operation = _without(program, wait), _awaited_at_once(program, wait)
+        if len(found.lacking) <= TRIED and not is_lacking(changed) and is_ordered(changed, memory):
+            program = changed
+        elif operation is not None:
+            blocking = _with_mode(changed, operation, asynchronous=False)
+            program = blocking if is_ordered(blocking, memory) else program
+    return program
+
+
+def is_ordered(program: Program, memory: Memory | None = None) -> bool:
+    """Whether waits order all that touches one place, and complete everything at the end."""
+    return not any(True for _ in waits.findings(Flow(Touches(spread(program), None, memory))))
+
+
+def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Program:
+    assert statement.transfer is not None
+    transfer = replace(statement.transfer, asynchronous=asynchronous)
+    return program.with_statement(replace(statement, transfer=transfer))
+
+
+def _without(program: Program, wait: Statement) -> Program:
+    """The program without a wait, all else in its order."""
+    try:
+        return removed(program, wait.name)
+    except CommandError:
+        return program
+
+
+def _awaited_at_once(program: Program, wait: Statement) -> Statement | None:
+    """The transfer just before a wait of the host for it, in the same loops; None where there is none."""
+    if wait.waits is None or wait.waits.on is not None:
+        return None
+    operation, depth = program.statements.get(wait.waits.of), len(wait.loops)
+    if operation is None or operation.transfer is None or operation.loops[:depth] != wait.loops:
+        return None
+    if not sets.is_identity(wait.coords):
+        return None
+    follows = program.positions[wait.name][depth] == program.positions[operation.name][depth] + 1
+    return operation if follows and program.host_depth(operation) == depth else None

@@ -1,0 +1,103 @@
+"""What depends on an operation and does not wait for it: pairs of statements, and how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.happens_before import Happens
+from tiramisu_py.dependence.kernel_order import statement_of
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Statement
+
+#: Two touches, by what they touch, and by the statement, the source and the kind of each.
+Pair = tuple[str, tuple[str, str, bool], tuple[str, str, bool]]
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How much later something is than something else: so many iterations of the innermost of `depth` loops."""
+
+    depth: int
+    later: int = 0
+
+    def at_once(self) -> Distance:
+        """No later, in the same loops."""
+        return Distance(self.depth)
+
+
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """Two statements of which the second does not wait for the first, though it needs to, at the soonest so far on."""
+
+    first: Statement
+    second: Statement
+    need: Distance
+    pair: Pair
+
+
+def distance(pairs: isl.Map) -> Distance:
+    """The least distance between iterations, of which no pair is of the second before the first."""
+    depth = sets.in_size(pairs)
+    for position in range(depth):
+        later = sets.least_distance(pairs, position)
+        if later is None or later < 0:
+            return Distance(position + 1)
+        if later:
+            return Distance(position + 1, later)
+        pairs = sets.equal_at(pairs, position)
+    return Distance(depth)
+
+
+class Conflicts:
+    """The conflicts of a program to which waits are added: what is ordered once stays so."""
+
+    def __init__(self) -> None:
+        self._memory: Memory = {}
+        self._ordered: set[Pair] = set()
+
+    def of(self, program: Program, only: frozenset[Pair] | None = None) -> Iterator[Conflict]:
+        """Pairs of statements that touch one place, in an order that nothing guarantees; `only` some, where given."""
+        if not Happens(program).operations:
+            return
+        touches = Touches(spread(program), memory=self._memory)
+        flow, happens = Flow(touches), Happens(touches.program)
+        for x, y in _pairs(touches):
+            first, second = (program.statements[statement_of(touch).name] for touch in (x, y))
+            pair = (x.home, _key(x), _key(y))
+            if not _crosses(program, first, second) or (pair in self._ordered if only is None else pair not in only):
+                continue
+            unordered = happens.unordered(x, y, flow.same_place(x, y))
+            if unordered.is_empty():
+                self._ordered |= {pair} if only is None else set()
+            else:
+                depth = min(shared(first, second), program.host_depth(first), program.host_depth(second))
+                iterations = unordered.apply_domain(x.prefix(depth)).apply_range(y.prefix(depth))
+                yield Conflict(first, second, distance(iterations), pair)
+
+
+def _key(touch: Touch) -> tuple[str, str, bool]:
+    return (touch.actor.name, touch.source, touch.is_write)
+
+
+def _crosses(program: Program, first: Statement, second: Statement) -> bool:
+    queue = program.queue_of(first)
+    return queue is not None and queue != program.queue_of(second)
+
+
+def _pairs(touches: Touches) -> Iterator[tuple[Touch, Touch]]:
+    for home in touches.homes():
+        writes = [t for t in touches.writers(home) if t.actor.statement is not None]
+        reads = [t for t in touches.readers(home) if t.actor.statement is not None]
+        for k, write in enumerate(writes):
+            for other in (*reads, *writes[k + 1 :]):
+                yield write, other
+                yield other, write

@@ -1,0 +1,177 @@
+"""Operations of GPUs started as early as they can be, so that they run while the host works.
+
+    for r on the host: p[r] = f(a)             start to copy b to the GPU
+    copy b to the GPU                   -->    start kernel q = g(b)
+    kernel q = g(b)                            start to copy q to the host
+    copy q to the host                         for r on the host: p[r] = f(a)
+                                               wait for the copy
+
+At each level of the host's loops, an operation (or a loop with nothing but operations) comes before work of the host
+that it need not follow: where neither touches what the other stores, in the same iteration, and no command orders them.
+The host's work keeps its order. So do operations, unless one of them has to wait for the host and the other has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.program.loops import LoopId, Parallel, Vector
+from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Statement
+
+Level = tuple[LoopId, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Child:
+    """A nest or a statement at some level of loops: `is_started` by the host, which then goes on, or done by it."""
+
+    statements: tuple[Statement, ...]
+    is_started: bool
+
+    @property
+    def name(self) -> str:
+        """A statement that stands for it."""
+        return self.statements[0].name
+
+
+class Levels:
+    """The levels of the host's loops at which work of the host is beside operations of GPUs.
+
+    `started` are transfers that the host is not to wait for, whatever they are now.
+    """
+
+    def __init__(self, program: Program, started: Collection[str]) -> None:
+        self.program = program
+        self.started = frozenset(started)
+
+    def mixed(self) -> Iterator[tuple[Level, list[Child]]]:
+        """These levels, the outer ones first, each with its children in their order."""
+        levels: dict[Level, None] = {(): None}
+        for statement in self.program.statements.values():
+            for depth in range(1, self.program.host_depth(statement) + 1):
+                if any(isinstance(self.program.loops[loop].tag, Parallel | Vector) for loop in statement.loops[:depth]):
+                    break
+                levels[statement.loops[:depth]] = None
+        for level in sorted(levels, key=len):
+            children = self._children(level)
+            if {child.is_started for child in children} == {True, False}:
+                yield level, children
+
+    def _children(self, level: Level) -> list[Child]:
+        program, depth = self.program, len(level)
+        found: dict[object, list[Statement]] = {}
+        for statement in program.statements.values():
+            if statement.loops[:depth] == level:
+                child = statement.loops[depth] if len(statement.loops) > depth else statement.name
+                found.setdefault(child, []).append(statement)
+        listed = sorted(found.values(), key=lambda inside: program.positions[inside[0].name][depth])
+        return [Child(tuple(inside), all(map(self._is_started, inside))) for inside in listed]
+
+    def _is_started(self, statement: Statement) -> bool:
+        """Whether the host goes on at once: after kernels, and transfers that it does not wait for."""
+        if self.program.queue_of(statement) is None:
+            return False
+        blocks = statement.transfer is not None and not statement.transfer.asynchronous
+        return not blocks or statement.name in self.started or not statement.acts
+
+
+def has_work_beside(program: Program, started: Collection[str]) -> bool:
+    """Whether the host has work of its own beside operations of GPUs."""
+    works = {s.name for s in program.storing if s.message is None and program.queue_of(s) is None}
+    return any(
+        any(s.name in works for child in children if not child.is_started for s in child.statements)
+        for _, children in Levels(program, started).mixed()
+    )
+
+
+def early(program: Program, started: Collection[str], command: str) -> Program:
+    """The program with operations of GPUs before the host's work that they need not follow."""
+    edges = Edges(program)
+    for level, children in list(Levels(program, started).mixed()):
+        ordered = _in_turn(children, edges.among(level, children))
+        if ordered != children:
+            inside = level[-1] if level else None
+            chain = (Order(a.name, b.name, inside, command) for a, b in pairwise(ordered))
+            program = program.with_(orders=(*program.orders, *chain))
+    return program
+
+
+def _in_turn(children: Sequence[Child], edges: set[tuple[int, int]]) -> list[Child]:
+    """Children in an order that edges between their numbers allow: what is started first, then the host's, in turn."""
+    left = list(range(len(children)))
+    found: list[Child] = []
+    while left:
+        ready = [k for k in left if not any((other, k) in edges for other in left)]
+        chosen = min(ready, key=lambda k: (not children[k].is_started, k))
+        left.remove(chosen)
+        found.append(children[chosen])
+    return found
+
+
+class Edges:
+    """What has to come after what among the children of a level."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._touches: dict[str, list[Touch]] = {}
+        touches = Touches(spread(program))
+        for home in touches.homes():
+            for touch in (*touches.writers(home), *touches.readers(home)):
+                self._touches.setdefault(touch.actor.name, []).append(touch)
+
+    def among(self, level: Level, children: Sequence[Child]) -> set[tuple[int, int]]:
+        """The pairs of children, by number, of which the second must follow the first; both in their order now."""
+        number = {s.name: k for k, child in enumerate(children) for s in child.statements}
+        own = [k for k, child in enumerate(children) if not child.is_started]
+        found = set(pairwise(own))
+        for order in self.program.orders:
+            if order.before in number and order.after in number:
+                found.add((number[order.before], number[order.after]))
+        found -= {(k, k) for k in number.values()}
+        for k, first in enumerate(children):
+            for later in range(k + 1, len(children)):
+                second = children[later]
+                if (first.is_started or second.is_started) and self._is_before(first, second, len(level)):
+                    found.add((k, later))
+        return found
+
+    def _is_before(self, first: Child, second: Child, depth: int) -> bool:
+        """Whether the second of two children depends on the first, in one iteration of the loops around."""
+        if any(map(self._is_fence, (*first.statements, *second.statements))):
+            return True
+        mine, others = (self._of(child) for child in (first, second))
+        return any(meet(x, y, depth) for x in mine for y in others)
+
+    def _is_fence(self, statement: Statement) -> bool:
+        """Whether it is a wait for operations of GPUs, which others are before or after for reasons of their own."""
+        waits = statement.waits
+        return waits is not None and any(s.message is None for s in self.program.awaited(statement))
+
+    def _of(self, child: Child) -> list[Touch]:
+        """What a child touches; of a wait for messages, what these do."""
+        found = []
+        for statement in child.statements:
+            waiting = statement.waits is not None
+            for one in self.program.awaited(statement) if waiting else (statement,):
+                found += self._touches.get(one.name, [])
+        return found
+
+
+def meet(x: Touch, y: Touch, depth: int) -> bool:
+    """Whether two touches, of which one is a write, are of one place in one iteration of the outermost loops."""
+    if x.home != y.home or not (x.is_write or y.is_write):
+        return False
+    pairs = x.places.apply_range(y.places.reverse())
+    if depth and not pairs.is_empty():
+        first, second = x.actor.statement, y.actor.statement
+        assert first is not None and second is not None
+        if shared(first, second) >= depth:
+            pairs = pairs.intersect(x.prefix(depth).apply_range(y.prefix(depth).reverse()))
+    return not pairs.is_empty()

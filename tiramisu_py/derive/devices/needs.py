@@ -1,0 +1,98 @@
+"""What each device reads and has not: the values of a storage that are only in the memories of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Device
+from tiramisu_py.program.storage import Memory, Storage
+
+#: Memories of which every device that uses a buffer has an instance of its own.
+APART = (Memory.HOST, Memory.PINNED, Memory.GPU)
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """Values of a storage that `readers` on device `target` read, and `writers` on device `source` store.
+
+    Values are keyed by the coordinates of the rank, of the buffer's scope, and then the indices. `spare` are other
+    values there that the target does not store itself: no harm is done where they are moved too.
+    """
+
+    storage: Storage
+    source: Device
+    target: Device
+    values: isl.Set
+    spare: isl.Set
+    writers: tuple[Touch, ...]
+    readers: tuple[Touch, ...]
+
+
+def needs(program: Program, touches: Touches) -> Iterator[Need]:
+    """What must be transferred so that each device has the values that it reads."""
+    for storage in program.storages.values():
+        if program.buffers[storage.buffer].memory in APART:
+            yield from _of_storage(program, touches, storage)
+
+
+def _of_storage(program: Program, touches: Touches, storage: Storage) -> Iterator[Need]:
+    mine = [t for t in touches.of_buffer(storage.buffer) if t.storage.name == storage.name]
+    stored = _by_device(t for t in mine if t.is_write)
+    for target, readers in _by_device(t for t in mine if not t.is_write).items():
+        if not _exists(program, storage, target):
+            continue
+        read = _values(readers)
+        own = _values(stored[target]) if target in stored else read.subtract(read)
+        missing = read.subtract(own)
+        for source in sorted(stored, key=lambda device: -1 if device is None else device):
+            if missing.is_empty():
+                break
+            if source != target and _exists(program, storage, source):
+                there = _values(stored[source])
+                found = missing.intersect(there).coalesce()
+                missing = missing.subtract(found)
+                if not found.is_empty():
+                    ends = _touching(stored[source], found), _touching(readers, found)
+                    yield Need(storage, source, target, found, there.subtract(own), *ends)
+
+
+def _by_device(touches: Iterable[Touch]) -> dict[Device, list[Touch]]:
+    found: dict[Device, list[Touch]] = {}
+    for touch in touches:
+        found.setdefault(touch.device, []).append(touch)
+    return found
+
+
+def _exists(program: Program, storage: Storage, device: Device) -> bool:
+    """Whether there is an instance on a device: memory of GPUs has none on the host."""
+    return device is not None or program.buffers[storage.buffer].memory is not Memory.GPU
+
+
+def values_of(touch: Touch) -> isl.Set:
+    """The values that a touch names: coordinates of the rank, of the buffer's scope, and then indices."""
+    return sets.as_set(touch.domain.apply(keys(touch)))
+
+
+def keys(touch: Touch) -> isl.Map:
+    """``touch -> [coordinates of the rank, of the buffer's scope, indices]`` of the value that it names."""
+    scope = [] if touch.coords is None else [sets.prefix(touch.coords, len(touch.buffer.scope))]
+    key = sets.joined(touch.rank, *scope, touch.value)
+    return sets.graph(sets.renamed(key, touch.source), touch.domain)
+
+
+def _values(touches: list[Touch]) -> isl.Set:
+    found = values_of(touches[0])
+    for touch in touches[1:]:
+        found = found.union(values_of(touch))
+    return found.coalesce()
+
+
+def _touching(touches: list[Touch], values: isl.Set) -> tuple[Touch, ...]:
+    return tuple(t for t in touches if not values_of(t).is_disjoint(values))

@@ -1,0 +1,207 @@
+"""The waits that a program needs: for operations that nothing else completes before something depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.happens_before import Happens
+from tiramisu_py.derive.devices.conflicts import Conflict, Conflicts, Distance, Pair
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Statement, Waiting
+from tiramisu_py.schedule.arguments import free_name
+from tiramisu_py.schedule.devices.waits import wait
+from tiramisu_py.schedule.locality.compute_at import distinct
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """A program with waits, and for each of them what asks of the program without it whether that lacks it again."""
+
+    program: Program
+    lacking: dict[str, Callable[[Program], bool]]
+
+
+def with_waits(program: Program, command: str, late: bool = False) -> Completed:
+    """The program with waits for what operations of other sequences, the host and the end of the function need.
+
+    A wait comes right after what it is for, or, where it is to be `late`, just before the first that needs it: in the
+    same iteration of the host's loops, or in a later one. Where a wait cannot be expressed the conflict is left, for
+    the proof to name.
+    """
+    conflicts = Conflicts()
+    lacking: dict[str, Callable[[Program], bool]] = {}
+    done: set[tuple[str, str, Distance]] = set()
+    while True:
+        found = [c for c in conflicts.of(program) if (c.first.name, c.second.name, c.need) not in done]
+        if not found:
+            return _finished(program, command, late, lacking)
+        chosen = _chosen(program, found, late)
+        done.add((chosen.first.name, chosen.second.name, chosen.need))
+        changed = _between(program, chosen, command, late)
+        if changed is not None:
+            (name,) = set(changed.statements) - set(program.statements)
+            lacking[name] = partial(_is_unordered, conflicts, chosen.pair)
+            program = changed
+
+
+def _is_unordered(conflicts: Conflicts, pair: Pair, program: Program) -> bool:
+    return any(True for _ in conflicts.of(program, frozenset([pair])))
+
+
+def _chosen(program: Program, found: Sequence[Conflict], late: bool) -> Conflict:
+    """The earliest second one of conflicts.
+
+    Where waits are `late`, the latest of those that it may wait for: what is before that is then complete too.
+    """
+    at = program.positions
+    least = min(at[one.second.name] for one in found)
+    earliest = [one for one in found if at[one.second.name] == least]
+    return (max if late else min)(earliest, key=lambda one: (-one.need.later, at[one.first.name]))
+
+
+def _between(program: Program, found: Conflict, command: str, late: bool) -> Program | None:
+    """The program with a wait for the first, of the host or of the sequence of the second, before the second."""
+    first, second, need = found.first, found.second, found.need if late else found.need.at_once()
+    queue, depth = program.queue_of(second), need.depth
+    name = free_name(program, f"{first.name}_done")
+    changed = _waited(program, name, first, need, queue, second)
+    if changed is None:
+        return None
+    level = first.loops[depth - 1] if depth else None
+    low, high = (program.positions[s.name][depth] for s in (first, second))
+    orders = [] if need.later else [Order(first.name, name, level, command)]
+    if low < high or need.later:
+        orders.append(Order(name, second.name, level, command))
+    if late:
+        orders += [
+            Order(s.name, name, level, command) for s in _last(program, program.statements.values(), first, depth, high)
+        ]
+    return _ordered(changed, orders)
+
+
+def _last(
+    program: Program, among: Iterable[Statement], beside: Statement, depth: int, end: int | None = None
+) -> list[Statement]:
+    """Of the statements in the same outermost loops the last one there, before position `end` where that is given."""
+    at = {s: program.positions[s.name][depth] for s in among if s.loops[:depth] == beside.loops[:depth]}
+    return sorted((s for s in at if end is None or at[s] < end), key=lambda s: at[s])[-1:]
+
+
+def _ordered(program: Program, orders: list[Order]) -> Program | None:
+    """The program with more orders; None where they contradict others."""
+    changed = program.with_(orders=(*program.orders, *orders))
+    try:
+        return changed if changed.positions else None
+    except CommandError:
+        return None
+
+
+def _waited(
+    program: Program,
+    name: str,
+    operation: Statement,
+    need: Distance,
+    queue: tuple[int, int] | None,
+    before: Statement | None = None,
+) -> Program | None:
+    """The program with a wait of the host (or of a sequence) for what each iteration of outer loops has started.
+
+    It is as many iterations later as is said, where `before` is in that iteration; None where that is never.
+    """
+    own, depth = program.queue_of(operation), need.depth
+    on, device = (None, own) if queue is None else (queue[1], queue)
+    assert device is not None
+    program = wait(program, name, operation.name, [operation.name], None, on, device[0])
+    if not depth:
+        return program
+    started = operation.instances.intersect_params(program.context.params())
+    iterations = started.apply(sets.graph(sets.renamed(operation.prefix(depth), None)))
+    later = sets.identity(iterations.get_space())
+    if need.later:
+        assert before is not None
+        forms = sets.outputs(later)
+        later = sets.function(iterations.get_space(), None, [*forms[:-1], sets.plus(forms[-1], need.later)])
+        there = before.instances.intersect_params(program.context.params())
+        reached = there.apply(sets.graph(sets.renamed(before.prefix(depth), None)))
+        iterations = iterations.intersect(sets.preimage(reached, later))
+    dims = distinct([program.loops[loop].name for loop in operation.loops[:depth]])
+    instances = sets.with_dims(sets.named(iterations.coalesce(), name), dims)
+    space = instances.get_space()
+    made = replace(
+        program.statements[name],
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, None, []),
+        loops=operation.loops[:depth],
+        coords=sets.renamed(sets.from_frame(later, space), None),
+        waits=Waiting(operation.name, tuple(range(depth)), on, device[0], by_loop=True),
+    )
+    return None if instances.is_empty() else program.with_statement(made)
+
+
+# -- ends
+
+
+def _finished(program: Program, command: str, late: bool, lacking: dict[str, Callable[[Program], bool]]) -> Completed:
+    """The program with waits of the host for what may not be complete at the end.
+
+    That is the end of the function and, for what touches a buffer of one iteration of loops, that of the iteration.
+    """
+    done: set[tuple[str, int]] = set()
+    while (last := _last_open(program, done)) is not None:
+        statement, depth = last
+        done.add((statement.name, depth))
+        changed = _closed(program, statement, depth, command, late)
+        if changed is not None:
+            (name,) = set(changed.statements) - set(program.statements)
+            lacking[name] = partial(_is_open, statement, depth)
+            program = changed
+    return Completed(program, lacking)
+
+
+def _is_open(statement: Statement, depth: int, program: Program) -> bool:
+    happens = Happens(spread(program))
+    return not happens.unfinished(happens.program.statements[statement.name], depth).is_empty()
+
+
+def _last_open(program: Program, done: set[tuple[str, int]]) -> tuple[Statement, int] | None:
+    """The latest operation that may not be complete at an end, the innermost end first, with its number of loops."""
+    happens = Happens(spread(program))
+    operations = [program.statements[operation.name] for operation in happens.operations]
+    found = [(s, 0) for s in operations] + (_scoped(program) if operations else [])
+    left = [(s, depth) for s, depth in found if (s.name, depth) not in done]
+    ranked = happens.program.statements
+    open_ = [(s, depth) for s, depth in left if not happens.unfinished(ranked[s.name], depth).is_empty()]
+    return max(open_, key=lambda pair: (pair[1], program.positions[pair[0].name]), default=None)
+
+
+def _scoped(program: Program) -> list[tuple[Statement, int]]:
+    """The operations that touch buffers of one iteration of loops of the host, with the number of these loops."""
+    touches = Touches(program)
+    found: dict[tuple[str, int], Statement] = {}
+    for buffer in program.buffers.values():
+        for touch in touches.of_buffer(buffer.name) if buffer.scope else ():
+            statement, depth = touch.actor.statement, len(buffer.scope)
+            if statement and program.queue_of(statement) is not None and depth <= program.host_depth(statement):
+                found[statement.name, depth] = statement
+    return [(statement, depth) for (_, depth), statement in found.items()]
+
+
+def _closed(program: Program, last: Statement, depth: int, command: str, late: bool) -> Program | None:
+    """The program with a wait of the host for an operation, after all others in the same loops.
+
+    Where waits are `late` it is after everything there.
+    """
+    name = free_name(program, f"{last.name}_done")
+    changed = _waited(program, name, last, Distance(depth), None)
+    others = program.statements.values() if late else Happens(program).operations
+    level = last.loops[depth - 1] if depth else None
+    orders = [Order(s.name, name, level, command) for s in _last(program, others, last, depth)]
+    return None if changed is None else _ordered(changed, orders)

@@ -1,0 +1,1 @@
+"""Messages between ranks: exchanges, overlap, deep halos."""

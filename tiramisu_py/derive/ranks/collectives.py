@@ -1,0 +1,76 @@
+"""Exchanges that loop over the ranks at the other end (a broadcast, a transposition, ...) as calls of all ranks.
+
+It is one where every rank takes part in every call, and where one call may take and store its elements in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.collectives import Collective, collectives
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.messages.collectives import is_one_call
+
+
+def as_collective(half: Statement) -> Statement:
+    """A half of an exchange in which all ranks take part."""
+    assert half.message is not None
+    return replace(half, message=replace(half.message, collective=True, asynchronous=False))
+
+
+def are_calls(program: Program, names: Sequence[str]) -> bool:
+    """Whether the exchanges to which some halves belong are calls of all ranks, as a program has them."""
+    found = [one for one in collectives(spread(program)) if any(s.name in names for s in (*one.sends, *one.receives))]
+    return all(is_one_call(one) and _takes_every_rank(one) for one in found)
+
+
+def _takes_every_rank(one: Collective) -> bool:
+    """Whether each rank sends or receives something in each call."""
+    assert one.program.ranks is not None
+    wanted = sets.flat_product(one.calls, one.program.ranks, None)
+    parts = [_taking(one, half) for half in (one.send, one.receive)]
+    return bool(wanted.is_subset(parts[0].union(parts[1])))
+
+
+def _taking(one: Collective, half: Statement) -> isl.Set:
+    executed = half.instances.intersect_params(one.program.context.params())
+    at = sets.joined(one.call_of(half), one.program.rank_of(half))
+    return sets.plain(executed.apply(sets.graph(at)))
+
+
+def takes_all(program: Program, routes: Sequence[isl.Map]) -> bool:
+    """Whether values go from each rank to each other one, from one to all others, or from all others to one.
+
+    A route is ``[rank, value] -> [rank that has it, value]``. Two ranks are neighbours that take no call.
+    """
+    assert program.ranks is not None
+    pairs = [_ends(program, route) for route in routes if not route.is_empty()]
+    if not pairs:
+        return False
+    found = pairs[0]
+    for other in pairs[1:]:
+        found = found.union(other)
+    apart = isl.Map.from_domain_and_range(program.ranks, program.ranks)
+    apart = apart.subtract(sets.graph(sets.identity(program.ranks.get_space())))
+    one_sender = found.is_single_valued() and found.range().is_singleton()
+    one_reader = found.reverse().is_single_valued() and found.domain().is_singleton()
+    wanted = apart
+    if one_sender:
+        wanted = apart.intersect_range(found.range())
+    elif one_reader:
+        wanted = apart.intersect_domain(found.domain())
+    several = not apart.is_single_valued()
+    return bool(several and wanted.is_subset(found))
+
+
+def _ends(program: Program, route: isl.Map) -> isl.Map:
+    """``rank -> rank`` of a route."""
+    space, count = route.get_space(), program.rank_axes
+    first, second = (sets.function(one, None, sets.variables(one)[:count]) for one in (space.domain(), space.range()))
+    return route.apply_domain(sets.graph(first)).apply_range(sets.graph(second)).coalesce()

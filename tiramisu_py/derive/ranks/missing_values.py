@@ -1,0 +1,165 @@
+"""What each rank reads and has not: the values of a storage that are only in the memories of other ranks.
+
+Values are known by *keys*, ``[coordinates of the rank, coordinates of the storage's frame, indices]``: the loops of the
+frame without those over ranks. A *route* takes what a rank lacks to what another one has: ``[rank, value] -> [rank of
+the sender, value]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.counting.lattice_points import few_points
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.derive.ranks.collectives import takes_all
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+from tiramisu_py.program.storage import Memory, Storage
+
+#: By how much the coordinates of two ranks differ, along each axis of the grid.
+Distance = tuple[int, ...]
+
+#: Exchanges over a constant distance are made for at most so many distances, and as many as a rank has neighbours.
+DISTANCES = 24
+NEAR = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Lack:
+    """Values of a storage that `reader` reads on a rank that has them not, and `writers` store on other ranks.
+
+    The senders are at a constant `distance` (from the sender to the reader); None where they are at several.
+    """
+
+    storage: Storage
+    writers: tuple[Touch, ...]
+    reader: Touch
+    distance: Distance | None
+    route: isl.Map
+
+
+def lacks(program: Program, touches: Touches, together: bool = False) -> Iterator[Lack]:
+    """What must be sent so that each rank has the values that it reads; the program is spread.
+
+    What goes from one rank to all others, to one from all others, or from all to all, has no distance if it is wanted
+    `together`.
+
+    Values on GPUs go through the memory of the host, where that has an instance of the buffer.
+    """
+    for storage in program.storages.values():
+        through_host = program.buffers[storage.buffer].memory in (Memory.HOST, Memory.PINNED)
+        mine = [t for t in touches.of_buffer(storage.buffer) if t.storage.name == storage.name]
+        mine = [t for t in mine if t.device is None or through_host]
+        writers = [t for t in mine if t.is_write]
+        for reader in (t for t in mine if not t.is_write):
+            yield from _of_reader(program, storage, writers, reader, together)
+
+
+def _of_reader(
+    program: Program, storage: Storage, writers: list[Touch], reader: Touch, together: bool
+) -> Iterator[Lack]:
+    if not writers:
+        return
+    missing = _values(program, [reader]).subtract(_complete(program, writers)).coalesce()
+    groups = _groups([w for w in writers if w.actor.statement is None or not w.actor.statement.receives])
+    there = [_complete(program, group) for group in groups]
+    for distance, number, route in routes(program, missing, there, together):
+        yield Lack(storage, groups[number], reader, distance, route)
+
+
+def _groups(writers: list[Touch]) -> list[tuple[Touch, ...]]:
+    """Writers one by one, but those of a reduction together: its value is there when all of them have been."""
+    reducing = tuple(w for w in writers if w.role in (Role.INIT, Role.UPDATE))
+    return [(w,) for w in writers if w not in reducing] + ([reducing] if reducing else [])
+
+
+def _complete(program: Program, writers: Sequence[Touch]) -> isl.Set:
+    """The values that ranks have of writers: of a reduction where its terms are added, or where it has none."""
+    starts = [w for w in writers if w.role is Role.INIT]
+    updates = [w for w in writers if w.role is Role.UPDATE]
+    if not starts or not updates:
+        return _values(program, list(writers))
+    started = _values(program, starts)
+    elsewhere = _meeting(started, _values(program, updates), program.rank_axes).domain()
+    return _values(program, [w for w in writers if w not in starts]).union(started.subtract(elsewhere)).coalesce()
+
+
+def routes(
+    program: Program, missing: isl.Set, there: list[isl.Set], together: bool = False
+) -> Iterator[tuple[Distance | None, int, isl.Map]]:
+    """Where missing values come from: a distance, the number of the set that has them, and the route; nearest first."""
+    axes = program.rank_axes
+    if missing.is_empty() or not there:
+        return
+    all_routes = [_meeting(missing, have, axes) for have in there]
+    distances = [] if together and takes_all(program, all_routes) else _distances(all_routes, axes)
+    listed: list[Distance | None] = [*distances] or [None]
+    for distance in listed:
+        for number, have in enumerate(there):
+            if distance is None:
+                route = all_routes[number].intersect_domain(missing).lexmin()
+            else:
+                route = sets.graph(_moved(missing, distance), missing).intersect_range(have)
+            if not route.is_empty():
+                yield distance, number, route.coalesce()
+                missing = missing.subtract(route.domain()).coalesce()
+
+
+def _meeting(missing: isl.Set, have: isl.Set, axes: int) -> isl.Map:
+    """``[rank, value] -> [other rank, value]``: all ranks that have a value."""
+    value = sets.function(missing.get_space(), None, sets.variables(missing.get_space())[axes:])
+    there = sets.function(have.get_space(), None, sets.variables(have.get_space())[axes:])
+    return sets.graph(value, missing).apply_range(sets.graph(there, have).reverse())
+
+
+def _distances(found: list[isl.Map], axes: int) -> list[Distance]:
+    """The distances from sender to reader, the least first; none where there are too many to tell them apart."""
+    apart: isl.Set | None = None
+    for route in found:
+        here = sets.project_prefix(sets.at_any_params(route.reverse().deltas()), axes)
+        apart = here if apart is None else apart.union(here)
+    assert apart is not None
+    listed = few_points(apart.coalesce(), DISTANCES)
+    if listed is None or (len(listed) > 3**axes - 1 and any(abs(x) > NEAR for point in listed for x in point)):
+        return []
+    return sorted(listed, key=lambda point: (sum(map(abs, point)), point))
+
+
+def _moved(of: isl.Set, distance: Distance) -> isl.MultiAff:
+    """``[rank, value] -> [rank - distance, value]``."""
+    variables = sets.variables(of.get_space())
+    senders = [sets.plus(x, -d) for x, d in zip(variables, distance, strict=False)]
+    return sets.function(of.get_space(), None, [*senders, *variables[len(distance) :]])
+
+
+# -- keys
+
+
+def keys(program: Program, touch: Touch) -> isl.Map:
+    """``touch -> [coordinates of the rank, of the storage's frame, indices]`` of the value that it names."""
+    frame = coordinates(program, touch, len(program.frame(touch.storage)))
+    return sets.graph(sets.joined(touch.rank, frame, touch.value), touch.domain)
+
+
+def coordinates(program: Program, touch: Touch, depth: int) -> isl.MultiAff:
+    """``touch -> coordinates of its outermost loops``, those over ranks left out; none of the caller's."""
+    statement = touch.actor.statement
+    if statement is None or touch.coords is None:
+        return sets.function(touch.domain.get_space(), None, [])
+    forms = zip(statement.loops[:depth], sets.outputs(touch.coords), strict=False)
+    kept = [form for loop, form in forms if not program.loops[loop].is_rank]
+    return sets.function(touch.domain.get_space(), None, kept)
+
+
+def _values(program: Program, touches: list[Touch] | tuple[Touch, ...]) -> isl.Set:
+    found: isl.Set | None = None
+    for touch in touches:
+        here = touch.domain.apply(keys(program, touch))
+        found = here if found is None else found.union(here)
+    assert found is not None
+    return found.coalesce()

@@ -1,0 +1,193 @@
+"""Communication overlapped with work: what needs nothing from other ranks runs while messages are under way.
+
+    receive, send, wait         -->   receive, send
+    for r1 in 0..B: S[r1]             for r1 in 1..B - 1: S_interior[r1]
+                                      wait
+                                      S_boundary[0], S_boundary2[B - 1]
+
+The boundary are the iterations that read what comes in messages on some rank, so that it is at the same place in the
+blocks of all of them, in every iteration of the loops around. Where the interior would not be convex, the boundary is
+rounded out to whole rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.derive.ranks.exchanges import Exchanged
+from tiramisu_py.derive.ranks.missing_values import keys
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof import check
+from tiramisu_py.schedule.arguments import free_name
+from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
+
+#: A boundary of more pieces than this stays one statement.
+PIECES = 8
+
+
+def overlapped(program: Program, exchanged: Sequence[Exchanged], command: str) -> Program:
+    """The program with as many as possible of its exchanges overlapped with the work that does not need them."""
+    changed = program
+    for each in exchanged:
+        changed = _overlapped(changed, each, command)
+    if changed is program or _is_proven(changed) or not _is_proven(program):
+        return changed
+    changed = program
+    for each in exchanged:
+        tried = _overlapped(changed, each, command)
+        changed = tried if tried is changed or _is_proven(tried) else changed
+    return changed
+
+
+def _is_proven(program: Program) -> bool:
+    return check(spread(program)).ok
+
+
+def _overlapped(program: Program, exchanged: Exchanged, command: str) -> Program:
+    """The program with the first readers of what is exchanged at one place cut into interior and boundary."""
+    loops = exchanged.meeting.loops
+    for reader in _first_readers(program, exchanged):
+        boundary = _boundary(program, exchanged, reader)
+        interior = _interior(reader, boundary)
+        if interior.is_empty():
+            apart = _siblings(exchanged, reader)
+        elif _is_alone(program, reader, len(loops)):
+            program, name = _cut(program, reader, interior, boundary, loops)
+            apart = [name]
+        else:
+            apart = []
+        for name in apart:
+            program = _between(program, exchanged, name, command)
+    return program
+
+
+def _first_readers(program: Program, exchanged: Exchanged) -> list[Statement]:
+    """The readers right after the exchange; others may read what these compute."""
+    meeting, before = exchanged.meeting, exchanged.program
+    names = {placed.lack.reader.actor.name for placed in meeting.placed}
+    readers = [before.statements[name] for name in names if name in before.statements]
+    depth = len(meeting.loops)
+    at = {s.name: before.positions[s.name][depth] for s in readers if s.loops[:depth] == meeting.loops}
+    first = min(at.values(), default=0)
+    return [program.statements[name] for name in at if at[name] == first and name in program.statements]
+
+
+def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list[isl.Set]:
+    """The instances that read what comes in messages, or would on another rank, or in another outer iteration."""
+    found = sets.empty(reader.frame)
+    spread_out = spread(program)
+    for placed in exchanged.meeting.placed:
+        touch = placed.lack.reader
+        if touch.actor.name == reader.name:
+            here = keys(spread_out, touch).intersect_range(_received(exchanged, placed.lack.storage.name)).domain()
+            instances = here.apply(sets.graph(touch.instance))
+            found = found.union(sets.named(sets.project_prefix(instances, len(reader.dims)), reader.name))
+    coords = sets.graph(reader.coords, reader.instances)
+    touched = found.apply(coords)
+    for depth, loop in enumerate(reader.loops):
+        if depth < len(exchanged.meeting.loops) or program.loops[loop].is_rank:
+            touched = sets.freed(touched, depth)
+    exact = _pieces(coords, touched)
+    if _is_simple(reader, exact):
+        return exact
+    slabs = [_slab(program, exchanged, reader, piece) for piece in sets.basic_sets(touched.coalesce())]
+    for rounded in (slabs, [sets.at_any_params(slab) for slab in slabs]) if slabs else ():
+        wider = _pieces(coords, _union(rounded))
+        if _is_simple(reader, wider) or (reader.part_of and _interior(reader, wider).is_empty()):
+            return wider  # what is a part already stays in one piece
+    return exact
+
+
+def _pieces(coords: isl.Map, touched: isl.Set) -> list[isl.Set]:
+    """The instances whose coordinates are touched, a set for each convex piece of these."""
+    pieces = sets.basic_sets(touched.coalesce())
+    return [sets.plain(coords.intersect_range(piece).domain()) for piece in pieces]
+
+
+def _interior(reader: Statement, boundary: list[isl.Set]) -> isl.Set:
+    return sets.plain(reader.instances.subtract(_union(boundary)) if boundary else reader.instances)
+
+
+def _is_simple(reader: Statement, boundary: list[isl.Set]) -> bool:
+    """Whether the interior is convex: loops over it have no guards."""
+    return len(sets.basic_sets(_interior(reader, boundary))) == 1
+
+
+def _slab(program: Program, exchanged: Exchanged, reader: Statement, touched: isl.Set) -> isl.Set:
+    """What is touched as whole rows, or whole columns: whatever is thinner."""
+    first = len(exchanged.meeting.loops)
+    inside = [d for d, loop in enumerate(reader.loops) if d >= first and not program.loops[loop].is_rank]
+    at_any = sets.at_any_params(touched)
+    across = {d: side[1] - side[0] for d in inside if (side := sets.interval(at_any, d)) is not None}
+    thin = min(across, key=lambda d: across[d], default=None)
+    for depth in inside if thin is not None else ():
+        touched = touched if depth == thin else sets.freed(touched, depth)
+    return touched
+
+
+def _received(exchanged: Exchanged, storage: str) -> isl.Set:
+    """The keys that come in messages."""
+    return _union([traffic.route.domain() for traffic in exchanged.meeting.traffic if traffic.storage.name == storage])
+
+
+def _union(found: list[isl.Set]) -> isl.Set:
+    together = found[0]
+    for other in found[1:]:
+        together = together.union(other)
+    return together.coalesce()
+
+
+def _is_alone(program: Program, reader: Statement, depth: int) -> bool:
+    """Whether a statement shares no loop inside the outermost `depth` with others."""
+    return all(len(program.with_this_loop(loop)) == 1 for loop in reader.loops[depth:])
+
+
+def _cut(
+    program: Program, reader: Statement, interior: isl.Set, boundary: list[isl.Set], loops: tuple[LoopId, ...]
+) -> tuple[Program, str]:
+    """The program with a statement cut into its interior, whose name comes with it, and the pieces of its boundary."""
+    outer = boundary if len(boundary) <= PIECES else [_union(boundary)]
+    parts: list[Statement] = []
+    for word, piece in [("interior", interior), *(("boundary", piece) for piece in outer)]:
+        name = free_name(program.with_statement(*parts), f"{reader.name}_{word}")
+        own = []
+        for old in reader.loops[len(loops) :]:
+            fresh = replace(program.loops[old], id=program.next_loop())
+            program = program.with_loop(fresh)
+            own.append(fresh.id)
+        parts.append(on_instances(reader, name, sets.named(piece, name), (*loops, *own)))
+    return in_place_of(program, reader, parts), parts[0].name
+
+
+def _siblings(exchanged: Exchanged, reader: Statement) -> list[str]:
+    """Other parts of what a reader is a part of, beside it, which read nothing of what is exchanged."""
+    reading = {placed.lack.reader.actor.name for placed in exchanged.meeting.placed}
+    loops = exchanged.meeting.loops
+    return [
+        s.name
+        for s in exchanged.program.statements.values()
+        if s.part_of[-1:] == reader.part_of[-1:] != () and s.name not in reading and s.loops[: len(loops)] == loops
+    ]
+
+
+def _between(program: Program, exchanged: Exchanged, name: str, command: str) -> Program:
+    """The program with a statement after the sends of a place and before its waits, where nothing forbids it."""
+    loops, waits = exchanged.meeting.loops, exchanged.waits
+    level = loops[-1] if loops else None
+    kept = [order for order in program.orders if not (order.before in waits and order.after == name)]
+    orders = [Order(exchanged.sends[-1], name, level, command), Order(name, waits[0], level, command)]
+    changed = program.with_(orders=(*kept, *orders))
+    try:
+        changed.positions  # noqa: B018  (orders that contradict each other are refused now)
+    except CommandError:
+        return program
+    return changed

@@ -1,0 +1,137 @@
+"""Messages between neighbours whose blocks have bounds that are known at run time.
+
+What a rank reads and has not, below its block or above it, comes from the neighbour there: what that one reads of this
+one's is the same with the neighbour's bounds, of which one is this rank's own.
+
+    receive = {values read with an index < lower}           send = {values : in receive where lower is this upper}
+
+Derived are messages between nests at the outermost level; what is read in the loops that compute it is left out, and
+the proof says what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.dimension_names import dimension_names
+from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.derive.ranks.message_waits import waiting_for
+from tiramisu_py.program.loops import Bulk
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.run_time_blocks import block_dim, own
+from tiramisu_py.program.statement import Role
+from tiramisu_py.schedule.ranks.exchange import free_exchange, half_of
+from tiramisu_py.schedule.ranks.exchange_half import Half
+from tiramisu_py.schedule.ranks.rank_numbers import RANK
+
+
+@dataclass(frozen=True, eq=False)
+class Halo:
+    """Values of a source that a rank lacks on one side of its block; the neighbour that has them is `away` ranks up."""
+
+    source: str
+    values: isl.Set
+    away: int
+    readers: tuple[str, ...]
+
+
+def with_block_exchanges(program: Program, command: str) -> Program:
+    """The program with the messages between neighbours that it lacks."""
+    for halo in list(_halos(program, own(program))):
+        program = _exchanged(program, halo, command)
+    return program
+
+
+def _halos(program: Program, mine: Program) -> Iterator[Halo]:
+    touches = Touches(mine)
+    for source in (*program.algorithm.inputs, *program.algorithm.computations):
+        dim = block_dim(program, source)
+        if dim is None or source not in program.storages:
+            continue
+        lacking, readers = _lacking(mine, touches, source)
+        if lacking is None:
+            continue
+        assert mine.blocks is not None
+        index = sets.variables(lacking.get_space())[dim]
+        lower, upper = (sets.parameter(lacking.get_space(), name) for name in mine.blocks.bounds)
+        below = lacking.intersect(sets.as_set(index.lt_set(lower)))
+        above = lacking.intersect(sets.as_set(index.ge_set(upper)))
+        for values, away in ((below, -1), (above, 1)):
+            if not values.is_empty():
+                yield Halo(source, values.coalesce(), away, readers)
+
+
+def _lacking(mine: Program, touches: Touches, source: str) -> tuple[isl.Set | None, tuple[str, ...]]:
+    """The values of a source that statements on a rank read although it has them not, and these statements."""
+    home = mine.storages[source].buffer
+    touching = [t for t in touches.of_buffer(home) if t.source == source and t.storage.name == source]
+    had = [t for t in touching if t.is_write]
+    lacking: isl.Set | None = None
+    readers = []
+    for read in touching:
+        reader = read.actor.statement
+        if read.is_write or reader is None:
+            continue
+        if any(w.actor.statement is not None and shared(w.actor.statement, reader) for w in had):
+            continue
+        values = read.domain.apply(read.values)
+        for write in had:
+            values = values.subtract(write.domain.apply(write.values))
+        if not values.is_empty():
+            lacking = values if lacking is None else lacking.union(values)
+            readers.append(reader.name)
+    return lacking, tuple(readers)
+
+
+def _exchanged(program: Program, halo: Halo, command: str) -> Program:
+    """The program with the exchange of a halo: received, sent, and waited for, just before its first reader."""
+    names = tuple(dimension_names(program.algorithm, halo.source))
+    access = Access(halo.source, tuple(map(Iter, names)), program.algorithm.source(halo.source).dtype)
+    name = free_exchange(program, f"{halo.source}_to_{'next' if halo.away < 0 else 'previous'}")
+    made = []
+    first = [reader for reader in program.statements if reader in halo.readers]
+    for role, points, peer in (
+        (Role.COPY, halo.values, RANK + halo.away),
+        (Role.SEND, _sent(program, halo), RANK - halo.away),
+    ):
+        statement = f"{name}_{'send' if role is Role.SEND else 'receive'}"
+        half = Half(names, sets.plain(points), access, (peer,), asynchronous=True)
+        program = half_of(program, statement, name, half, role, command)
+        loops = [replace(program.loops[n], tag=Bulk(), tagged_by=command) for n in program.statements[statement].loops]
+        program = _before(program.with_loop(*loops), statement, first)
+        made.append(statement)
+    for statement in made:
+        program = program.with_statement_before(waiting_for(program, statement, ()), first)
+    return program
+
+
+def _before(program: Program, name: str, others: list[str]) -> Program:
+    """The program with a statement declared just before others."""
+    statement = program.statements[name]
+    kept = {key: value for key, value in program.statements.items() if key != name}
+    return program.with_(statements=kept).with_statement_before(statement, others)
+
+
+def _sent(program: Program, halo: Halo) -> isl.Set:
+    """What the neighbour lacks of this rank's block: its bounds are others, and one of them is this rank's."""
+    blocks, space = program.blocks, halo.values.get_space()
+    assert blocks is not None
+    count = sets.size(halo.values)
+    theirs = sets.param_as_last_dim(sets.param_as_last_dim(halo.values, blocks.lower), blocks.upper)
+    theirs = theirs.align_params(space.params())
+    frame = theirs.get_space()
+    low, high = sets.variables(frame)[count:]
+    lower, upper = (sets.parameter(frame, name) for name in blocks.bounds)
+    zero, extent = sets.constant(frame, 0), Affine(frame, {}).single(blocks.extent)
+    if halo.away < 0:  # they are above: their lower bound is the upper one here
+        meets = sets.as_set(low.eq_set(upper)).intersect(sets.as_set(upper.lt_set(extent)))
+    else:
+        meets = sets.as_set(high.eq_set(lower)).intersect(sets.as_set(lower.gt_set(zero)))
+    return sets.project_prefix(theirs.intersect(meets), count).intersect_params(own(program).context).coalesce()

@@ -1,0 +1,115 @@
+"""What all commands work on: an algorithm and its schedule, one immutable program after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Self
+
+import islpy as isl
+
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.domains.domain import parse_context
+from tiramisu_py.algorithm.domains.references import Owner
+from tiramisu_py.algorithm.expressions import Expr, Param
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.dependence.whole_vectors import with_room
+from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.applying.as_written import caller
+from tiramisu_py.program.initial import caught_up, initial_program
+from tiramisu_py.program.ordering import may_contradict
+from tiramisu_py.program.program import Command, Program
+from tiramisu_py.proof import Report
+
+
+class Scheduled:
+    """An algorithm and the schedule that says how it runs: what handles refer to."""
+
+    def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
+        self.name = check_name(name, "a function", linked=True)
+        self.owner = Owner(self.name)
+        if isinstance(params, Param) or not isinstance(params, Iterable):
+            raise DeclarationError(f"params= of {name} is {params!r}; give a list of parameters, such as [{params}]")
+        names = tuple(_param_name(given) for given in params)
+        if len(set(names)) < len(names):
+            raise DeclarationError(f"{name} names a parameter twice: {', '.join(names)}")
+        context = isl.Context()
+        algorithm = Algorithm(name, context, names, parse_context(context, names, assume))
+        self._program = initial_program(algorithm)
+        self._completed: tuple[Program, Program] | None = None
+        self._checked: tuple[Program, Report] | None = None
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+    @property
+    def program(self) -> Program:
+        """The scheduled program as it stands: an immutable value."""
+        return self._program
+
+    @property
+    def completed(self) -> Program:
+        """The program with the barriers of its kernels, and room for whole vectors: what is proven and emitted."""
+        if self._completed is None or self._completed[0] is not self._program:
+            self._completed = (self._program, with_barriers(with_room(self._program)))
+        return self._completed[1]
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What the values are: Layer I."""
+        return self._program.algorithm
+
+    def apply(self, command: str, change: Callable[[Program, str], Program]) -> None:
+        """Apply a command; where it raises, the program stays as it was."""
+        try:
+            changed = change(self._program, command)
+            if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
+                changed.positions  # noqa: B018  (orders that contradict each other are refused now)
+        except isl.Error as error:
+            raise CommandError(f"{command}: isl cannot do this ({error})") from None
+        except (CommandError, DeclarationError) as error:
+            raise type(error)(f"{command}: {error}") from None
+        self._program = changed.after(self._program, Command(command, caller()))
+
+    def _check_own(self, handle: object, kinds: Any) -> None:
+        if not isinstance(handle, kinds):
+            raise CommandError(f"{handle!r} is not a computation of {self.name}")
+        if handle._function is not self:
+            raise CommandError(
+                f"{handle!r} is not a computation of {self.name}, but of another function, {handle._function.name}"
+            )
+
+    def undo(self) -> None:
+        """Take the last command back; raises `CommandError` where there is none."""
+        if self._program.parent is None:
+            raise CommandError(f"{self.name} has no command to undo")
+        self._program = caught_up(self._program.parent, self._program)
+
+    def copy(self) -> Self:
+        """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its by."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()  # all that it holds is immutable
+
+    def __reduce__(self) -> NoReturn:
+        raise DeclarationError(
+            f"the function {self.name} cannot be pickled: its sets and its schedule belong to this process; pickle the "
+            f"kernel, {self.name}.compile(), or let the other process run the script that makes {self.name}"
+        )
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands that made the schedule, as text, in order."""
+        return tuple(command.text for command in self._program.log)
+
+
+def _param_name(given: object) -> str:
+    if not isinstance(given, Param):
+        raise DeclarationError(f"{given!r} is not a parameter: make parameters with tm.params")
+    return check_name(given.name, "a parameter")

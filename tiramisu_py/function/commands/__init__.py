@@ -1,0 +1,1 @@
+"""The public commands, a module a family."""

@@ -1,0 +1,1 @@
+"""What declarations and commands give back."""

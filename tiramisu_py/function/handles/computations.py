@@ -1,0 +1,115 @@
+"""What declarations give back: names that can be indexed in expressions and told commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from tiramisu_py.algorithm.domains.references import access
+from tiramisu_py.algorithm.expressions import Expr, Operand
+from tiramisu_py.algorithm.misuse import Symbolic
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.function.commands.ranks import Distributable
+from tiramisu_py.function.handles.operations import Awaitable
+from tiramisu_py.function.handles.selection import Part, Selection
+from tiramisu_py.program.statement import Role
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.applying.scheduled import Scheduled
+
+Indices = Operand | tuple[Operand, ...]
+
+
+class Indexed(Symbolic):
+    """A name that stands for many values: an expression names one of them by its indices."""
+
+    name: str
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _without_indices(self, *_: object) -> NoReturn:
+        raise DeclarationError(f"{self.name} stands for many values: name one by its indices, {self.name}[...]")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _without_indices
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _without_indices
+    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __invert__ = _without_indices
+
+
+class Input(Indexed, Distributable):
+    """An array that the caller passes; ``image[r, c + 1]`` is a value of it."""
+
+    def __init__(self, function: Scheduled, name: str) -> None:
+        self._function = function
+        self.name = name
+
+    @property
+    def dtype(self) -> DType:
+        """The scalar type of the elements."""
+        return self._function.program.algorithm.inputs[self.name].dtype
+
+    def __getitem__(self, indices: Indices) -> Expr:
+        declared = self._function.program.algorithm.inputs[self.name]
+        return access(self.name, declared.dtype, len(declared.shape), indices, self._function.owner)
+
+    def store_in(self, *_: object, **__: object) -> NoReturn:
+        """An input is where the caller has it; raises `CommandError`."""
+        raise CommandError(
+            f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU when it is declared, or "
+            "copy it with cache_shared, cache or pack of what reads it"
+        )
+
+    def place(self, *_: object, **__: object) -> NoReturn:
+        """The memory of an input is the caller's; raises `CommandError`."""
+        raise CommandError(
+            f"{self.name} is an input, and its pages are where the caller first wrote them: make the array with "
+            f'kernel.empty("{self.name}", ...), and fill it'
+        )
+
+    def __repr__(self) -> str:
+        return self.name
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Commands are for computations: raises `CommandError` for those, and `AttributeError` for other names."""
+            if not name.startswith("_") and hasattr(Selection, name) and not hasattr(Awaitable, name):
+                raise CommandError(
+                    f"{self.name} is an input and has no loops: {name} is for computations, or for a copy of it, which "
+                    "cache makes"
+                )
+            raise AttributeError(f"'Input' object has no attribute {name!r}")
+
+
+class Computation(Indexed, Selection, Distributable):
+    """A set of values; ``bx[r + 1, c]`` is one of them. Commands apply to all its statements that have the loop."""
+
+    @property
+    def dtype(self) -> DType:
+        """The scalar type of the values."""
+        return self._function.program.algorithm.computations[self._source].dtype
+
+    def __getitem__(self, indices: Indices) -> Expr:
+        declared = self._function.program.algorithm.computations[self._source]
+        return access(self._source, declared.dtype, len(declared.iterators), indices, self._function.owner)
+
+
+class Reduction(Computation):
+    """A reduction: `init` stores the identity, `update` combines one term; commands apply to both where they can."""
+
+    @property
+    def init(self) -> Selection:
+        """The statement that stores the operator's identity."""
+        return self._with_role(Role.INIT, "init")
+
+    @property
+    def update(self) -> Selection:
+        """The statement that combines one term into the partial result."""
+        return self._with_role(Role.UPDATE, "update")
+
+    def _with_role(self, role: Role, suffix: str) -> Selection:
+        found = [s for s in self._function.program.statements_of(self._source) if s.role is role]
+        if not found:
+            raise CommandError(f"{self._source} has no statement for its {suffix} any more")
+        root = found[0].part_of[0] if found[0].part_of else found[0].name
+        return Part(self._function, self._source, root)

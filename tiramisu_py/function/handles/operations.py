@@ -1,0 +1,106 @@
+"""Handles of what is no computation: transfers between devices, waits and barriers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tiramisu_py.algorithm.domains.domain import parse_domain
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.applying.statements import Statements
+from tiramisu_py.function.commands.loops import LoopCommands
+from tiramisu_py.function.commands.order import OrderCommands
+from tiramisu_py.function.commands.ranks import RankCommands
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.arguments import free_name, size
+from tiramisu_py.schedule.devices import transfers, waits
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.applying.scheduled import Scheduled
+
+
+class Operation(LoopCommands, OrderCommands):
+    """One statement that computes nothing; commands on loops and on order apply to it."""
+
+    def __init__(self, function: Scheduled, source: str, statement: str) -> None:
+        super().__init__(function, source)
+        self._statement = statement
+
+    @property
+    def name(self) -> str:
+        """The name of the statement."""
+        return self._statement
+
+    def statement_names(self) -> tuple[str, ...]:
+        if self._statement not in self._function.program.statements:
+            raise CommandError(f"{self!r} has been removed: create another one")
+        return (self._statement,)
+
+    def __repr__(self) -> str:
+        return self._statement
+
+
+class Wait(Operation):
+    """A point at which the host, or an operation sequence of a GPU, goes on only when operations are complete."""
+
+
+class Barrier(Operation):
+    """A point that all threads of a block reach before any of them goes on."""
+
+
+class Awaitable(Statements):
+    """What can be waited for."""
+
+    def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:
+        """Wait for the operations that this consists of, and return the wait, to be ordered like a computation.
+
+        ::
+
+            for r: copy row r of a (asynchronously)   -->   for r: copy row r of a (asynchronously)
+            for r: p[r] = f(a[r])                           for r: wait for row r of a
+                                                            for r: p[r] = f(a[r])              (copy.wait({r: R}))
+
+        `domain` gives the iterations of the wait, each for the operations with these values: its iterators are
+        iterators of the computation or the transfer, or else loops of the host around them. Without one everything is
+        waited for at once. ``wait({t: T}).shift(t, 1)`` waits an iteration later. The host waits,
+        or with ``on=2`` operation sequence 2 of the GPU `device`, and the host goes on. A wait comes after what it
+        waits for; `Function.order` places it. Each wait is proven needed, or reported as superfluous.
+        Source: TIRAMISU, ``wait``.
+        """
+        names, of = self.statement_names(), self.name
+        made = free_name(self._function.program, f"{of}_wait") if name is None else name
+        parameters = {"on": on, "device": device or None, "name": name}
+
+        def change(program: Program, _: str) -> Program:
+            stream = None if on is None else size(on, "on", 0)
+            points = None
+            if domain:
+                found = parse_domain(program.algorithm, made, domain, None, self._function.owner)
+                if found.guards:
+                    raise CommandError(f"the domain of {made} has conditions that are not affine")
+                points = (found.iterators, found.points)
+            return waits.wait(program, made, of, names, points, stream, size(device, "device", 0))
+
+        self._apply("wait", () if domain is None else (domain,), parameters, change)
+        return Wait(self._function, of, made)
+
+
+class Transfer(RankCommands, Operation, Awaitable):
+    """Copies of values from the memory of one device to that of another: see `Function.create_xfer`."""
+
+    def collapse_many(self, *loops: Iter) -> Self:
+        """Make all iterations of the transfer's innermost loops one operation.
+
+        ::
+
+            for r in 0..R:          -->   for r in 0..R:
+                for c in 0..C:                copy a[r, 0..C]
+                    copy a[r, c]                                          (collapse_many(c))
+
+        What is copied at once is a box of values, of one to three dimensions, of whatever strides in the array; what is
+        none (a triangle, every fourth element) is copied in as many boxes as it takes, rows or single elements.
+        Source: TIRAMISU, ``collapse_many``.
+        """
+        names = self.statement_names()
+        self._apply("collapse_many", loops, {}, lambda p, text: transfers.collapse_many(p, names, loops, text))
+        return self

@@ -1,0 +1,178 @@
+"""The scheduling commands, as methods: what a computation, or a part of one, can be told.
+
+Every command checks its arguments, returns its handle (or the new ones), and leaves the program as it was when it
+raises `CommandError`. Whether the result is right is proven by `Function.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.commands.cases import CaseCommands
+from tiramisu_py.function.commands.copies import CopyCommands
+from tiramisu_py.function.commands.gpu import GpuCommands
+from tiramisu_py.function.commands.loops import LoopCommands
+from tiramisu_py.function.commands.memory_hints import StoreCommands
+from tiramisu_py.function.commands.order import OrderCommands
+from tiramisu_py.function.commands.partition import PartitionCommands
+from tiramisu_py.function.commands.ranks import RankCommands
+from tiramisu_py.function.commands.storage import StorageCommands
+from tiramisu_py.function.commands.time import TimeCommands
+from tiramisu_py.function.handles.operations import Awaitable
+from tiramisu_py.schedule.instances import separate as parts
+from tiramisu_py.schedule.locality import compute_at as recompute
+from tiramisu_py.schedule.loops import isl_schedule as raw
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.applying.scheduled import Scheduled
+
+
+class Selection(
+    LoopCommands,
+    GpuCommands,
+    RankCommands,
+    OrderCommands,
+    StorageCommands,
+    StoreCommands,
+    CopyCommands,
+    PartitionCommands,
+    TimeCommands,
+    CaseCommands,
+    Awaitable,
+):
+    """Some statements of one computation; the commands apply to those that have the loop that is named."""
+
+    def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:
+        """Cut the computation into parts at values of a loop; each part is scheduled apart.
+
+        ::
+
+            for i in 0..N: S[i]     -->   for i in 0..8: S_0[i]
+                                          for i in 8..N: S_1[i]           (separate_at(i, [8]))
+
+        Points are integers or affine in the parameters; parts may be empty. ``separate_at(tm.rank, [1])`` parts the
+        first rank from the others, wherever the loop over ranks is. Returns the parts, in order. Of a reduction the
+        statements that have the loop are cut each: where its start and its update both have it, ``s.separate_at(i,
+        [8])`` gives four, the two of the start and then the two of the update. (`partition` gives one for each part,
+        its start and its update together.) The parts keep the one buffer of the computation.
+        """
+        names = self.statement_names()
+        self._apply("separate_at", (loop, points), {}, lambda p, _: parts.separate_at(p, names, loop, points))
+        return self._parts()
+
+    def _parts(self) -> tuple[Selection, ...]:
+        return self._made(self.statement_names())
+
+    def _made(self, names: Sequence[str], source: str | None = None) -> tuple[Selection, ...]:
+        return tuple(Part(self._function, source or self._source, name) for name in names)
+
+    def _pieces(self, groups: Sequence[tuple[str, ...]]) -> tuple[Selection, ...]:
+        made = [Piece(self, f"{self.name}_{k}", names) for k, names in enumerate(groups)]
+        return tuple(piece._each[0] if len(piece._each) == 1 else piece for piece in made)
+
+    def get_update(self, number: int) -> Selection:
+        """The part (or, of a reduction, the statement) with this number: 0 for the first."""
+        found = self._parts()
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(found):
+            raise CommandError(f"{self} has {len(found)} statements: {number!r} is not one of 0 to {len(found) - 1}")
+        return found[number]
+
+    # -- recomputation
+
+    def compute_at(self, consumer: Selection, level: Iter) -> Self:
+        """Compute, in each iteration of a loop of the consumer, the values that this iteration reads.
+
+        ::
+
+            for r, for c: bx[r, c]  -->   for r0, for c0:
+            for r0, c0, r1, c1:               for r, for c: bx[r, c]      (what the tile needs)
+                by[..]                        for r1, for c1: by[..]
+
+        Values that several iterations need are recomputed. The buffer shrinks to what one iteration needs, with one
+        copy for each; outputs, and computations placed by `store_in` or `store_at`, keep their place.
+        Source: Halide and TIRAMISU, ``compute_at``.
+        """
+        names, others = self.statement_names(), self._others(consumer)
+        self._apply("compute_at", (consumer, level), {},
+                    lambda p, text: recompute.compute_at(p, self._source, names, others, level, text))  # fmt: skip
+        return self
+
+    def inline(self) -> Self:
+        """Substitute the expression where it is read; the computation keeps no buffer and no loop of its own.
+
+        ::
+
+            p[i] = 2 * a[i]         -->   q[i] = 2 * a[i] + 1
+            q[i] = p[i] + 1
+        """
+        names = self.statement_names()
+        self._apply("inline", (), {}, lambda p, _: parts.inline(p, names, self._source))
+        return self
+
+    def set_schedule(self, text: str) -> Self:
+        """Replace all loops by those of an isl map: ``"{ [i, j] -> [d, j] : d = i + j }"``.
+
+        The map takes the statement's instances to its loops, outermost first; names of output dimensions become the
+        names of the loops (t0, t1, ... where they have none). Raises `CommandError` for a map that leaves out
+        instances, is not single-valued, or has several pieces.
+        """
+        names = self.statement_names()
+        self._apply("set_schedule", (text,), {}, lambda p, _: raw.raw_schedule(p, names, text))
+        return self
+
+    def _copied(self, source: object) -> str:
+        """The name of what is to be copied: an input or a computation of this function."""
+        if isinstance(source, Part):
+            raise CommandError(f"{source.name} is a part or a copy: name the computation or the input it comes from")
+        owner = getattr(source, "_function", None)
+        if owner is None:
+            raise CommandError(f"{source!r} is neither an input nor a computation of {self._function.name}")
+        if owner is not self._function:
+            raise CommandError(f"{source} belongs to the function {owner.name}, not to {self._function.name}")
+        return str(getattr(source, "name", source))
+
+
+class Part(Selection):
+    """One statement: a part of a computation, the initialisation or the update of a reduction, or a copy."""
+
+    def __init__(self, function: Scheduled, source: str, statement: str) -> None:
+        super().__init__(function, source)
+        self._statement = statement
+
+    @property
+    def name(self) -> str:
+        """The name of the statement."""
+        return self._statement
+
+    def statement_names(self) -> tuple[str, ...]:
+        statements = self._function.program.statements
+        found = tuple(s.name for s in statements.values() if self._statement in (s.name, *s.part_of))
+        return found or (self._statement,)
+
+    def __repr__(self) -> str:
+        for role in ("init", "update"):
+            if self._statement == f"{self._source}_{role}":
+                return f"{self._source}.{role}"
+        return self._statement
+
+
+class Piece(Selection):
+    """A part of a reduction: that of its start and that of its update (`get_update` has each)."""
+
+    def __init__(self, whole: Selection, name: str, statements: Sequence[str]) -> None:
+        super().__init__(whole._function, whole._source)
+        self._name, self._each = name, [Part(whole._function, whole._source, statement) for statement in statements]
+
+    @property
+    def name(self) -> str:
+        """The name of the computation and the number of the part."""
+        return self._name
+
+    def statement_names(self) -> tuple[str, ...]:
+        return tuple(name for part in self._each for name in part.statement_names())
+
+    def __repr__(self) -> str:
+        return self._name

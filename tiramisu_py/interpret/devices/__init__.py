@@ -1,0 +1,1 @@
+"""The host, streams, kernels, threads and their races."""

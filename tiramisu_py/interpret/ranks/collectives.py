@@ -1,0 +1,88 @@
+"""Calls in which all ranks take part: nobody goes on before all have come, and values arrive in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.interpret.claims import Claim
+from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.memory import Array
+from tiramisu_py.interpret.ranks.messages import TOGETHER, Half
+from tiramisu_py.program.statement import SendMode
+
+#: For each rank, the elements that go there or come from there, by their indices.
+ByPeer = dict[int, list[tuple[Any, ...]]]
+
+
+@dataclass(eq=False)
+class Meeting:
+    """The k-th call of all ranks: which it is, and how many ranks have not come to it yet."""
+
+    statement: str
+    root: int | None
+    missing: int
+
+    @property
+    def arrived(self) -> bool:
+        """Whether all ranks have come."""
+        return self.missing == 0
+
+    def words(self) -> str:
+        """For whom a rank waits there."""
+        return f"{self.statement} for {self.missing} other rank{'s' if self.missing > 1 else ''}"
+
+
+@dataclass
+class Meetings:
+    """The calls so far of so many ranks."""
+
+    ranks: int
+    held: list[Meeting] = field(default_factory=list)
+
+    def join(self, number: int, statement: str, root: int | None) -> Meeting:
+        """A rank comes to its call `number`."""
+        if number == len(self.held):
+            self.held.append(Meeting(statement, root, self.ranks))
+        meeting = self.held[number]
+        if (meeting.statement, meeting.root) != (statement, root):
+            raise InterpretError(
+                f"it calls {statement} (root {root}), other ranks {meeting.statement} ({meeting.root})"
+            )
+        if root is not None and not 0 <= root < self.ranks:
+            raise InterpretError(f"{statement} is a broadcast from rank {root}; there are {self.ranks}")
+        meeting.missing -= 1
+        return meeting
+
+
+def halves(
+    me: int, ranks: int, statement: str, arrays: tuple[Array, Array], parts: tuple[ByPeer, ByPeer], root: int | None
+) -> Iterator[Half]:
+    """What a rank sends and receives in a call, as halves of messages; sends first."""
+    sent, received = parts
+    if root is not None:
+        if (me == root) == bool(received) or (me != root and (sent or set(received) != {root})):
+            raise InterpretError(f"{statement} is a broadcast from rank {root}, and is something else on rank {me}")
+        sent = {peer: pieces for pieces in sent.values() for peer in range(ranks) if peer != root}
+    for sends, by_peer, array in ((True, sent, arrays[0]), (False, received, arrays[1])):
+        for peer, pieces in by_peer.items():
+            if not 0 <= peer < ranks:
+                raise InterpretError(f"{statement} names rank {peer}; there are {ranks}")
+            at = tuple(np.concatenate(columns) for columns in zip(*pieces, strict=True))
+            count = len(at[0]) if at else len(pieces)
+            if count:
+                yield _half(me, peer, statement, array, at, count, sends)
+
+
+def _half(me: int, peer: int, statement: str, array: Array, at: tuple[Any, ...], count: int, sends: bool) -> Half:
+    if sends:
+        array.read(at, statement)
+    else:
+        array.storable(at, statement)
+    claim = Claim(at, not sends, f"the call {statement}")
+    array.claims.add(claim, array.data.shape)
+    channel = (me, peer, TOGETHER) if sends else (peer, me, TOGETHER)
+    return Half(sends, channel, statement, array, at, count, SendMode.STANDARD, claim)

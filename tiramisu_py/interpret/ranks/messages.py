@@ -1,0 +1,157 @@
+"""What is on its way between ranks: halves of messages that meet in order, and values that arrive when they like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.interpret.claims import Claim
+from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.memory import Array
+from tiramisu_py.interpret.ranks.rank_reductions import Combinations, Combined
+from tiramisu_py.program.statement import SendMode
+
+#: The rank that sends, the rank that receives, and the tag.
+Channel = tuple[int, int, int]
+#: What is sent in a call of all ranks has this tag; exchanges between two ranks have others.
+TOGETHER = 0
+
+
+@dataclass(eq=False)
+class Half:
+    """One send or receive that has been posted: of elements `at` of an array, `count` of them.
+
+    `arrived`: its values have been taken, or stored. `values` are those that a buffered send has put aside.
+    """
+
+    sends: bool
+    channel: Channel
+    statement: str
+    array: Array
+    at: tuple[Any, ...]
+    count: int
+    mode: SendMode
+    claim: Claim
+    values: np.ndarray | None = None
+    arrived: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The rank that has posted it."""
+        return self.channel[0] if self.sends else self.channel[1]
+
+    @property
+    def peer(self) -> int:
+        """The rank at the other end."""
+        return self.channel[1] if self.sends else self.channel[0]
+
+    def __str__(self) -> str:
+        return f"{self.statement} on rank {self.rank}"
+
+    def taken(self) -> np.ndarray:
+        """The values in order."""
+        return np.array(np.ravel(self.array.data[self.at]))
+
+    def finish(self) -> None:
+        """Its memory is free again."""
+        self.array.claims.drop(self.claim, self.array.data.shape)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message that has arrived."""
+
+    statement: str
+    source: int
+    target: int
+    tag: int
+    elements: int
+    bytes: int
+
+
+@dataclass
+class Traffic:
+    """The messages of a run, in the order in which they arrived, and the partial results that ranks combined."""
+
+    sent: list[Sent] = field(default_factory=list)
+    combined: list[Combined] = field(default_factory=list)
+
+    @property
+    def messages(self) -> int:
+        """How many messages there were."""
+        return len(self.sent) + len(self.combined)
+
+    @property
+    def elements(self) -> int:
+        """How many elements they brought."""
+        return sum(one.elements for one in self.sent) + sum(one.elements for one in self.combined)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes these are."""
+        return sum(one.bytes for one in self.sent) + sum(one.bytes for one in self.combined)
+
+    def sent_by(self, rank: int) -> Traffic:
+        """The messages that a rank sent."""
+        return Traffic([one for one in self.sent if one.source == rank], self._combined_by(rank))
+
+    def received_by(self, rank: int) -> Traffic:
+        """The messages that a rank received."""
+        return Traffic([one for one in self.sent if one.target == rank], self._combined_by(rank))
+
+    def _combined_by(self, rank: int) -> list[Combined]:
+        return [one for one in self.combined if one.rank == rank]
+
+    def of(self, statement: str) -> Traffic:
+        """The messages of one send statement."""
+        return Traffic([one for one in self.sent if one.statement == statement])
+
+
+@dataclass
+class Network:
+    """All messages between some ranks: those of which one half is posted, and those on their way."""
+
+    posted: dict[Channel, list[Half]] = field(default_factory=dict)
+    flying: list[tuple[Half, Half]] = field(default_factory=list)
+    traffic: Traffic = field(default_factory=Traffic)
+    combinations: Combinations = field(default_factory=Combinations)
+
+    def post(self, half: Half) -> None:
+        """Add a half; it meets the first one of the other kind that waits on its channel."""
+        waiting = self.posted.setdefault(half.channel, [])
+        if not waiting or waiting[0].sends == half.sends:
+            waiting.append(half)
+            return
+        other = waiting.pop(0)
+        send, receive = (half, other) if half.sends else (other, half)
+        self._check(send, receive)
+        self.flying.append((send, receive))
+
+    def _check(self, send: Half, receive: Half) -> None:
+        if send.count != receive.count:
+            raise InterpretError(f"{send} sends {send.count} elements, {receive} takes {receive.count}")
+        types = send.array.data.dtype, receive.array.data.dtype
+        if types[0] != types[1]:
+            raise InterpretError(f"{send} sends elements of type {types[0]}, {receive} takes {types[1]}")
+
+    def arrive(self, pair: tuple[Half, Half]) -> None:
+        """The values of one message are taken and stored."""
+        send, receive = pair
+        self.flying.remove(pair)
+        values = send.taken() if send.values is None else send.values
+        into = receive.array.data[receive.at]
+        receive.array.data[receive.at] = values.reshape(np.shape(into))
+        receive.array.written[receive.at] = True
+        send.arrived = receive.arrived = True
+        if send.rank == receive.rank and send.channel[2] == TOGETHER:
+            return  # in a call of all ranks it goes over no wire
+        self.traffic.sent.append(
+            Sent(send.statement, *send.channel, elements=send.count, bytes=values.dtype.itemsize * send.count)
+        )
+
+    def left(self) -> Iterable[Half]:
+        """Halves that have met no other."""
+        return (half for waiting in self.posted.values() for half in waiting)

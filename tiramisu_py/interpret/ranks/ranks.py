@@ -1,0 +1,97 @@
+"""Several ranks in one process, each with memory of its own, in the least convenient order that messages allow."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.interpret.devices.queues import MOODS
+from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.ranks.collectives import Meeting, Meetings
+from tiramisu_py.interpret.ranks.messages import Network, Traffic
+from tiramisu_py.interpret.ranks.rank import Place, Rank, shape_of
+from tiramisu_py.interpret.ranks.rank_reductions import Combinations, Seat
+from tiramisu_py.ir import LoopFunction
+
+#: How many steps a rank takes before another one may come in between.
+BURSTS = (1, 10, 1_000_000)
+
+
+def interpret_ranks(
+    function: LoopFunction, arguments: Sequence[Mapping[str, Any]], params: Mapping[str, int], seed: int = 0
+) -> Traffic:
+    """Execute a function on as many ranks as there are mappings of arguments, in place; says what was sent.
+
+    Arrays are what each rank passes itself: its own blocks. Sends are complete only when a receive takes them, unless
+    they are buffered. Values are taken and stored at any moment until the wait: as late as possible, now and then, or
+    at once, in turn for each third seed, which also picks whose turn it is.
+    Raises `InterpretError` for all that `run` refuses on one rank, and for memory that is touched while a message uses
+    it, a request that is in use when it is used again or given up, messages that nobody receives, halves that do not
+    fit each other, and a deadlock.
+    """
+    shape = shape_of(function, params)
+    if np.prod(shape, dtype=int) > len(arguments):
+        raise InterpretError(f"{function.name} needs {np.prod(shape)} ranks, there are {len(arguments)}")
+    network = Network(combinations=Combinations(seed))
+    meetings = Meetings(int(np.prod(shape, dtype=int)))
+    with np.errstate(all="ignore"):
+        places = product(*map(range, shape))
+        ranks = [
+            Rank(function, Place(number, place, len(arguments)), given, params, network, seed, meetings)
+            for number, (place, given) in enumerate(zip(places, arguments, strict=False))
+        ]
+        Schedule(ranks, network, random.Random(seed), MOODS[seed % len(MOODS)]).run()
+    for half in network.left():
+        verb = "sends to" if half.sends else "receives from"
+        raise InterpretError(f"{half} {verb} rank {half.peer}, which never takes part")
+    network.traffic.combined = network.combinations.combined
+    return network.traffic
+
+
+@dataclass
+class Schedule:
+    """Whose turn it is."""
+
+    ranks: list[Rank]
+    network: Network
+    choice: random.Random
+    mood: str
+    steps: int = field(default=0)
+
+    def run(self) -> None:
+        """All ranks to their ends."""
+        while not all(rank.ended for rank in self.ranks):
+            ready = [rank for rank in self.ranks if rank.ready]
+            if self._moves_values(bool(ready)):
+                self.network.arrive(self.choice.choice(self.network.flying))
+            elif ready:
+                self.choice.choice(ready).advance(self.choice.choice(BURSTS))
+            else:
+                raise InterpretError(f"deadlock: {'; '.join(self._stuck())}")
+        while self.network.flying:
+            self.network.arrive(self.choice.choice(self.network.flying))
+
+    def _moves_values(self, others: bool) -> bool:
+        if not self.network.flying:
+            return False
+        return not others or self.mood == "eager" or (self.mood == "random" and self.choice.random() < 0.5)
+
+    def _stuck(self) -> list[str]:
+        found = []
+        for rank in self.ranks:
+            for half in rank.awaited if not rank.ended else ():
+                if isinstance(half, Seat):
+                    found.append(f"{rank.place} waits in {half.words()}")
+                elif isinstance(half, Meeting):
+                    if not half.arrived:
+                        found.append(f"{rank.place} waits in {half.statement} for {half.missing} other ranks")
+                elif not half.arrived:
+                    verb = "receive" if half.sends else "send"
+                    has = ", which has returned" if half.peer >= len(self.ranks) or self.ranks[half.peer].ended else ""
+                    found.append(f"{rank.place} waits in {half.statement} for rank {half.peer} to {verb}{has}")
+        return found

@@ -1,0 +1,125 @@
+"""The loop IR: everything that a generated function consists of, by kind.
+
+Expressions are those of Layer I, fully typed (no weak types: conversions are explicit `Cast` nodes, index
+arithmetic is int64), with loop variables as `Iter`, and with `Load` in place of `Access`. An expression has one lane
+unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar operand of a vector operation is broadcast.
+"""
+
+from __future__ import annotations
+
+from tiramisu_py.ir.devices import (
+    Await,
+    Barrier,
+    Copy,
+    Deferred,
+    Events,
+    Launch,
+    Record,
+    TreeReduce,
+)
+from tiramisu_py.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
+from tiramisu_py.ir.functions import (
+    ArrayArgument,
+    BlockBounds,
+    KernelArray,
+    KernelFunction,
+    LoopFunction,
+    ProcessGrid,
+    ScalarArgument,
+    Version,
+)
+from tiramisu_py.ir.log import Traced
+from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
+from tiramisu_py.ir.statements import (
+    Allocate,
+    Assign,
+    Block,
+    Comment,
+    Declare,
+    For,
+    If,
+    Let,
+    Mask,
+    Prefetch,
+    Private,
+    Store,
+)
+
+Node = (
+    Block
+    | Comment
+    | For
+    | If
+    | Let
+    | Declare
+    | Assign
+    | Store
+    | Prefetch
+    | Allocate
+    | Mask
+    | Launch
+    | Copy
+    | Events
+    | Record
+    | Await
+    | Barrier
+    | Deferred
+    | TreeReduce
+    | Piece
+    | Post
+    | Requests
+    | Complete
+    | Collective
+    | AllReduce
+    | Traced
+)
+
+__all__ = [
+    "AllReduce",
+    "Allocate",
+    "ArrayArgument",
+    "Assign",
+    "Await",
+    "Barrier",
+    "Block",
+    "BlockBounds",
+    "Collective",
+    "Comment",
+    "Complete",
+    "Copy",
+    "Declare",
+    "Deferred",
+    "Events",
+    "For",
+    "GpuIndex",
+    "Idiom",
+    "If",
+    "Joined",
+    "KernelArray",
+    "KernelFunction",
+    "Lane",
+    "Launch",
+    "Let",
+    "Load",
+    "LoopFunction",
+    "Mask",
+    "Node",
+    "Piece",
+    "Post",
+    "Prefetch",
+    "ProcessGrid",
+    "Private",
+    "Ramp",
+    "Record",
+    "Request",
+    "Requests",
+    "Scalar",
+    "Shifted",
+    "ScalarArgument",
+    "Side",
+    "Store",
+    "Traced",
+    "TreeReduce",
+    "Variable",
+    "Version",
+]

@@ -1,0 +1,1 @@
+"""What index expressions are, which values they can have, and what they fold to."""

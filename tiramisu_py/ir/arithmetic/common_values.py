@@ -1,0 +1,77 @@
+"""Values that a statement of a kernel computes more than once, by a name of their own.
+
+Before: ``y[i] = floor(0.9 * i) >= 0 ? x[int(floor(0.9 * i))] : 0``. After: ``part_0 = floor(0.9 * i)``, then the
+statement with it. Compilers find such values by themselves; people do not. What loads stays where it is: it may be
+under a condition that says that it can be loaded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Call, Cast, Expr
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.ir import Lane, Let, Load, Node, Ramp, Store, Variable
+from tiramisu_py.ir.arithmetic.linear import Key
+from tiramisu_py.ir.rewriting import Names, with_children
+
+#: Smaller expressions are as easy to read as a name.
+LEAST_PARTS = 6
+#: So are those that names for parts of them make smaller than this.
+LEAST_LEFT = 3
+
+
+def named(node: Node, taken: Names) -> Node:
+    """The statement with the values that its stores compute more than once defined before them."""
+    if not isinstance(node, Store):
+        return with_children(node, lambda child: named(child, taken.inside(node)))
+    names: dict[Key, Expr] = {}
+    definitions: list[tuple[str, Expr]] = []
+    for value in repeated((*node.indices, node.value), _is_worth_a_name):
+        short = with_names(value, names)
+        if len(list(parts(short))) < LEAST_LEFT:
+            continue
+        name = taken.fresh(f"part_{len(definitions)}")
+        definitions.append((name, short))
+        names[value.key()] = Variable(name, value.dtype)
+    indices = tuple(with_names(index, names) for index in node.indices)
+    result: Node = replace(node, indices=indices, value=with_names(node.value, names))
+    for name, value in reversed(definitions):
+        result = Let(name, value, result)
+    return result
+
+
+def with_names(e: Expr, names: Mapping[Key, Expr]) -> Expr:
+    """An expression in which parts have names."""
+    return rewrite(e, lambda part: names.get(part.key()))
+
+
+def repeated(roots: Iterable[Expr], is_worth_a_name: Callable[[Expr], bool]) -> Iterator[Expr]:
+    """The values that occur more than once, and more often than any that they are part of; small ones first."""
+    found = [part for root in roots for part in parts(root) if is_worth_a_name(part)]
+    counts = Counter(part.key() for part in found)
+    values = {part.key(): part for part in found if counts[part.key()] > 1}
+    inside = {
+        inner.key()
+        for key, value in values.items()
+        for inner in parts(value)
+        if inner is not value and counts[inner.key()] == counts[key]
+    }
+    kept = [value for key, value in values.items() if key not in inside]
+    yield from sorted(kept, key=lambda value: len(list(parts(value))))
+
+
+def _is_worth_a_name(e: Expr) -> bool:
+    """Whether an expression computes something of values, without loading any."""
+    inside = list(parts(e))
+    if len(inside) < LEAST_PARTS or e.dtype.is_bool:
+        return False
+    loads = any(isinstance(part, Load | Ramp | Lane) or _is_foreign(part) for part in inside)
+    return not loads and any(isinstance(part, Call | Cast) for part in inside)
+
+
+def _is_foreign(e: Expr) -> bool:
+    return isinstance(e, Call) and e.extern is not None

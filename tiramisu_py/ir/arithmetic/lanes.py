@@ -1,0 +1,120 @@
+"""How many lanes an expression has, and which expressions the emitter can compute on all lanes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.ir import Joined, Lane, Load, Ramp, Scalar
+
+#: Functions of more arguments are called lane by lane.
+MOST_ARGUMENTS = 2
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lanes of the variables in sight, and of the elements of buffers: (number of indices, lanes).
+
+    `foreign` says whether the user's functions may be called for all lanes.
+    """
+
+    variables: Mapping[str, int] = field(default_factory=dict)
+    buffers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    foreign: bool = True
+
+    def with_variable(self, name: str, lanes: int) -> Lanes:
+        """What is in sight where a variable is defined."""
+        return replace(self, variables={**self.variables, name: lanes})
+
+    def with_buffer(self, name: str, rank: int, lanes: int) -> Lanes:
+        """What is in sight where a buffer exists."""
+        return replace(self, buffers={**self.buffers, name: (rank, lanes)})
+
+    @deep
+    def of(self, e: Expr) -> int:
+        """The lanes of an expression: 1 for a scalar."""
+        match e:
+            case Ramp():
+                return e.lanes
+            case Iter():
+                return self.variables.get(e.name, 1)
+            case Lane():
+                return 1
+            case Joined():
+                return sum(map(self.of, e.parts))
+            case Load():
+                inner = max(map(self.of, e.indices), default=1)
+                return max(inner, self.of_element(e.buffer, len(e.indices)))
+        return max(map(self.of, e.children()), default=1)
+
+    def of_element(self, buffer: str, rank: int) -> int:
+        """The lanes of an element that `rank` indices name (one more than the buffer has names a lane)."""
+        own, lanes = self.buffers.get(buffer, (rank, 1))
+        return lanes if rank == own else 1
+
+    def vectorisable(self, e: Expr, target: Load | None = None) -> bool:
+        """Whether all lanes can be computed at once.
+
+        A choice between lanes reads both branches in every lane, so it must not guard what a branch loads: what is
+        loaded in any case (or stored, `target`) may be read, and so may everything under a condition on values alone,
+        of which the algorithm's soundness asks that both branches are readable.
+        """
+        safe = {part.key() for part in _unconditional(e) if isinstance(part, Load)}
+        if target is not None:
+            safe.add(target.key())
+        return all(self._computable(part, safe) for part in walk(e) if self.of(part) > 1)
+
+    def _computable(self, e: Expr, safe: set[tuple[Any, ...]]) -> bool:
+        if is_half(e.dtype):
+            return False
+        match e:
+            case Load() if self.of_element(e.buffer, len(e.indices)) > 1:
+                return all(self.of(index) == 1 for index in e.indices)
+            case Select() if self.of(e.condition) > 1 and any(map(_is_foreign, [*walk(e.yes), *walk(e.no)])):
+                return False
+            case Select() if self.of(e.condition) > 1 and guards(e.condition):
+                guarded = (part for part in [*walk(e.yes), *walk(e.no)] if isinstance(part, Load))
+                return all(load.key() in safe for load in guarded)
+            case Call():
+                return len(e.arguments) <= MOST_ARGUMENTS and (self.foreign or e.extern is None)
+            case Cast():
+                return not is_half(e.operand.dtype)
+        return True
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether a type is one of the 16-bit floats, of which there are no vectors."""
+    return dtype.is_float and dtype.bits == 16
+
+
+def _is_foreign(e: Expr) -> bool:
+    """Whether an expression calls a function of the user's, which may rely on the condition that it is under."""
+    return isinstance(e, Call) and e.extern is not None
+
+
+def guards(condition: Expr) -> bool:
+    """Whether a part of a condition is one on indices or sizes, which may guard loads."""
+    compared = (part for part in walk(condition) if isinstance(part, Binary) and part.op in COMPARISONS)
+    variables = any(isinstance(part, Iter) and part.dtype.is_bool for part in walk(condition))
+    return variables or any(not any(map(_is_value, walk(comparison))) for comparison in compared)
+
+
+def _is_value(e: Expr) -> bool:
+    """Whether something is computed that no affine condition has: of such, both branches are readable."""
+    return isinstance(e, Load | Scalar | Call) or e.dtype.is_float
+
+
+def _unconditional(e: Expr) -> Iterator[Expr]:
+    """The parts of an expression that are evaluated in any case."""
+    waiting, seen = [e], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            waiting += reversed((node.condition,) if isinstance(node, Select) else node.children())

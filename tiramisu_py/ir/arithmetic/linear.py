@@ -1,0 +1,226 @@
+"""Linear forms of int64 expressions: ``sum of factor * atom + constant``, atoms in their order of appearance.
+
+Forms are equal modulo 2**64, as the arithmetic that they stand for wraps; what holds of whole numbers (the sign of a
+difference, a quotient) holds of a form only where it is `exact`.
+
+An atom is whatever is not linear itself: a variable, a parameter, a quotient, a minimum, a product of two variables, a
+load. `LANE` is the atom that stands for the lane of a `Ramp` where lanes are asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import DType, int64, weak_int
+from tiramisu_py.ir import GpuIndex, Ramp, Variable
+
+Key = tuple[Any, ...]
+
+#: No form with factors of at most this sum, and a constant of at most that, wraps: sizes are below 2**46.
+MOST_FACTORS = 2**15
+MOST_CONSTANT = 2**60
+
+#: The lane of a vector, as a variable; no user's name looks like this.
+LANE = Iter("<lane>", int64)
+
+
+def is_index(dtype: DType) -> bool:
+    """Whether arithmetic of this type is index arithmetic, for which linear forms are exact."""
+    return dtype is weak_int or dtype == int64
+
+
+def number(value: int) -> Const:
+    """An int64 literal."""
+    return Const(value, int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """``sum of factor * atom + constant``; `terms` maps an atom's key to the atom and its factor, never 0."""
+
+    terms: Mapping[Key, tuple[Expr, int]] = field(default_factory=dict)
+    constant: int = 0
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """``self + factor * other``."""
+        terms = dict(self.terms)
+        for key, (atom, count) in other.terms.items():
+            total = terms[key][1] + factor * count if key in terms else factor * count
+            terms[key] = (atom, _wrapped(total))
+        kept = {key: term for key, term in terms.items() if term[1] != 0}
+        return Linear(kept, _wrapped(self.constant + factor * other.constant))
+
+    def times(self, factor: int) -> Linear:
+        """``factor * self``."""
+        return Linear().plus(self, factor)
+
+    def without(self, key: Key) -> Linear:
+        """The form less one atom's term."""
+        return Linear({k: term for k, term in self.terms.items() if k != key}, self.constant)
+
+    def factor(self, atom: Expr) -> int:
+        """The factor of an atom, 0 where it does not occur."""
+        return self.terms.get(atom.key(), (atom, 0))[1]
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether the arithmetic cannot wrap: over indices and sizes with moderate factors, not over values."""
+        total = sum(abs(factor) for _, factor in self.terms.values())
+        small = total <= MOST_FACTORS and abs(self.constant) <= MOST_CONSTANT
+        return small and all(_is_moderate(atom) for atom, _ in self.terms.values())
+
+    def expression(self) -> Expr:
+        """The form as an expression: positive terms first, the constant last."""
+        ordered = sorted(self.terms.values(), key=lambda term: term[1] < 0)
+        return _sum([*ordered], self.constant)
+
+
+def _wrapped(value: int) -> int:
+    """A whole number as int64 arithmetic leaves it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _is_moderate(atom: Expr) -> bool:
+    """Whether an atom is an index or a size, or made of such: of a value, nothing is known."""
+    match atom:
+        case Variable():
+            return False
+        case Iter() | Param() | GpuIndex():
+            return True
+        case Ramp():
+            return linear(atom.base).exact
+        case Cast():
+            return atom.operand.dtype.is_integer and atom.operand.dtype.bits <= 32
+        case Binary(op="//" | "%" | "min" | "max"):
+            return linear(atom.left).exact and linear(atom.right).exact
+    return False
+
+
+def _sum(terms: Iterable[tuple[Expr, int]], constant: int) -> Expr:
+    result: Expr | None = None
+    for atom, factor in terms:
+        down = -(2**63) < factor < 0
+        size = _scaled(atom, -factor if down else factor)
+        if result is None:
+            result = _first_negative(atom, factor) if down else size
+        else:
+            result = Binary("-" if down else "+", result, size, int64)
+    if result is None:
+        return number(constant)
+    if constant == 0:
+        return result
+    down = -(2**63) < constant < 0  # there is no literal 2**63
+    return Binary("-" if down else "+", result, number(-constant if down else constant), int64)
+
+
+def _scaled(atom: Expr, factor: int) -> Expr:
+    if factor == 1:
+        return atom
+    if isinstance(atom, Binary) and atom.op == "//":
+        return Binary("*", atom, number(factor), int64)
+    return Binary("*", number(factor), atom, int64)
+
+
+def _first_negative(atom: Expr, factor: int) -> Expr:
+    return Unary("-", atom, int64) if factor == -1 else Binary("*", number(factor), atom, int64)
+
+
+def linear(e: Expr, lanes: bool = False) -> Linear:
+    """The linear form of an int64 expression; with `lanes`, a `Ramp` is its base plus `LANE`.
+
+    An expression keeps its forms, since passes ask again and again for the same ones.
+    """
+    mark = "_linear_lanes" if lanes else "_linear"
+    kept: Linear | None = e.__dict__.get(mark)
+    if kept is None:
+        kept = _form(e, lanes)
+        e.__dict__[mark] = kept
+    return kept
+
+
+@deep
+def _form(e: Expr, lanes: bool) -> Linear:
+    match e:
+        case Const() if not e.dtype.is_float:
+            return Linear({}, int(e.value))
+        case Unary(op="-") if is_index(e.dtype):
+            return linear(e.operand, lanes).times(-1)
+        case Cast() if is_index(e.dtype) and is_index(e.operand.dtype):
+            return linear(e.operand, lanes)
+        case Ramp() if lanes:
+            return linear(e.base, lanes).plus(_atom(LANE))
+        case Binary() if is_index(e.dtype) and e.op in ("+", "-"):
+            return linear(e.left, lanes).plus(linear(e.right, lanes), 1 if e.op == "+" else -1)
+        case Binary() if is_index(e.dtype) and e.op == "*":
+            return _product(e, linear(e.left, lanes), linear(e.right, lanes))
+    return _atom(e)
+
+
+def _product(e: Expr, left: Linear, right: Linear) -> Linear:
+    if right.is_constant:
+        return left.times(right.constant)
+    return right.times(left.constant) if left.is_constant else _atom(e)
+
+
+def _atom(e: Expr) -> Linear:
+    return Linear({e.key(): (e, 1)})
+
+
+def difference(a: Expr, b: Expr) -> int | None:
+    """``a - b`` where that is a constant."""
+    form = linear(a).plus(linear(b), -1)
+    return form.constant if form.is_constant else None
+
+
+def along_lanes(e: Expr) -> tuple[Expr, int] | None:
+    """(value in lane 0, step from lane to lane) of an index, or None where lanes are not evenly spaced."""
+    form = linear(e, lanes=True)
+    step = form.factor(LANE)
+    base = form.without(LANE.key()).expression()
+    if any(isinstance(node, Ramp) for node in walk(base)):
+        return None
+    return base, step
+
+
+def operands(op: str, e: Expr) -> list[Expr]:
+    """The operands of nested minima (or maxima), a constant added to one distributed over them."""
+    form = linear(e)
+    if len(form.terms) == 1:
+        ((atom, factor),) = form.terms.values()
+        if factor == 1 and isinstance(atom, Binary) and atom.op == op:
+            parts = operands(op, atom.left) + operands(op, atom.right)
+            return [linear(part).plus(Linear({}, form.constant)).expression() for part in parts]
+    return [e]
+
+
+def nonnegative(e: Expr, known: Collection[str] = ()) -> bool:
+    """Whether an int64 expression is at least 0 as its parts show; `known` are variables that are."""
+    form = linear(e, lanes=True)
+    return (
+        form.exact and form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
+    )
+
+
+def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:
+    match e:
+        case Param() | GpuIndex():
+            return True
+        case Iter():
+            return e is LANE or e.name in known
+        case Binary(op="max"):
+            return nonnegative(e.left, known) or nonnegative(e.right, known)
+        case Binary(op="min"):
+            return nonnegative(e.left, known) and nonnegative(e.right, known)
+        case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
+            return e.op == "%" or nonnegative(e.left, known)
+    return False

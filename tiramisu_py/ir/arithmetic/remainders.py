@@ -1,0 +1,55 @@
+"""Remainders in place of what they are computed from: ``k - k // 2 * 2`` is ``k % 2``, and reads better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import Node
+from tiramisu_py.ir.arithmetic.linear import Linear, is_index, linear, number
+from tiramisu_py.ir.rewriting import constant, rewrite_expressions
+
+
+def with_remainders(node: Node) -> Node:
+    """The statement with the remainders of index arithmetic written as such."""
+    return rewrite_expressions(node, _changed)
+
+
+def as_remainders(e: Expr) -> Expr:
+    """The expression with the remainders of its index arithmetic written as such."""
+    return rewrite(e, _changed)
+
+
+def _changed(e: Expr) -> Expr | None:
+    if not isinstance(e, Binary) or e.op not in ("+", "-") or not is_index(e.dtype):
+        return None
+    form = linear(e)
+    found = _with_one(form) if form.exact else None
+    return None if found is None else as_remainders(found.expression())
+
+
+def _with_one(form: Linear) -> Linear | None:
+    """The form with one remainder: ``a * (x // m) - a*n * (x // (m*n))`` is ``a * (x // m % n)``."""
+    for atom, factor in form.terms.values():
+        divisor = constant(atom.right) if isinstance(atom, Binary) and atom.op == "//" else None
+        if divisor is None or not isinstance(atom, Binary):
+            continue
+        for n in _divisors(divisor):
+            if factor % n == 0:
+                part = _quotient(atom.left, divisor // n)
+                rest = form.without(atom.key()).plus(linear(part), factor // n)
+                if len(rest.terms) == len(form.terms) - 1 - len(linear(part).terms):
+                    remainder = Binary("%", part, number(n), int64)
+                    return rest.plus(linear(remainder), -(factor // n))
+    return None
+
+
+def _divisors(of: int) -> Iterator[int]:
+    """The divisors of a number that are greater than 1, the largest first."""
+    return (n for n in range(of, 1, -1) if of % n == 0)
+
+
+def _quotient(e: Expr, divisor: int) -> Expr:
+    return e if divisor == 1 else Binary("//", e, number(divisor), int64)

@@ -1,0 +1,161 @@
+"""Statements of the host, and what kernels have as well: blocks, loops, guards, definitions, stores, arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.loops import Combine, Tag
+from tiramisu_py.program.pages import Pages
+from tiramisu_py.program.storage import Memory
+
+if TYPE_CHECKING:
+    from tiramisu_py.ir import Node
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Statements in sequence."""
+
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Comment:
+    """A line for the reader."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """``for (variable = lower; variable < upper; variable += step)``; `tag` says how iterations run.
+
+    `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`.
+    """
+
+    variable: str
+    lower: Expr
+    upper: Expr
+    body: Node
+    step: int = 1
+    tag: Tag | None = None
+    reductions: tuple[Private, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Private:
+    """A buffer that a loop's iterations only update with one operator: combined from private copies, or atomically."""
+
+    buffer: str
+    operator: Operator
+    combine: Combine
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """``if (condition) then else otherwise``."""
+
+    condition: Expr
+    then: Node
+    otherwise: Node | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """``const dtype variable = value``, visible in `body`."""
+
+    variable: str
+    value: Expr
+    body: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Declare:
+    """``dtype variable = value``, visible in the rest of the block. With `lanes` > 1 it is a vector.
+
+    `Assign` changes it, unless it is `constant`. Declared names are unique in a function.
+    """
+
+    variable: str
+    value: Expr
+    lanes: int = 1
+    constant: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Assign:
+    """``variable = value``, of a variable of `Declare`. `statement` names its origin."""
+
+    variable: str
+    value: Expr
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``buffer[indices] = value``; with lanes, to as many elements at once. `statement` names its origin.
+
+    With `update`, the value is ``update(buffer[indices], term)`` already; the operator is kept so that parallel
+    loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element. A
+    `nontemporal` one goes past the caches where that pays.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    statement: str
+    update: Operator | None = None
+    atomic: bool = False
+    nontemporal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Vectors of `width` lanes, of which the first `count` alone touch memory: the last iterations of a vector loop.
+
+    Loads in `body` are 0 in the other lanes, and stores leave their elements alone; what is innermost counts. The count
+    may be below 0 or above the width. It is no scope of its own: what is declared in it is visible after it.
+    """
+
+    count: Expr
+    width: int
+    body: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Prefetch:
+    """Ask for the cache lines of ``buffer[indices]``, which need not exist: nothing is read. `locality` (0 to 3) says
+    how long they should stay.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    locality: int
+    statement: str
+
+
+@dataclass(frozen=True, eq=False)
+class Allocate:
+    """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
+    In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
+    host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
+    is memory of the host in pages of its own, under this policy. A `ring` is moved by and by, before all of its
+    elements have values: it starts as zeros. In one that is `padded`, vectors may load elements without a value:
+    lanes past the end of a loop, of which nothing is kept.
+    """
+
+    buffer: str
+    extents: tuple[Expr, ...]
+    dtype: DType
+    body: Node
+    register: bool = False
+    lanes: int = 1
+    memory: Memory = Memory.HOST
+    device: int | None = None
+    pages: Pages | None = None
+    ring: bool = False
+    padded: bool = False

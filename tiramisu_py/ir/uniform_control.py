@@ -1,0 +1,64 @@
+"""Where the threads of a block come together: at barriers and tree reductions, which no condition may part."""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Barrier, For, GpuIndex, If, Let, Load, Node, TreeReduce, Variable
+from tiramisu_py.ir.rewriting import children, expressions
+from tiramisu_py.ir.rewriting import walk as every
+
+
+def meets(node: Node) -> bool:
+    """Whether all threads of a block come together somewhere in a statement."""
+    return any(isinstance(inner, Barrier | TreeReduce) for inner in every(node))
+
+
+def is_uniform(node: Node, varying: frozenset[str]) -> bool:
+    """Whether all threads of a block come to its barriers and tree reductions, as far as conditions show it."""
+    try:
+        check_uniform(node, "", varying)
+    except CompilerDefect:
+        return False
+    return True
+
+
+def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()) -> None:
+    """Refuse barriers and tree reductions under conditions that threads of a block may see differently.
+
+    `varying` are the variables that differ between threads beside those that are defined inside. Raises
+    `CompilerDefect`.
+    """
+    _check(node, kernel, varying, False)
+
+
+@deep
+def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
+    if divergent and isinstance(node, Barrier | TreeReduce):
+        raise CompilerDefect(
+            f"{node.statement} in kernel {kernel} comes under a condition that not all threads of a block meet: "
+            "move it out of loops whose bounds depend on the thread"
+        )
+    differs = any(_varies(e, varying) for e in expressions(node))
+    match node:
+        case If():
+            divergent = divergent or differs
+        case For():
+            divergent = divergent or differs
+            varying = varying | {node.variable} if differs else varying - {node.variable}
+        case Let():
+            varying = varying | {node.variable} if differs else varying - {node.variable}
+    for child in children(node):
+        _check(child, kernel, varying, divergent)
+
+
+def _varies(e: Expr, varying: frozenset[str]) -> bool:
+    """Whether an expression may differ between threads of a block; what is loaded may."""
+    return any(
+        isinstance(part, Load | Variable)
+        or (isinstance(part, Iter) and part.name in varying)
+        or (isinstance(part, GpuIndex) and part.unit == "thread")
+        for part in walk(e)
+    )

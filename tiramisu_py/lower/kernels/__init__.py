@@ -1,0 +1,1 @@
+"""A kernel: the loops of one thread."""

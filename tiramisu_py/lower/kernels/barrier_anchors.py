@@ -1,0 +1,67 @@
+"""Loops around barriers, the same for all threads of a block, whatever each thread has to do inside.
+
+isl bounds a loop by what is executed inside, of which barriers are only a part; the bound that covers both may speak of
+the thread although no thread misses a barrier. An instance that does nothing, in every iteration that any thread of the
+block executes, makes it cover the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.lower.loops.anchors import Anchor
+from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.program.loops import GpuThread, LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+
+
+def gathering_anchors(program: Program, pieces: Sequence[Piece], outer: int, threads: Sequence[str]) -> list[Anchor]:
+    """The anchors of the loops around the barriers of a kernel, inside its `outer` block and host loops.
+
+    The pieces are as a thread executes them; `threads` are the parameters that say which one it is.
+    """
+    paths: dict[tuple[LoopId, ...], None] = {}
+    for piece in pieces:
+        loops = piece.statement.loops
+        if piece.statement.role is Role.BARRIER:
+            paths |= dict.fromkeys(loops[:depth] for depth in range(outer, len(loops) + 1))
+    return [_anchor(program, pieces, path, threads) for path in paths]
+
+
+def _anchor(program: Program, pieces: Sequence[Piece], path: tuple[LoopId, ...], threads: Sequence[str]) -> Anchor:
+    depth = len(path)
+    inside = [piece for piece in pieces if piece.statement.loops[:depth] == path]
+    name = f"@gather{'_'.join(map(str, path))}"
+    found: isl.Set | None = None
+    for piece in inside:
+        here = piece.instances.apply(sets.graph(_clock(program, piece, depth)))
+        found = here if found is None else found.union(here)
+    assert found is not None
+    iterations = sets.with_more_params(sets.without_params(found, threads), threads).coalesce()
+    positions = [program.positions[piece.statement.name] for piece in inside]
+    first = min(position[depth] for position in positions) - 1
+    instances = sets.named(iterations, name)
+    return Anchor(name, path[-1], instances, _time(program, instances, [*positions[0][:depth], first]))
+
+
+def _clock(program: Program, piece: Piece, depth: int) -> isl.MultiAff:
+    """The coordinates of a piece's outermost loops; those of threads are 0."""
+    space = piece.instances.get_space()
+    forms = sets.outputs(sets.from_frame(piece.statement.coords, space))[:depth]
+    zero = sets.constant(space, 0)
+    tags = [program.loops[loop].tag for loop in piece.statement.loops[:depth]]
+    clock = [zero if isinstance(tag, GpuThread) else form for form, tag in zip(forms, tags, strict=True)]
+    return sets.function(space, None, clock)
+
+
+def _time(program: Program, instances: isl.Set, statics: Sequence[int]) -> isl.MultiAff:
+    space = instances.get_space()
+    vector = [sets.constant(space, statics[0])]
+    for dynamic, static in zip(sets.variables(space), statics[1:], strict=True):
+        vector += [dynamic, sets.constant(space, static)]
+    vector += [sets.constant(space, 0)] * (program.time_size - len(vector))
+    return sets.function(space, None, vector)

@@ -1,0 +1,1 @@
+"""isl's tree of one nest as loop IR."""

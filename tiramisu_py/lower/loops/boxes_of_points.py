@@ -1,0 +1,148 @@
+"""Code that names points in lexicographic order, as boxes of them with loops around where they are no box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import from_ast
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Block, For, If, Let, Node
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import block
+from tiramisu_py.lower.loops.isl_ast import (
+    GuardNode,
+    Leaf,
+    LeafNode,
+    LoopNode,
+    SequenceNode,
+    Tree,
+    generated,
+    scheduled,
+)
+from tiramisu_py.lower.statements.operation import Template
+
+#: What isl calls the coordinates outside, and the tuple of those that loops run over; no user's name looks like it.
+_OUTSIDE, _TUPLE = "@outside{}", "@points"
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """For each prefix of a point's coordinates, the box that the others form: the least and the largest of each."""
+
+    prefixes: isl.Set
+    least: isl.PwMultiAff
+    lows: list[isl.PwAff]
+    extents: list[isl.PwAff]
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points as images of `points`, a relation from the frame outside, for which `template` has forms.
+
+    `fits` says whether a box can be one piece of code, and `code` makes it, from the values of `forms` of the prefix.
+    `variables` are those of the loops around boxes, outermost first. Where only points `among` some matter, a box may
+    have others beside. The code may also be executed where there are no points, if `is_guarded`.
+    """
+
+    points: isl.Map
+    template: Template
+    context: isl.Set
+    variables: Sequence[str]
+    fits: Callable[[int, Boxes], bool]
+    forms: Callable[[int, Boxes], list[isl.PwAff]]
+    code: Callable[[int, Boxes, Sequence[Expr]], Node]
+    among: isl.Set | None = None
+    is_guarded: bool = False
+
+    def enumerated(self) -> Node:
+        """The code, over as few loops as it takes."""
+        count = sets.out_size(self.points)
+        whole = None if self.is_guarded else _boxes(self.points, 0, self.among)
+        if whole is not None and self.fits(0, whole):
+            return self.code(0, whole, self.template.places(self.forms(0, whole)))
+        names = [_OUTSIDE.format(i) for i in range(sets.in_size(self.points))]
+        space = self.points.domain().get_space()
+        outside = self.template.places([form.to_pw_aff() for form in sets.variables(space)])
+        inside = sets.leading_as_params(self.points, names)
+        for depth in range(0 if self.is_guarded else 1, count + 1):
+            boxes = _boxes(inside, depth, self.among)
+            if boxes is not None and self.fits(depth, boxes):
+                return self._loops(depth, boxes, dict(zip(names, outside, strict=True)))
+        raise CompilerDefect("isl finds no boxes in what a message consists of")
+
+    def _loops(self, depth: int, boxes: Boxes, outside: Mapping[str, Expr]) -> Node:
+        names: dict[str, Expr] = {name: Param(name, int64) for name in sets.params(self.context)}
+        names |= outside
+        iterators = [f"@{level}" for level in range(depth)]
+        names |= {it: Iter(name, int64) for it, name in zip(iterators, self.variables, strict=False)}
+        forms = self.forms(depth, boxes)
+        leaves: list[Node] = []
+
+        def at_leaf(leaf: Leaf) -> None:
+            values = [simplified(from_ast(e, names)) for e in leaf.values(forms)]
+            leaves.append(self.code(depth, boxes, values))
+
+        schedule = scheduled([(boxes.prefixes, sets.renamed(sets.identity(boxes.prefixes.get_space()), None))])
+        known = self.context if self.is_guarded else boxes.prefixes.params().intersect(self.context)
+        tree = generated(known, schedule, iterators, None, at_leaf)
+        return _node(tree, leaves, names)
+
+
+def _boxes(points: isl.Map, depth: int, among: isl.Set | None) -> Boxes | None:
+    """The boxes of all but the first `depth` coordinates, by these; None where they are no boxes."""
+    rest = whole = points
+    if depth:
+        count = sets.out_size(points) - depth
+        whole = sets.with_prefix(points.range(), depth, _TUPLE)
+        rest = sets.out_parts(whole, depth, count)
+    domain = rest.domain().coalesce()
+    lows, highs = sets.component_bounds(rest)
+    box = sets.box(lows, highs, domain.get_space()).intersect_domain(domain)
+    if among is not None and depth:
+        box = box.intersect(sets.out_parts(sets.with_prefix(among, depth, _TUPLE), depth, count))
+    elif among is not None:
+        box = box.intersect_range(among)
+    if not box.is_subset(rest):
+        return None
+    extents = [sets.extent_between(a, b).gist(domain).coalesce() for a, b in zip(lows, highs, strict=True)]
+    least = sets.piecewise(whole.lexmin())
+    return Boxes(domain, least, [low.gist(domain).coalesce() for low in lows], extents)
+
+
+@deep
+def _node(tree: Tree, leaves: Sequence[Node], names: Mapping[str, Expr]) -> Node:
+    match tree:
+        case LeafNode():
+            return leaves[tree.position]
+        case SequenceNode():
+            return block(_node(child, leaves, names) for child in tree.children)
+        case GuardNode():
+            otherwise = None if tree.otherwise is None else _node(tree.otherwise, leaves, names)
+            return If(_value(tree.condition, names), _node(tree.then, leaves, names), otherwise)
+        case LoopNode():
+            return _loop(tree, leaves, names)
+    return Block(())
+
+
+def _loop(tree: LoopNode, leaves: Sequence[Node], names: Mapping[str, Expr]) -> Node:
+    variable, first, body = names[tree.iterator], _value(tree.first, names), _node(tree.body, leaves, names)
+    assert isinstance(variable, Iter)
+    if tree.degenerate:
+        return Let(variable.name, first, body)
+    condition = _value(tree.condition, names)
+    if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
+        raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
+    upper = condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
+    return For(variable.name, first, upper, body, tree.step)
+
+
+def _value(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
+    return simplified(from_ast(e, names))

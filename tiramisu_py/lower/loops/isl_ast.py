@@ -1,0 +1,216 @@
+"""isl's AST generator: from schedules to trees of loops, without its pitfalls.
+
+Callbacks keep their handles alive while isl may use them, and an exception inside one is carried past isl's frames and
+raised again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import of_form
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.errors import CompilerDefect
+
+_LEAF = "leaf"
+
+
+@dataclass(frozen=True)
+class LoopNode:
+    """``for (iterator = first; condition; iterator += step) body``; a degenerate one has one iteration, `first`."""
+
+    iterator: str
+    first: isl.AstExpr
+    condition: isl.AstExpr
+    step: int
+    degenerate: bool
+    body: Tree
+
+
+@dataclass(frozen=True)
+class GuardNode:
+    """``if (condition) then otherwise``."""
+
+    condition: isl.AstExpr
+    then: Tree
+    otherwise: Tree | None
+
+
+@dataclass(frozen=True)
+class SequenceNode:
+    """Trees in sequence."""
+
+    children: tuple[Tree, ...]
+
+
+@dataclass(frozen=True)
+class LeafNode:
+    """The execution of one statement: the position of its `Leaf` in order of generation."""
+
+    position: int
+
+
+Tree = LoopNode | GuardNode | SequenceNode | LeafNode
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One statement at one place of the tree.
+
+    `executed` is the set of instances that run there, `instance` the instance as a function of the enclosing
+    iterators. `build` turns functions of the instance into expressions that hold at this place; it may only be used
+    while the callback runs that was given the leaf.
+    """
+
+    statement: str
+    executed: isl.Set
+    instance: isl.PwMultiAff
+    build: isl.AstBuild
+
+    def expressions(self, function: isl.MultiAff) -> list[isl.AstExpr]:
+        """The components of a function of the instance, simplified in the context of the enclosing loops."""
+        if sets.out_size(function) == 0:
+            return []
+        at = isl.PwMultiAff.from_multi_aff(sets.renamed(function, _LEAF)).pullback_pw_multi_aff(self.instance)
+        access = self.build.access_from_pw_multi_aff(at)
+        return [access.get_op_arg(i) for i in range(1, access.get_op_n_arg())]
+
+    def values(self, forms: Sequence[isl.PwAff]) -> list[isl.AstExpr]:
+        """The same for forms that may be piecewise."""
+        return [of_form(self.build, form.pullback_pw_multi_aff(self.instance)) for form in forms]
+
+
+def positions(tree: Tree) -> Iterator[int]:
+    """The leaves of a tree, by their numbers."""
+    match tree:
+        case LeafNode():
+            yield tree.position
+        case SequenceNode():
+            for child in tree.children:
+                yield from positions(child)
+        case GuardNode():
+            yield from positions(tree.then)
+            if tree.otherwise is not None:
+                yield from positions(tree.otherwise)
+        case LoopNode():
+            yield from positions(tree.body)
+
+
+class _Callback:
+    """What isl calls at each leaf; the first exception stops the work and waits in `failure`."""
+
+    def __init__(self, at_leaf: Callable[[Leaf], None]) -> None:
+        self.at_leaf = at_leaf
+        self.count = 0
+        self.failure: BaseException | None = None
+
+    def __call__(self, node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
+        if self.failure is not None:
+            return node
+        try:
+            self.at_leaf(_leaf(build))
+            marked = node.set_annotation(isl.Id(str(self.count), None, node.get_ctx()))
+            self.count += 1
+            return marked
+        except BaseException as failure:
+            self.failure = failure
+            return node
+
+
+def _leaf(build: isl.AstBuild) -> Leaf:
+    schedule = isl.Map.from_union_map(build.get_schedule())
+    instance = isl.PwMultiAff.from_map(schedule.reverse())
+    return Leaf(sets.in_name(schedule), schedule.domain(), instance, build)
+
+
+def generated(
+    context: isl.Set,
+    schedule: isl.UnionMap,
+    iterators: Sequence[str],
+    options: isl.UnionMap | None,
+    at_leaf: Callable[[Leaf], None],
+) -> Tree:
+    """The tree that executes the instances of `schedule` in its order; `at_leaf` is called for each leaf, in order.
+
+    `iterators` names the dimensions of the schedule. Raises what `at_leaf` raises, and `CompilerDefect` where isl
+    finds no code.
+    """
+    build = isl.AstBuild.from_context(context)
+    names = isl.IdList.alloc(context.get_ctx(), len(iterators))
+    for name in iterators:
+        names = names.add(isl.Id(name, None, context.get_ctx()))
+    build = build.set_iterators(names)
+    if options is not None:
+        build = build.set_options(options)
+    callback = _Callback(at_leaf)
+    build, _handle = build.set_at_each_domain(callback)
+    node, error = None, None
+    try:
+        node = build.node_from_schedule_map(schedule)
+    except isl.Error as raised:
+        error = raised
+    if callback.failure is not None:
+        raise callback.failure
+    if node is None:
+        raise CompilerDefect(f"isl generates no loops for this program: {error}")
+    return _tree(node)
+
+
+@deep
+def _tree(node: isl.AstNode) -> Tree:
+    kind = cast(isl.ast_node_type, node.get_type()).name
+    if kind == "for_":
+        return _loop(node)
+    if kind == "if_":
+        otherwise = _tree(node.if_get_else_node()) if node.if_has_else_node() else None
+        return GuardNode(node.if_get_cond(), _tree(node.if_get_then_node()), otherwise)
+    if kind == "block":
+        children = node.block_get_children()
+        trees = (_tree(children.get_at(i)) for i in range(children.n_ast_node()))
+        return SequenceNode(tuple(trees))
+    if kind == "user":
+        return LeafNode(int(node.get_annotation().get_name()))
+    raise CompilerDefect(f"isl built a node that this version does not know: {kind}")
+
+
+def _loop(node: isl.AstNode) -> LoopNode:
+    degenerate = bool(node.for_is_degenerate())
+    first = node.for_get_init()
+    return LoopNode(
+        iterator=node.for_get_iterator().get_id().get_name(),
+        first=first,
+        condition=first if degenerate else node.for_get_cond(),
+        step=1 if degenerate else sets.number(node.for_get_inc().get_val()),
+        degenerate=degenerate,
+        body=_tree(node.for_get_body()),
+    )
+
+
+# -- schedules and options
+
+
+def scheduled(times: Sequence[tuple[isl.Set, isl.MultiAff]]) -> isl.UnionMap:
+    """The union of time maps, each on its instances.
+
+    Equations are made explicit: isl cuts a loop only at conditions that name its iterator.
+    """
+    maps = [sets.graph(time, instances).detect_equalities() for instances, time in times]
+    result = maps[0].to_union_map()
+    for each in maps[1:]:
+        result = result.union(each.to_union_map())
+    return result
+
+
+def loop_options(space: isl.Space, choices: Sequence[str]) -> isl.UnionMap:
+    """One choice a schedule dimension: ``separate``, ``atomic``, or an empty string for isl's own way."""
+    result = isl.UnionMap.empty(space.params())
+    for position, choice in enumerate(choices):
+        if choice:
+            option = sets.function(space, choice, [sets.constant(space, position)])
+            result = result.union(sets.graph(option).to_union_map())
+    return result

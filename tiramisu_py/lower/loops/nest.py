@@ -1,0 +1,303 @@
+"""One root nest at a time: schedule, isl's tree of loops, loop IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import from_ast
+from tiramisu_py.algorithm.expressions import Binary, Expr, Param
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Block, For, If, Let, Node
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.quotients import in_quotients
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
+from tiramisu_py.lower.loops.dimensions import Dimension
+from tiramisu_py.lower.loops.isl_ast import (
+    GuardNode,
+    Leaf,
+    LeafNode,
+    LoopNode,
+    SequenceNode,
+    Tree,
+    generated,
+    loop_options,
+    positions,
+    scheduled,
+)
+from tiramisu_py.lower.loops.value_bounds import tightened
+from tiramisu_py.lower.loops.windows import Ring, Rotation, rotation_of
+from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
+from tiramisu_py.lower.statements.arrays import Array, arrays_of
+from tiramisu_py.lower.statements.body import Body
+from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.loop_names import loop_value
+from tiramisu_py.lower.statements.operation import Operation
+from tiramisu_py.lower.statements.private_copies import privates
+from tiramisu_py.passes.large_expressions import with_named_parts
+from tiramisu_py.program.loops import Bulk, LoopId, Parallel
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+#: Where cutting innermost loops makes more leaves than so many for each piece, they stay whole.
+MOST_LEAVES = 16
+
+
+class Nest:
+    """The statements of one root nest, and how they become loops.
+
+    `variables` names the variable of each loop; `reserved` are names that no other variable may have. `first` is the
+    first dimension of time that orders anything here, and `context` says what holds around the nest. `arrays` are those
+    that may have to be allocated; of the `rings`, those of this nest are rotated in it.
+    """
+
+    first = 1
+
+    def __init__(
+        self,
+        program: Program,
+        bodies: Sequence[Body | Operation],
+        variables: Mapping[LoopId, str],
+        reserved: frozenset[str],
+        arrays: Mapping[str, Array] | None = None,
+        rings: Sequence[Ring] = (),
+    ) -> None:
+        self.program = program
+        self.context = program.context
+        self.arrays = arrays_of(program) if arrays is None else arrays
+        self.bodies = {body.piece.name: body for body in bodies}
+        self.variables = variables
+        self.reserved = reserved
+        self.buffers = {body.piece.name: self._temporaries(body.buffers) for body in bodies}
+        self.names = {body.piece.statement.name: self._names(body.piece.statement) for body in bodies}
+        self.leaves: list[Fragment | Anchor] = []
+        self.executed: dict[str, isl.Set] = {}
+        self.anchors: dict[str, Anchor] = {}
+        taken = reserved.union(variables.values())
+        used = {name for body in bodies for name in body.buffers}
+        moving = [rotation_of(program, ring, taken) for ring in rings if ring.buffer in used]
+        self.rotations: dict[str, Rotation] = {rotation.name: rotation for rotation in moving}
+
+    def lowered(self) -> Fragment | None:
+        """The loops of the nest; None where nothing is executed."""
+        found = self._lowered()
+        if found is not None and parted(self.arrays, found.node, found.waiting):
+            self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
+            found = self._lowered()
+        return found
+
+    def _owners(self) -> set[LoopId]:
+        """The innermost loops of the scopes of buffers."""
+        buffers = [self.arrays[name].buffer for names in self.buffers.values() for name in names]
+        return {buffer.scope[-1] for buffer in buffers if buffer.scope}
+
+    def _temporaries(self, names: frozenset[str]) -> list[str]:
+        return sorted(name for name in names if name in self.arrays and not self.arrays[name].argument)
+
+    def _anchors(self, loop: LoopId) -> list[Anchor]:
+        statements = {body.piece.statement.name: body.piece.statement for body in self.bodies.values()}
+        return anchors_of(self.program, list(statements.values()), loop)
+
+    def _lowered(self) -> Fragment | None:
+        tree = self._tree(("separate", "atomic"))
+        if len(self.leaves) > MOST_LEAVES * (1 + len(self.bodies)):
+            tree = self._tree(("atomic", "atomic"))
+        self._verify()
+        fragments = self._fragments(tree)
+        if not fragments:
+            return None
+        waiting = frozenset(name for fragment in fragments for name in fragment.waiting)
+        return allocated_in(fragments, self._scoped(waiting, 1))
+
+    # -- the schedule
+
+    def _tree(self, choices: tuple[str, str]) -> Tree:
+        """isl's tree, with a choice for innermost loops and one for those around them."""
+        self.leaves.clear()
+        self.executed.clear()
+        dimensions = self._dimensions()
+        schedule, space = self._schedule(dimensions)
+        options = self._options(dimensions, space, choices)
+        iterators = [dimension.iterator for dimension in dimensions]
+        return generated(self.context, schedule, iterators, options, self._at_leaf)
+
+    def _dimensions(self) -> list[Dimension]:
+        """The time dimensions that order anything within this nest."""
+        statements = [body.piece.statement for body in self.bodies.values()]
+        depth = max(len(statement.loops) for statement in statements)
+        kept = []
+        for position in range(self.first, 2 * depth + 1):
+            dimension = Dimension(position)
+            anchored = any(anchor.level == dimension.depth for anchor in self._added())
+            if dimension.is_loop or anchored or self._orders(statements, dimension.depth):
+                kept.append(dimension)
+        return kept
+
+    def _added(self) -> list[Anchor | Rotation]:
+        """What is executed beside the statements."""
+        return [*self.anchors.values(), *self.rotations.values()]
+
+    def _orders(self, statements: Sequence[Statement], level: int) -> bool:
+        positions = (self.program.positions[s.name] for s in statements)
+        return len({p[level] if level < len(p) else 0 for p in positions}) > 1
+
+    def _schedule(self, dimensions: Sequence[Dimension]) -> tuple[isl.UnionMap, isl.Space]:
+        times = []
+        for body in self.bodies.values():
+            time = self._time(body.piece)
+            function = sets.function(body.piece.statement.frame, None, [time[d.position] for d in dimensions])
+            times.append((body.piece.instances, sets.from_frame(function, body.piece.frame)))
+        for anchor in self._added():
+            time = sets.outputs(anchor.time)
+            kept = [time[dimension.position] for dimension in dimensions]
+            times.append((anchor.instances, sets.function(anchor.instances.get_space(), None, kept)))
+        return scheduled(times), sets.sized_frame(self.context.get_space(), None, len(dimensions))
+
+    def _time(self, piece: Piece) -> list[isl.Aff]:
+        """The time of the instances of a piece."""
+        return sets.outputs(self.program.times[piece.statement.name])
+
+    def _options(
+        self, dimensions: Sequence[Dimension], space: isl.Space, choices: tuple[str, str]
+    ) -> isl.UnionMap | None:
+        """Inner loops are cut into ranges that execute the same pieces; outer ones stay whole, to keep code small."""
+        if len(self.bodies) == 1 and next(iter(self.bodies.values())).piece.instances.n_basic_set() <= 1:
+            return None
+        return loop_options(space, [self._choice(dimension, choices) for dimension in dimensions])
+
+    def _choice(self, dimension: Dimension, choices: tuple[str, str]) -> str:
+        if not dimension.is_loop:
+            return ""
+        nests = [body.piece.statement.loops for body in self.bodies.values()]
+        here = [loops for loops in nests if len(loops) > dimension.depth]
+        innermost = all(len(loops) == dimension.depth + 1 for loops in here)
+        parallel = any(isinstance(self.program.loops[loops[dimension.depth]].tag, Parallel) for loops in here)
+        return choices[0] if innermost and not parallel else choices[1]
+
+    # -- leaves
+
+    def _at_leaf(self, leaf: Leaf) -> None:
+        if leaf.statement in self.anchors:
+            self.leaves.append(self.anchors[leaf.statement])
+            return
+        if leaf.statement in self.rotations:
+            rotation = self.rotations[leaf.statement]
+            self.leaves.append(Fragment(rotation.node, rotation.statement, frozenset({rotation.ring.buffer})))
+            return
+        body = self.bodies[leaf.statement]
+        statement = body.piece.statement
+        known = self.executed.get(leaf.statement)
+        self.executed[leaf.statement] = leaf.executed if known is None else known.union(leaf.executed)
+        forms = leaf.values(body.forms) if isinstance(body, Operation) else leaf.expressions(body.forms)
+        values = [_expression(e, self.names[statement.name]) for e in forms]
+        waiting = frozenset(self.buffers[leaf.statement])
+        node = with_named_parts(body.at(values), Names(self.reserved.union(self.variables.values())))
+        self.leaves.append(Fragment(node, statement, waiting))
+
+    def _verify(self) -> None:
+        """Condition 5: what the loops execute is what was asked for."""
+        for name, body in self.bodies.items():
+            wanted = body.piece.instances
+            executed = self.executed.get(name, sets.empty(wanted.get_space()))
+            if not executed.is_equal(wanted):
+                raise CompilerDefect(
+                    f"the loops generated for {body.piece.statement.name} would not execute what was asked for"
+                )
+
+    # -- the tree
+
+    @deep
+    def _fragments(self, tree: Tree) -> list[Fragment]:
+        match tree:
+            case SequenceNode():
+                return [fragment for child in tree.children for fragment in self._fragments(child)]
+            case LeafNode():
+                leaf = self.leaves[tree.position]
+                return [] if isinstance(leaf, Anchor) else [leaf]
+            case GuardNode():
+                return self._guard(tree)
+            case LoopNode():
+                return self._loop(tree)
+
+    def _guard(self, tree: GuardNode) -> list[Fragment]:
+        then = self._fragments(tree.then)
+        otherwise = self._fragments(tree.otherwise) if tree.otherwise is not None else []
+        if not then and not otherwise:
+            return []
+        both = sequence([*then, *otherwise])
+        if mixed := [buffer for buffer in self._scoped(both.waiting, 1) if buffer.name in both.allocated]:
+            then, otherwise = ([allocated_in(side, mixed)] if side else [] for side in (then, otherwise))
+            both = sequence([*then, *otherwise])
+        condition = _expression(tree.condition, self.names[both.statement.name])
+        no = sequence(otherwise).node if otherwise else None
+        yes: Node = sequence(then).node if then else Block(())
+        return [replace(both, node=If(condition, yes, no))]
+
+    def _loop(self, tree: LoopNode) -> list[Fragment]:
+        inside = self._fragments(tree.body)
+        if not inside:
+            return []
+        statement = inside[0].statement
+        depth = self._depth(tree.iterator)
+        names = self.names[statement.name]
+        variable = self.variables[statement.loops[depth]]
+        first = _expression(tree.first, names)
+        waiting = frozenset(name for fragment in inside for name in fragment.waiting)
+        if tree.degenerate:
+            scoped = self._scoped(waiting, depth + 1)
+            whole = [array for array in scoped if self._is_whole(tree, array.buffer.scope[-1])]
+            body = allocated_in(inside, whole)
+            over_ranks = self.program.loops[statement.loops[depth]].is_rank
+            return [body if over_ranks else replace(body, node=Let(variable, first, body.node))]
+        body = allocated_in(inside, self._scoped(waiting, depth + 1))
+        upper = in_quotients(self._upper(tree, names))
+        node = self._for(statement.loops[depth], For(variable, first, upper, body.node, tree.step))
+        return [replace(body, node=node)]
+
+    def _for(self, loop: LoopId, node: For) -> Node:
+        tag = self.program.loops[loop].tag
+        tag = None if isinstance(tag, Bulk) else tag
+        tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
+        return tightened(tagged, self.reserved.union(self.variables.values()))
+
+    def _upper(self, tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
+        """The exclusive upper bound of a loop."""
+        condition = _expression(tree.condition, names)
+        if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
+            raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
+        return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
+
+    def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
+        """Whether both anchors of a loop's iteration are inside, so that the iteration is there as a whole."""
+        found = {self._anchor_name(position) for position in positions(tree)}
+        return {f"@first{loop}", f"@last{loop}"} <= found
+
+    def _anchor_name(self, position: int) -> str:
+        leaf = self.leaves[position]
+        return leaf.name if isinstance(leaf, Anchor) else ""
+
+    def _depth(self, iterator: str) -> int:
+        return int(iterator.removeprefix("@"))
+
+    def _names(self, statement: Statement) -> dict[str, Expr]:
+        names: dict[str, Expr] = {name: Param(name, int64) for name in self.program.algorithm.params}
+        for depth, loop in enumerate(statement.loops):
+            names[f"@{depth}"] = loop_value(self.program, loop, self.variables[loop])
+        return names
+
+    def _scoped(self, waiting: frozenset[str], least: int) -> list[Array]:
+        """The waiting arrays whose scope has at least so many loops; those of most loops first, so that they nest."""
+        arrays = [self.arrays[name] for name in sorted(waiting)]
+        chosen = [array for array in arrays if len(array.buffer.scope) >= least]
+        return sorted(chosen, key=lambda array: -len(array.buffer.scope))
+
+
+def _expression(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
+    return simplified(from_ast(e, names))

@@ -1,0 +1,103 @@
+"""Value-dependent loop bounds: conditions on a loop's variable that compare it with loaded values become its bounds.
+
+    for p in lo .. hi: if (start[i] <= p & p < start[i + 1]) body
+    -->
+    if lo < hi: low = start[i]; high = start[i + 1]; for p in max(lo, low) .. min(hi, high): body
+
+The values are loaded once, and only where the loop has an iteration that would have loaded them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import For, If, Let, Load, Node
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.lower.statements.loop_names import unique
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """A condition on a loop variable: at least `value` (`lower`), or less than `value`."""
+
+    lower: bool
+    value: Expr
+
+
+def tightened(loop: For, taken: frozenset[str]) -> Node:
+    """The loop with the conditions of its body that are bounds of its variable moved into its bounds.
+
+    `taken` are names that the variables for the loaded values must not have.
+    """
+    guard = loop.body
+    if not isinstance(guard, If) or guard.otherwise is not None or loop.step != 1:
+        return loop
+    bounds: list[_Bound] = []
+    kept: list[Expr] = []
+    for condition in arithmetic.conjuncts(guard.condition):
+        bound = _bound(condition, loop.variable)
+        if bound is None:
+            kept.append(condition)
+        else:
+            bounds.append(bound)
+    if not bounds:
+        return loop
+    rest = arithmetic.conjunction(kept)
+    body = guard.then if rest is None else If(rest, guard.then)
+    return _hoisted(replace(loop, body=body), bounds, taken)
+
+
+def _hoisted(loop: For, bounds: Sequence[_Bound], taken: frozenset[str]) -> Node:
+    lower, upper = loop.lower, loop.upper
+    lets: list[tuple[str, Expr]] = []
+    for bound in bounds:
+        name = unique(f"{loop.variable}_{'low' if bound.lower else 'high'}", taken.union(n for n, _ in lets))
+        lets.append((name, bound.value))
+        if bound.lower:
+            lower = arithmetic.larger(lower, Iter(name, int64))
+        else:
+            upper = arithmetic.smaller(upper, Iter(name, int64))
+    node: Node = replace(loop, lower=lower, upper=upper)
+    for name, value in reversed(lets):
+        node = Let(name, value, node)
+    return If(Binary("<", loop.lower, loop.upper, bool_), node)
+
+
+def _bound(condition: Expr, variable: str) -> _Bound | None:
+    """The condition as a bound of the variable by loaded values, or None."""
+    if not isinstance(condition, Binary) or condition.op not in ("<", "<=", ">", ">="):
+        return None
+    small, large = condition.left, condition.right
+    if condition.op in (">", ">="):
+        small, large = large, small
+    strict = condition.op in ("<", ">")
+    offset = _offset(large, variable)
+    if offset is not None and _is_value(small, variable):  # small <= v + offset
+        return _Bound(True, arithmetic.plus(small, (1 if strict else 0) - offset))
+    offset = _offset(small, variable)
+    if offset is not None and _is_value(large, variable):  # v + offset < large
+        return _Bound(False, arithmetic.plus(large, (0 if strict else 1) - offset))
+    return None
+
+
+def _offset(e: Expr, variable: str) -> int | None:
+    """c where the expression is ``variable + c`` in int64, else None."""
+    match e:
+        case Iter():
+            return 0 if e.name == variable else None
+        case Binary(op="+" | "-", right=Const(value=own)) if e.dtype == int64:
+            inner = _offset(e.left, variable)
+            return None if inner is None else inner + int(own) * (1 if e.op == "+" else -1)
+    return None
+
+
+def _is_value(e: Expr, variable: str) -> bool:
+    """Whether an int64 expression loads something and does not depend on the variable."""
+    nodes = list(walk(e))
+    if e.dtype != int64 or any(isinstance(node, Iter) and node.name == variable for node in nodes):
+        return False
+    return any(isinstance(node, Load) for node in nodes)

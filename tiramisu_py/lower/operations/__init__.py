@@ -1,0 +1,1 @@
+"""What the host tells GPUs and other ranks."""

@@ -1,0 +1,120 @@
+"""Launches: how many blocks a kernel runs on, and what the host passes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.algorithm.expressions import Binary, Expr, Param
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import KernelFunction, Launch, Scalar
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.interface import Precondition
+from tiramisu_py.lower.statements.arrays import array_name
+from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.operation import Operation, Template
+from tiramisu_py.program.kernels import KernelNest, axis_name
+from tiramisu_py.program.loops import GpuBlock, LoopId
+from tiramisu_py.program.program import Program
+
+#: The most blocks along each axis of a grid (x, y, z).
+MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+
+
+class Grid:
+    """The blocks of a kernel: for each axis its loop, and the range of its coordinates in one launch."""
+
+    def __init__(self, nest: KernelNest) -> None:
+        self.nest = nest
+        self.program: Program = nest.program
+        self.loops = {_axis(self.program, loop): loop for loop in nest.blocks}
+
+    @property
+    def persistent(self) -> bool:
+        """Whether each block may go on with further ones."""
+        return self.nest.launch.grid is not None
+
+    @cached_property
+    def space(self) -> isl.Space:
+        """The frame of the host's loops."""
+        return sets.sized_frame(self.program.context.get_space(), None, len(self.nest.host))
+
+    def extent(self, axis: int) -> isl.PwAff:
+        """The number of blocks along an axis, by the coordinates of the host's loops."""
+        loop = self.loops.get(axis)
+        return sets.constant(self.space, 1).to_pw_aff() if loop is None else self._extents[loop]
+
+    def largest(self, loop: LoopId) -> isl.PwAff:
+        """The largest coordinate of a block loop, by those of the host's loops."""
+        return self._largest[loop]
+
+    @cached_property
+    def _largest(self) -> dict[LoopId, isl.PwAff]:
+        found = {}
+        for loop in self.nest.blocks:
+            relation = self.nest.iterations(loop).intersect_params(self.program.context)
+            _, (high,) = sets.component_bounds(relation)
+            found[loop] = high.gist(relation.domain()).coalesce()
+        return found
+
+    @cached_property
+    def _extents(self) -> dict[LoopId, isl.PwAff]:
+        corners = {loop: self.nest.corner(loop) for loop in self.nest.blocks}
+        return {loop: sets.extent_between(corners[loop], self._largest[loop]) for loop in self.nest.blocks}
+
+    def preconditions(self, host: isl.Set) -> list[Precondition]:
+        """What must hold of sizes for every launch to be within the limits; `host` are the iterations of the host."""
+        found: list[Precondition] = []
+        for axis in sorted(self.loops):
+            most = MOST_BLOCKS[axis]
+            if axis == 0 and self.nest.launch.grid is not None:
+                continue
+            extents = sets.on_line(self.extent(axis).intersect_domain(sets.named(host, None)))
+            count = sets.largest(extents.intersect_params(self.program.context), 0)
+            limit = sets.constant(self.program.context.get_space(), most).to_pw_aff()
+            if not self.program.context.intersect(count.gt_set(limit)).is_empty():
+                blocks = arithmetic.rounded(simplified(of_params(count, self.program.context)))
+                words = f"{blocks} <= {most}, the blocks of kernel {self.nest.name} along {axis_name(axis)}"
+                found.append((Binary("<=", blocks, arithmetic.number(most), bool_), words))
+        return found
+
+
+def _axis(program: Program, loop: LoopId) -> int:
+    tag = program.loops[loop].tag
+    assert isinstance(tag, GpuBlock)
+    return tag.axis
+
+
+def launch(
+    grid: Grid, kernel: KernelFunction, piece: Piece, variables: Mapping[LoopId, str], blocks: str | None
+) -> Operation:
+    """The launch of a kernel in each iteration of the host's loops around it."""
+    nest, here, template = grid.nest, sets.identity(piece.frame), Template()
+    x, y, z = template.places([sets.pulled(grid.extent(axis), here) for axis in range(3)])
+    count = x
+    if nest.launch.grid is not None:
+        x = arithmetic.smaller(x, arithmetic.number(nest.launch.grid))
+    coordinates = template.places([aff.to_pw_aff() for aff in sets.outputs(here)])
+    host = dict(zip((variables[loop] for loop in nest.host), coordinates, strict=True))
+    host |= {} if blocks is None else {blocks: count}
+    names = tuple(array_name(nest.program.buffers[array.name], nest.launch.device) for array in kernel.arrays)
+    node = Launch(
+        kernel=kernel.name,
+        grid=(x, y, z),
+        values=_values(kernel, host),
+        arrays=names,
+        device=nest.launch.device,
+        stream=nest.launch.stream,
+    )
+    return Operation(piece, tuple(template.forms), node, frozenset(names))
+
+
+def _values(kernel: KernelFunction, host: Mapping[str, Expr]) -> tuple[Expr, ...]:
+    """What is passed for a kernel's parameters: sizes, what the host knows by other names, scalars."""
+    sizes = (host.get(name, Param(name, int64)) for name in kernel.params)
+    return (*sizes, *(Scalar(scalar.name, scalar.dtype) for scalar in kernel.scalars))

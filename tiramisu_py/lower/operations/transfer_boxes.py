@@ -1,0 +1,95 @@
+"""What a transfer copies at a time, as boxes of elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.lower.statements.index_set_splitting import point_forms
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Storage
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """For iterations of the loops outside: the least index of the source, the extents, and target less source."""
+
+    outside: isl.Set
+    first: list[isl.PwAff]
+    extents: list[isl.PwAff]
+    into: list[isl.PwAff]
+
+
+def boxes_of(program: Program, statement: Statement) -> tuple[int, list[Box]]:
+    """How many loops the host runs for a transfer, and the boxes that it copies in each of their iterations.
+
+    Those are the loops outside of the bulk, and as many more as it takes for what is copied at a time to be boxes.
+    """
+    instances = statement.instances.intersect_params(program.context).coalesce()
+    if instances.is_empty():
+        return program.host_depth(statement), []
+    for depth in range(program.host_depth(statement), len(statement.loops) + 1):
+        whole = _box(program, statement, instances, depth)
+        if whole is not None:
+            return depth, [whole]
+        parts = [_box(program, statement, part, depth) for part in sets.basic_sets(instances)]
+        found = [part for part in parts if part is not None]
+        if len(found) == len(parts):
+            return depth, found
+    raise CompilerDefect(
+        f"transfer {statement.name} copies between places of different shape: give {statement.source} one layout "
+        "on both devices"
+    )
+
+
+def storages_of(program: Program, statement: Statement) -> tuple[Storage, Storage]:
+    """The storages of the values before and after the transfer."""
+    return program.storage_for(statement, statement.source), program.storages[statement.target]
+
+
+def _box(program: Program, statement: Statement, instances: isl.Set, depth: int) -> Box | None:
+    source, target = storages_of(program, statement)
+    at_source = _elements(program, statement, source, _read(program, statement))
+    at_target = _elements(program, statement, target, sets.outputs(program.value_of(statement)))
+    rank = len(at_source)
+    if rank != len(at_target):
+        return None
+    outside = sets.graph(statement.prefix(depth), instances)
+    moved = [b.sub(a) for a, b in zip(at_source, at_target, strict=True)]
+    both = sets.function(statement.frame, None, [*at_source, *moved])
+    relation = outside.reverse().apply_range(sets.graph(both)).coalesce()
+    elements, distance = sets.out_parts(relation, 0, rank), sets.out_parts(relation, rank, rank)
+    lows, highs = sets.component_bounds(elements)
+    domain = elements.domain()
+    if not distance.is_single_valued():
+        return None
+    if not sets.box(lows, highs, domain.get_space()).intersect_domain(domain).is_subset(elements):
+        return None
+    apart, _ = sets.component_bounds(distance)
+    into = [low.add(by) for low, by in zip(lows, apart, strict=True)]
+    extents = [sets.extent_between(low, high) for low, high in zip(lows, highs, strict=True)]
+    listed = [[form.gist(domain) for form in forms] for forms in (lows, extents, into)]
+    return Box(domain, *listed)
+
+
+def _read(program: Program, statement: Statement) -> list[isl.Aff]:
+    """The indices of the value that a transfer copies."""
+    body = statement.body
+    reader = Affine(statement.frame, point_forms(program, statement))
+    try:
+        assert isinstance(body, Access)
+        return [reader.single(index) for index in body.indices]
+    except NotAffine as failure:
+        raise CompilerDefect(f"transfer {statement.name} copies {body}, whose index is not affine") from failure
+
+
+def _elements(program: Program, statement: Statement, storage: Storage, value: list[isl.Aff]) -> list[isl.Aff]:
+    frame = statement.prefix(len(program.frame(storage)))
+    operands = sets.function(statement.frame, None, [*sets.outputs(frame), *value])
+    return sets.outputs(sets.compose(operands, storage.index))

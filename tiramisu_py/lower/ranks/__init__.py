@@ -1,0 +1,1 @@
+"""The program of one rank, over the arrays that it has."""

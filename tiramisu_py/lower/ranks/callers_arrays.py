@@ -1,0 +1,199 @@
+"""Programs over the caller's arrays as one rank has them.
+
+Where a rank touches more of an array than its block (a halo that is received into it), the array is kept elsewhere
+while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last,
+by threads where the program has any.
+Ranks with statements of their own that do with their blocks use these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.lower.ranks.held_parts import Holding, holding_of, is_callers
+from tiramisu_py.lower.ranks.local_boxes import elements_of, touched_of
+from tiramisu_py.lower.ranks.one_rank import Ranked
+from tiramisu_py.lower.statements.loop_names import unique
+from tiramisu_py.program.loops import Loop, Parallel
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Storage
+
+
+class Arrays:
+    """The caller's arrays, as this rank has them."""
+
+    def __init__(self, ranked: Ranked, touches: Touches) -> None:
+        self.touches = touches
+        self.whole = ranked
+        self.holdings: dict[str, Holding] = {}
+        for buffer in ranked.program.buffers.values():
+            holding = holding_of(ranked, buffer) if buffer.argument else None
+            if holding is not None:
+                self.holdings[buffer.name] = holding
+
+    def elements(self, buffer: Buffer) -> isl.Set | None:
+        """The elements that this rank holds of a distributed array."""
+        holding = self.holdings.get(buffer.name)
+        return None if holding is None else holding.elements()
+
+    def in_blocks(self) -> Ranked:
+        """The program over blocks of this rank, counted from 0, and with arrays that are kept elsewhere meanwhile."""
+        program = self.whole.program
+        for name, holding in self.holdings.items():
+            touched = touched_of(self.touches, program.buffers[name])
+            if touched is not None and not touched.is_subset(holding.elements()):
+                program = _Elsewhere(program, holding, self.touches).program()
+            program = _in_block(program, holding)
+        begins = {name: value for holding in self.holdings.values() for name, value in holding.definitions().items()}
+        return replace(self.whole, program=program, definitions={**self.whole.definitions, **begins})
+
+
+def _in_block(program: Program, holding: Holding) -> Program:
+    local = sets.function(holding.space, holding.buffer.name, holding.local())
+    for storage in program.storages_in(holding.buffer.name):
+        program = program.with_storage(replace(storage, index=sets.compose(storage.index, local)))
+    return program.with_buffer(replace(holding.buffer, extents=holding.extents()))
+
+
+class _Elsewhere:
+    """An array that is kept elsewhere while the function runs."""
+
+    def __init__(self, program: Program, holding: Holding, touches: Touches) -> None:
+        self.before = program
+        self.holding = holding
+        self.touches = touches
+        self.array = holding.buffer
+        if self.array.device is not None:
+            raise CompilerDefect(
+                f"{self.array.name} is passed in memory of a GPU, and a rank uses more of it than its block: "
+                "pass it in memory of the host"
+            )
+        taken = {*program.buffers, *program.storages, *program.statements, *program.algorithm.params}
+        self.name = unique(f"{self.array.name}_local", taken)
+        self.storages = {s.name: unique(f"{s.name}_local", taken) for s in program.storages_in(self.array.name)}
+        self.ranks = self._ranks()
+
+    def _ranks(self) -> isl.Set:
+        """The ranks that do not do with their blocks, if statements are on these or on others; otherwise all ranks."""
+        touched, everyone = touched_of(self.touches, self.array), self.before.context
+        assert touched is not None
+        coordinates = self.holding.ranked.coordinates
+        short = touched.subtract(self.holding.elements()).params().intersect(everyone)
+        for touch in () if self._outputs() else self.touches.of_buffer(self.array.name):
+            if touch.is_write and touch.actor.statement is not None and touch.device == self.array.device:
+                short = short.union(touch.domain.params().intersect(everyone))  # what is passed is left as it is
+        short = sets.without_params(short, [name for name in sets.params(short) if name not in coordinates])
+        short = short.align_params(everyone.get_space()).intersect(everyone).coalesce()
+        for touch in self.touches.of_buffer(self.array.name):
+            on = None if touch.actor.statement is None else touch.domain.params().intersect(everyone)
+            if on is not None and not on.is_subset(short) and not on.is_disjoint(short):
+                return everyone
+        return short
+
+    def program(self) -> Program:
+        """The program in which statements use the other array, with copies before and after them."""
+        program = self.before.with_buffer(replace(self.array, name=self.name, argument=False, device=None))
+        for old, new in self.storages.items():
+            storage = program.storages[old]
+            index = sets.renamed(storage.index, self.name)
+            program = program.with_storage(replace(storage, name=new, buffer=self.name, index=index, chosen=True))
+        changed = {s.name: self._moved(s) for s in self.before.statements.values()}
+        entry, leave = self._entry(), self._exit()
+        first = {} if entry is None else {entry.name: entry}
+        last = {} if leave is None else {leave.name: leave}
+        threads = Parallel() if any(isinstance(loop.tag, Parallel) for loop in program.loops.values()) else None
+        for statement in (*first.values(), *last.values()):
+            dims = zip(statement.loops, statement.dims, strict=True)
+            tags = [threads if len(statement.loops) > 1 else None, *(None for _ in statement.loops[1:])]
+            program = program.with_loop(*(Loop(n, name, tag) for (n, name), tag in zip(dims, tags, strict=True)))
+        return program.with_(statements={**first, **changed, **last})
+
+    def _moved(self, statement: Statement) -> Statement:
+        if not statement.acts or statement.instances.params().intersect(self.before.context).is_disjoint(self.ranks):
+            return statement
+        sources = dict(statement.sources)
+        for source in self.touches.sources(statement):
+            used = self.before.storage_for(statement, source).name
+            if used in self.storages:
+                sources[source] = self.storages[used]
+        return replace(statement, sources=sources, target=self.storages.get(statement.target, statement.target))
+
+    def _entry(self) -> Statement | None:
+        """The copy of what the rank holds, and reads (or may leave as it is)."""
+        needed = touched_of(self.touches, self.array, {False: True})
+        for kept in self._stored(guarded=True):
+            needed = kept if needed is None else needed.union(kept)
+        callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
+        inputs = [s for s in callers if s.source in self.before.algorithm.inputs]
+        if not inputs:
+            needed = None
+            for kept in self._stored(guarded=True):
+                needed = kept if needed is None else needed.union(kept)
+        storage = (inputs or callers)[0]
+        return self._copy("entry", needed, storage.source, storage.name, self.storages[storage.name], 0)
+
+    def _exit(self) -> Statement | None:
+        """The copy of what the rank holds, and stores."""
+        outputs = self._outputs()
+        if not outputs:
+            return None
+        stored: isl.Set | None = None
+        for part in self._stored():
+            stored = part if stored is None else stored.union(part)
+        storage = outputs[0]
+        return self._copy(
+            "exit", stored, storage.source, self.storages[storage.name], storage.name, len(self.array.extents)
+        )
+
+    def _outputs(self) -> list[Storage]:
+        """Where the caller is given values in the array."""
+        callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
+        return [s for s in callers if s.source in self.before.algorithm.outputs]
+
+    def _stored(self, guarded: bool = False) -> list[isl.Set]:
+        """The elements that each statement stores; with `guarded`, of those that may not be executed."""
+        found = []
+        for touch in self.touches.of_buffer(self.array.name):
+            statement = touch.actor.statement
+            if touch.is_write and statement is not None and (statement.guards or not guarded):
+                found.append(elements_of(self.before, touch))
+        return found
+
+    def _copy(
+        self, suffix: str, elements: isl.Set | None, source: str, of: str, to: str, extra: int
+    ) -> Statement | None:
+        """A statement that copies elements from one storage to another."""
+        if elements is None:
+            return None
+        elements = elements.intersect(self.holding.elements()).intersect_params(self.ranks).coalesce()
+        if elements.is_empty():
+            return None
+        program = self.before
+        name = unique(f"{self.array.name}_{suffix}", {*program.statements, *program.storages, *program.buffers})
+        declared = program.algorithm.source(source)
+        dims = value_names(declared)
+        instances = sets.with_dims(sets.named(elements, name), dims)
+        space = instances.get_space()
+        here = sets.from_frame(sets.function(self.holding.space, None, self.holding.scanned()), space)
+        first = program.next_loop() + extra
+        return Statement(
+            name=name,
+            source=source,
+            role=Role.COPY,
+            dims=tuple(dims),
+            instances=instances,
+            point=sets.renamed(sets.identity(space), source),
+            loops=tuple(range(first, first + len(dims))),
+            coords=here,
+            body=Access(source, tuple(map(Iter, dims)), declared.dtype),
+            target=to,
+            sources={source: of},
+        )

@@ -1,0 +1,165 @@
+"""Memory of one rank: of each array, the box that the rank touches.
+
+    bx[100][C], rows 25*rank0 - 1 to 25*rank0 + 25 on each rank   -->   bx[27][C], from row 25*rank0 - 1
+
+The box begins at one affine form of the rank's coordinates, and has a constant extent where that is possible: it may
+then be a little larger than what is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.ranks.boxes_by_rank import each_range
+from tiramisu_py.lower.ranks.one_rank import Ranked, free_name, widened
+from tiramisu_py.lower.statements.arrays import INSIDE
+from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.storage import Buffer
+from tiramisu_py.sets.bounding_boxes import nearest_bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One dimension of a box: its first index and its extent.
+
+    The first index is a form of parameters; or an expression, which becomes a parameter of this rank, by its name.
+    """
+
+    origin: isl.Aff | Expr | str
+    extent: Expr
+
+
+def localised(ranked: Ranked, touches: Touches) -> Ranked:
+    """The program with each array of the whole call cut down to what this rank touches of it."""
+    program, boxes = ranked.program, dict[str, list[Side | None]]()
+    for buffer in program.buffers.values():
+        if buffer.scope or buffer.argument or buffer.memory in INSIDE or not _is_local(program, buffer):
+            continue
+        touched = touched_of(touches, buffer)
+        if touched is not None:
+            boxes[buffer.name] = sides(ranked, touched)
+    begins = dict[str, Expr]()
+    for name, box in boxes.items():
+        for axis, side in enumerate(box):
+            if side is not None and isinstance(side.origin, Expr):
+                own = free_name(program, f"{name}_from", begins)
+                begins[own] = side.origin
+                box[axis] = replace(side, origin=own)
+    program = widened(program, list(begins))
+    for name, box in boxes.items():
+        program = cut(program, program.buffers[name], box)
+    return replace(ranked, program=program, definitions={**ranked.definitions, **begins})
+
+
+def touched_of(touches: Touches, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
+    """The elements of a buffer that statements touch; with `which`, only by writes (True) or reads (False)."""
+    found: isl.Set | None = None
+    for touch in touches.of_buffer(buffer.name):
+        if touch.actor.statement is not None and (which is None or which.get(touch.is_write, False)):
+            part = elements_of(touches.program, touch)
+            found = part if found is None else found.union(part)
+    return None if found is None else found.coalesce()
+
+
+def elements_of(program: Program, touch: Touch) -> isl.Set:
+    """The elements that are touched on this rank."""
+    return touch.domain.intersect_params(program.context).apply(sets.graph(touch.element))
+
+
+def _is_local(program: Program, buffer: Buffer) -> bool:
+    """Whether a rank keeps its own part only: so it is unless a loop over ranks of what stores there says otherwise."""
+    for statement in program.storing:
+        if program.storages[statement.target].buffer == buffer.name:
+            tags = (program.loops[loop].tag for loop in statement.loops)
+            if any(isinstance(tag, Rank) and not tag.local for tag in tags):
+                return False
+    return True
+
+
+def cut(program: Program, buffer: Buffer, box: list[Side | None]) -> Program:
+    """The program with a buffer that begins at the origins of a box, and has its extents (None: as before)."""
+    if not any(box):
+        return program
+    extents = tuple(e if side is None else side.extent for e, side in zip(buffer.extents, box, strict=True))
+    for storage in program.storages_in(buffer.name):
+        frame = storage.index.get_space().domain()
+        forms = [
+            form if side is None else form.sub(_origin(side, frame))
+            for form, side in zip(sets.outputs(storage.index), box, strict=True)
+        ]
+        moved = sets.function(frame, buffer.name, forms)
+        program = program.with_storage(replace(storage, index=moved))
+    return program.with_buffer(replace(buffer, extents=extents))
+
+
+def _origin(side: Side, frame: isl.Space) -> isl.Aff:
+    assert not isinstance(side.origin, Expr)
+    if isinstance(side.origin, str):
+        return sets.parameter(frame, side.origin)
+    on_params = sets.function(sets.on_params(side.origin).get_domain_space(), None, [sets.on_params(side.origin)])
+    return sets.on_frame(sets.outputs(sets.with_params_of(on_params, frame))[0], frame)
+
+
+def sides(ranked: Ranked, touched: isl.Set) -> list[Side | None]:
+    """A box around elements, by dimension; None where it is the same on each rank."""
+    return [_side(ranked, sets.component_of(touched, axis), axis == 0) for axis in range(sets.size(touched))]
+
+
+def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
+    context = ranked.program.context
+    line = line.intersect_params(context).coalesce()
+    low, high = sets.smallest_coordinate(line, 0).coalesce(), sets.largest(line, 0).coalesce()
+    lows, highs = nearest_bounds(low, 1), nearest_bounds(high, -1)
+    lows, highs = ([form for form in forms if not sets.has_floors(form)] for forms in (lows, highs))
+    constant = [(sets.constant_of(b.sub(a)) + 1, a) for a in lows for b in highs if sets.is_constant(b.sub(a))]
+    if constant:
+        least, first = min(constant, key=lambda pair: pair[0])
+        if sets.involves(first, ranked.varying):
+            return Side(first, arithmetic.number(least))
+        return _rank_by_rank(ranked, line, is_first)
+    moves, ends = (any(sets.involves(form, ranked.varying) for form in forms) for forms in (lows, highs))
+    if not lows or not (moves or ends) or sets.has_divisions(line):
+        return _rank_by_rank(ranked, line, is_first)
+    found: Side | None = None
+    if ranked.grid is not None and ranked.grid.bounds is not None:
+        found = _between_bounds(ranked, lows, highs)
+    if found is None and not moves:
+        found = _rank_by_rank(ranked, line, is_first)
+    if found is not None:
+        return found
+    origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])
+    extent = sets.zero_elsewhere(sets.extent_between(sets.on_params(origin).to_pw_aff(), high))
+    return Side(origin, simplified(of_params(extent.gist(context), context)))
+
+
+def _rank_by_rank(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
+    found = each_range(ranked, line, is_first)
+    return None if found is None else Side(found.first, found.count)
+
+
+def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -> Side | None:
+    """From a form of the rank's own lower bound to one of its upper bound, where there are such."""
+    assert ranked.grid is not None
+    _, lower, upper = ranked.grid.varying
+    low = next((form for form in lows if sets.involves(form, (lower,))), None)
+    high = next((form for form in highs if sets.involves(form, (upper,))), None)
+    if low is None or high is None:
+        return None
+    context = ranked.program.context
+    extent = of_params(sets.extent_between(sets.on_params(low), sets.on_params(high).to_pw_aff()), context)
+    return Side(low, simplified(extent))
+
+
+def _is_above(a: isl.Aff, b: isl.Aff, line: isl.Set) -> bool:
+    return bool(line.params().is_subset(a.to_pw_aff().ge_set(b.to_pw_aff()).params()))

@@ -1,0 +1,159 @@
+"""One rank's part of a distributed program: the rank's coordinates are parameters, and loops over ranks one iteration.
+
+::
+
+    for q in 0 .. 4: S[q]   -->   S[rank0]      (on each rank, rank0 from 0 to 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import ProcessGrid
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.ranks.run_time_blocks import in_own_block
+from tiramisu_py.lower.statements.loop_names import RESERVED, unique
+from tiramisu_py.program.distribution import Pieces
+from tiramisu_py.program.loops import LoopId, Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import axes, depth_of, ranks
+from tiramisu_py.program.statement import Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A program as one rank executes it, in `grid` (None where there is only one process).
+
+    Arrays may begin at indices that have no affine form over all ranks: these are further parameters, of which
+    `definitions` say the values. `cuts` are those of the caller's arrays that are held in pieces, by array and
+    dimension.
+    """
+
+    program: Program
+    grid: ProcessGrid | None = None
+    cuts: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    definitions: Mapping[str, Expr] = field(default_factory=dict)
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The parameters that are the coordinates of this rank."""
+        return () if self.grid is None else self.grid.coordinates
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The parameters that differ from rank to rank."""
+        return () if self.grid is None else self.grid.varying
+
+    def named(self, variables: dict[LoopId, str]) -> dict[LoopId, str]:
+        """The variables of loops, where those over ranks are coordinates of this rank."""
+        found = dict(variables)
+        for number, loop in self.program.loops.items():
+            if isinstance(loop.tag, Rank) and number in found:
+                found[number] = self.coordinates[loop.tag.axis]
+        return found
+
+
+def on_one_rank(program: Program) -> Ranked:
+    """What each rank executes; values keep their indices, and arrays their extents."""
+    count = axes(program)
+    if program.blocks is not None:
+        return Ranked(*in_own_block(program))
+    if count == 0:
+        return Ranked(program)
+    everyone = ranks(program)
+    grid = ProcessGrid(_extents(program, everyone), _names(program, count))
+    names = grid.coordinates
+    known = sets.with_more_params(program.context, names).intersect(sets.dims_as_params(everyone, names))
+    mine = widened(program.with_(algorithm=replace(program.algorithm, context=known)), names)
+    statements = {s.name: _restricted(program, s, names) for s in mine.statements.values()}
+    ranked = Ranked(mine.with_(statements=statements), grid)
+    cuts = dict[tuple[str, int], str]()
+    for buffer, dim in _cut(program):
+        cuts[buffer, dim] = free_name(ranked.program, f"{buffer}_from", cuts.values())
+    return replace(ranked, program=widened(ranked.program, list(cuts.values())), cuts=cuts)
+
+
+def widened(program: Program, names: Sequence[str]) -> Program:
+    """The program with parameters more, which are those of this rank."""
+    if not names:
+        return program
+    algorithm = program.algorithm
+    new = [name for name in names if name not in sets.params(algorithm.context)]
+    known = sets.with_more_params(algorithm.context, new)
+    mine = replace(algorithm, params=(*algorithm.params, *names), context=known)
+    space = mine.param_space
+    return program.with_(
+        algorithm=mine,
+        statements={s.name: _aligned(s, space) for s in program.statements.values()},
+        storages={
+            name: replace(storage, index=sets.with_params_of(storage.index, space))
+            for name, storage in program.storages.items()
+        },
+    )
+
+
+def _cut(program: Program) -> list[tuple[str, int]]:
+    """The dimensions of the caller's arrays that are held in pieces."""
+    found = {
+        (program.storages[source].buffer, spread.dim): None
+        for source, distribution in program.distributions.items()
+        for spread in distribution.axes
+        if isinstance(spread, Pieces)
+    }
+    return list(found)
+
+
+def free_name(program: Program, name: str, taken: Iterable[str] = ()) -> str:
+    """A name like this one that nothing in a program has."""
+    algorithm = program.algorithm
+    used = {*RESERVED, algorithm.name, *algorithm.params, *algorithm.inputs, *algorithm.computations, *taken}
+    used.update((*program.buffers, *program.statements))
+    return unique(name, used)
+
+
+def _names(program: Program, count: int) -> tuple[str, ...]:
+    return tuple(free_name(program, f"rank{axis}") for axis in range(count))
+
+
+def _extents(program: Program, everyone: isl.Set) -> tuple[Expr, ...]:
+    if program.grid:
+        return tuple(typed(extent, int64) for extent in program.grid)
+    found = []
+    for axis in range(sets.size(everyone)):
+        most = sets.largest(everyone, axis).coalesce()
+        extent = simplified(of_params(sets.extent_between(sets.zero_like(most), most), program.context))
+        found.append(arithmetic.rounded(extent))
+    return tuple(found)
+
+
+def _aligned(statement: Statement, space: isl.Space) -> Statement:
+    message = statement.message
+    if message is not None:
+        slots = None if message.slots is None else sets.with_params_of(message.slots, space)
+        message = replace(message, peer=sets.with_params_of(message.peer, space), slots=slots)
+    return replace(
+        statement,
+        instances=statement.instances.align_params(space),
+        point=sets.with_params_of(statement.point, space),
+        coords=sets.with_params_of(statement.coords, space),
+        message=message,
+    )
+
+
+def _restricted(program: Program, statement: Statement, names: Sequence[str]) -> Statement:
+    """A statement with the executions of this rank alone."""
+    instances = statement.instances
+    for axis, name in enumerate(names):
+        depth = depth_of(program, statement, axis)
+        if depth is not None:
+            instances = sets.where_equal(instances, sets.outputs(statement.coords)[depth], name)
+    return replace(statement, instances=instances)

@@ -1,0 +1,127 @@
+"""The code of one execution: a comment with the algorithm's line, and the store of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.expressions import Call, Expr, ExternFunction, as_typed
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.lower.statements.index_set_splitting import Piece, iterator_names, point_forms
+from tiramisu_py.lower.statements.places import Places
+from tiramisu_py.lower.statements.prefetch import Lookahead
+from tiramisu_py.lower.statements.templates import Forms, filled
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+
+#: Comments longer than this are cut.
+COMMENT_WIDTH = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """What every execution of a piece does, as templates over `forms` (a function of the instances)."""
+
+    piece: Piece
+    forms: isl.MultiAff
+    comment: str
+    guards: tuple[Expr, ...]
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+    update: Operator | None
+    atomic: bool = False
+    deferred: bool = False
+    nontemporal: bool = False
+    ahead: tuple[Lookahead, ...] = ()
+
+    def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
+        """The same in a kernel, where an update may have to be atomic, and a copy may be deferred."""
+        return replace(self, atomic=atomic, deferred=deferred, nontemporal=False, ahead=())
+
+    def at(self, values: Sequence[Expr]) -> Node:
+        """The code where the forms have these values."""
+        indices = tuple(filled(index, values) for index in self.indices)
+        value = filled(self.value, values)
+        name = self.piece.statement.name
+        store = Store(self.buffer, indices, value, name, self.update, self.atomic, self.nontemporal)
+        early = [node for each in self.ahead for node in each.nodes((value, *indices))]
+        lines = Block((Comment(self.comment), *early, Deferred(store) if self.deferred else store))
+        guard = arithmetic.conjunction(filled(guard, values) for guard in self.guards)
+        return lines if guard is None else If(guard, lines)
+
+    @property
+    def buffers(self) -> frozenset[str]:
+        """The buffers that it loads and stores."""
+        nodes = [node for root in (self.value, *self.indices, *self.guards) for node in walk(root)]
+        return frozenset({self.buffer} | {node.buffer for node in nodes if isinstance(node, Load)})
+
+    @property
+    def externs(self) -> list[ExternFunction]:
+        """The functions of the user that it calls."""
+        nodes = (node for root in (self.value, *self.indices, *self.guards) for node in walk(root))
+        return [node.extern for node in nodes if isinstance(node, Call) and node.extern is not None]
+
+
+def body_of(program: Program, piece: Piece) -> Body:
+    """The code of a piece, planned once for all the places where it will stand."""
+    statement = piece.statement
+    forms = Forms(statement.frame)
+    places = Places(program, statement, forms, point_forms(program, statement))
+    buffer, indices = places.target()
+    dtype = program.buffers[program.storages[statement.target].buffer].dtype
+    value, update = _value(program, piece, places, Load(buffer, indices, dtype))
+    guards = tuple(places.template(typed(guard)) for guard in statement.guards)
+    comment = algorithm_line(program, statement, piece.body)
+    whole = sets.from_frame(forms.function(), piece.frame)
+    nontemporal = statement.nontemporal is not None and update is None
+    return Body(piece, whole, comment, guards, buffer, indices, value, update, nontemporal=nontemporal)
+
+
+def _value(program: Program, piece: Piece, places: Places, stored: Load) -> tuple[Expr, Operator | None]:
+    source = program.algorithm.source(piece.statement.source)
+    term = places.template(typed(piece.body, source.dtype))
+    if piece.statement.role is not Role.UPDATE:
+        return as_typed(term, stored.dtype), None
+    operator = _operator(source)
+    return typed(operator(stored, term), stored.dtype), operator
+
+
+def _operator(source: object) -> Operator:
+    return cast(Operator, cast(Computation, source).op)
+
+
+# -- comments
+
+_ASSIGNMENTS = {"sum": "+=", "product": "*="}
+
+
+def algorithm_line(program: Program, statement: Statement, body: Expr) -> str:
+    """A statement as one line in the words of the algorithm: ``C[i, j] += A[i, k] * B[k, j]``."""
+    source = program.algorithm.source(statement.source)
+    rank = len(source.iterators) if isinstance(source, Computation) else len(source.shape)
+    indices = ", ".join(iterator_names(program, statement)[:rank])
+    name = statement.source if statement.role is not Role.COPY else statement.target
+    place = f"{name}[{indices}]" if indices else name
+    return _cut(_assignment(statement, source, place, body))
+
+
+def _assignment(statement: Statement, source: object, place: str, body: Expr) -> str:
+    if statement.role is not Role.UPDATE:
+        return f"{place} = {body}"
+    operator = _operator(source)
+    if operator.name in _ASSIGNMENTS:
+        return f"{place} {_ASSIGNMENTS[operator.name]} {body}"
+    return f"{place} = {operator.name}({place}, {body})"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= COMMENT_WIDTH else f"{line[: COMMENT_WIDTH - 4]} ..."

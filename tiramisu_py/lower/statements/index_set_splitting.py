@@ -1,0 +1,76 @@
+"""Index-set splitting: a statement whose body chooses by an affine condition becomes one piece a branch.
+
+    S[i]: select(i == 0, a, b)  on 0 <= i < N
+    -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
+
+The pieces have the time of their statement, so that nothing is reordered; inner loops come out without branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.instances.separate_cases import Part, chooses, split_by_cases
+
+#: Beyond so many convex pieces in all, pieces stay unions.
+MOST_PIECES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some instances of a statement (in the tuple `name`), and the body that holds on them."""
+
+    name: str
+    statement: Statement
+    instances: isl.Set
+    body: Expr
+
+    @property
+    def frame(self) -> isl.Space:
+        """The space of the instances."""
+        return self.instances.get_space()
+
+
+def iterator_names(program: Program, statement: Statement) -> tuple[str, ...]:
+    """The names under which a statement's body knows the components of its point."""
+    if statement.role is Role.COPY and isinstance(statement.body, Access):
+        return tuple(str(getattr(index, "name", "")) for index in statement.body.indices)
+    source = program.algorithm.source(statement.source)
+    return tuple(getattr(source, "point_iterators", ()))
+
+
+def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
+    """The iterators of a statement's body as forms on its instances."""
+    names = iterator_names(program, statement)
+    return dict(zip(names, sets.outputs(statement.point), strict=False))
+
+
+def pieces_of(program: Program, statement: Statement, split: bool = True) -> list[Piece]:
+    """The pieces of a statement, disjoint and convex; one where nothing is to be split, none where nothing is done.
+
+    Unless `split`, bodies keep their choices: a thread of a GPU, which executes one instance, has no loop to cut.
+    """
+    instances = statement.instances.intersect_params(program.context)
+    if instances.is_empty():
+        return []
+    parts: list[Part] = [(instances, statement.body)]
+    if split and chooses(statement.body):
+        parts = split_by_cases(Affine(statement.frame, point_forms(program, statement)), instances, statement.body)
+    if len(parts) > 1 or instances.n_basic_set() > 1:
+        parts = _convex(parts)
+    if len(parts) == 1:
+        return [Piece(statement.name, statement, *parts[0])]
+    named = ((f"{statement.name}#{number}", part, body) for number, (part, body) in enumerate(parts))
+    return [Piece(name, statement, sets.named(part, name), body) for name, part, body in named]
+
+
+def _convex(parts: list[Part]) -> list[Part]:
+    convex = [(each, body) for part, body in parts for each in sets.basic_sets(part.coalesce())]
+    return convex if len(convex) <= MOST_PIECES else parts

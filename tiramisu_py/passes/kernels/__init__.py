@@ -1,0 +1,1 @@
+"""Passes on kernels: predicates, full blocks, loads first."""

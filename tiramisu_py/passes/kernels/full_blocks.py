@@ -1,0 +1,198 @@
+"""Full blocks of a kernel apart from partial ones: where no thread of the block needs its guards, or where some do.
+
+Before: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M) ...``, unrolled. After: ``if (64*i0 + 64 <= M) for u in 0 .. 4:
+... else`` the same with its guards. The test is the same for all threads of a block; barriers stay outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param, Select
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.ir import Allocate, For, If, Let, Node, Store
+from tiramisu_py.ir.arithmetic.build import conjunction, conjuncts
+from tiramisu_py.ir.arithmetic.kernel_ranges import Limits, condition_of
+from tiramisu_py.ir.arithmetic.linear import Key, Linear, linear
+from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.rewriting import Names, children, defined, walk, with_children
+from tiramisu_py.ir.uniform_control import meets
+from tiramisu_py.passes.kernels.loads_first import staged
+from tiramisu_py.passes.kernels.predicate import first_stores, guarded
+from tiramisu_py.passes.loops.full_tiles import indexes
+from tiramisu_py.program.loops import Unroll, Vector
+
+
+def full_blocks(node: Node, shape: tuple[int, int, int], taken: Names) -> Node:
+    """A nest of a kernel, with blocks of `shape` threads, with its full blocks apart from partial ones."""
+    limits = Limits(shape)
+    registers = frozenset(inner.buffer for inner in walk(node) if isinstance(inner, Allocate) and inner.register)
+    node = simplify(first_stores(guarded(node, limits), limits))
+    return simplify(Apart(registers, taken).separated(node, limits))
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """A comparison at its worst: the form that says so, and whether it stands in a loop to be unrolled.
+
+    Where the form is at least 0, the comparison is `value` for all threads of a block.
+    """
+
+    form: Linear
+    repeated: bool
+    value: bool = True
+
+    @property
+    def key(self) -> Key:
+        """Guards of one key hold in the same blocks."""
+        return condition_of(self.form).key()
+
+    @property
+    def free(self) -> set[str]:
+        """The variables that the test depends on."""
+        atoms = (atom for atom, _ in self.form.terms.values())
+        return {part.name for atom in atoms for part in parts(atom) if isinstance(part, Iter)}
+
+
+def _test(guards: Iterable[Guard]) -> Expr:
+    """The conjunction of the tests of some guards, of those that differ by a constant the strictest."""
+    strictest: dict[frozenset[tuple[Key, int]], Linear] = {}
+    for guard in guards:
+        terms = frozenset((key, factor) for key, (_, factor) in guard.form.terms.items())
+        known = strictest.get(terms)
+        if known is None or guard.form.constant < known.constant:
+            strictest[terms] = guard.form
+    test = conjunction(condition_of(form, whole=True) for form in strictest.values())
+    assert test is not None
+    return test
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Takes full blocks apart; `registers` are the buffers that constants alone may index."""
+
+    registers: frozenset[str]
+    taken: Names
+
+    def separated(self, node: Node, limits: Limits) -> Node:
+        """The statement with a test around each part without barriers that gains by it."""
+        if not meets(node) and not _is_transparent(node, limits):
+            guards = {guard.key: guard for guard in _guards(node, limits, False)}
+            if not any(guard.repeated for guard in guards.values()):
+                return node
+            own = {name for inner in walk(node) if (name := defined(inner)) is not None}
+            if not any(guard.free & own for guard in guards.values()):
+                full = staged(simplify(_without(node, frozenset(guards), limits)), self.taken)
+                return If(_test(guards.values()), full, self._general(node))
+        inside = limits.inside(node)
+        return with_children(node, lambda child: self.separated(child, inside))
+
+    def _general(self, node: Node) -> Node:
+        """The version with guards: scalar, and unrolled only over registers."""
+        node = with_children(node, self._general)
+        if isinstance(node, For) and (isinstance(node.tag, Vector) or not indexes(node, self.registers)):
+            return replace(node, tag=Unroll() if indexes(node, self.registers) else None, reductions=())
+        return node
+
+
+def _is_transparent(node: Node, limits: Limits) -> bool:
+    """Whether a test may as well stand inside: of a definition, memory, or a condition that all threads share."""
+    if isinstance(node, Let | Allocate):
+        return True
+    if not isinstance(node, If) or node.otherwise is not None:
+        return False
+    return not any(_guard(part, limits, False) for part in conjuncts(node.condition))
+
+
+def _guards(node: Node, limits: Limits, repeated: bool) -> Iterator[Guard]:
+    """The comparisons in a statement that depend on the thread, or on loops of constant extent."""
+    if isinstance(node, If):
+        yield from _found(_guard(part, limits, repeated) for part in conjuncts(node.condition))
+    elif isinstance(node, Store):
+        for choice in parts(node.value):
+            if isinstance(choice, Select):
+                yield from _found(guard for _, guard in _decisions(choice.condition, limits, repeated))
+    inside = limits.inside(node)
+    again = repeated or (isinstance(node, For) and isinstance(node.tag, Unroll | Vector))
+    for child in children(node):
+        yield from _guards(child, inside, again)
+
+
+def _found(guards: Iterable[Guard | None]) -> Iterator[Guard]:
+    return (guard for guard in guards if guard is not None)
+
+
+def _guard(condition: Expr, limits: Limits, repeated: bool, value: bool = True) -> Guard | None:
+    form = limits.form(condition)
+    if form is None or not limits.varies(form):
+        return None
+    worst = limits.worst(form)
+    return None if worst is None or worst.is_constant else Guard(worst, repeated, value)
+
+
+def _decisions(condition: Expr, limits: Limits, repeated: bool) -> list[tuple[Expr, Guard | None]]:
+    """The comparisons that a choice makes, and guards that say what they are inside of what it tells apart.
+
+    That is where none of several alternatives holds, or all of several conditions, and where nothing is equal.
+    """
+    either = _alternatives(condition)
+    if len(either) == 1 and not _is_equation(condition):
+        return [(part, _guard(part, limits, repeated)) for part in conjuncts(condition)]
+    return [(part, _guard(_opposite(part), limits, repeated, False)) for part in either]
+
+
+def _alternatives(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Binary) and condition.op == "|" and condition.dtype.is_bool:
+        return _alternatives(condition.left) + _alternatives(condition.right)
+    return [condition]
+
+
+def _is_equation(e: Expr) -> bool:
+    return isinstance(e, Binary) and e.op == "=="
+
+
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _opposite(e: Expr) -> Expr:
+    """A comparison that holds only where one does not: of an equation, the side on which there are sizes."""
+    if not isinstance(e, Binary) or e.op not in (*_OPPOSITE, "=="):
+        return e
+    if e.op != "==":
+        return Binary(_OPPOSITE[e.op], e.left, e.right, bool_)
+    gap = linear(e.left).plus(linear(e.right), -1)
+    below = any(isinstance(atom, Param) and factor < 0 for atom, factor in gap.terms.values())
+    return Binary("<" if below else ">", e.left, e.right, bool_)
+
+
+def _without(node: Node, keys: frozenset[Key], limits: Limits) -> Node:
+    """The statement without the guards that hold where the tests with these keys hold."""
+    inside = limits.inside(node)
+    node = with_children(node, lambda child: _without(child, keys, inside))
+    if isinstance(node, Store):
+        return replace(node, value=_decided(node.value, keys, limits))
+    if not isinstance(node, If):
+        return node
+    guards = [(part, _guard(part, limits, False)) for part in conjuncts(node.condition)]
+    left = conjunction(part for part, guard in guards if guard is None or guard.key not in keys)
+    return node.then if left is None else replace(node, condition=left)
+
+
+def _decided(value: Expr, keys: frozenset[Key], limits: Limits) -> Expr:
+    """A value without the comparisons of its choices that are decided."""
+
+    def change(e: Expr) -> Expr | None:
+        if not isinstance(e, Select):
+            return None
+        decided = {
+            part.key(): Const(guard.value, bool_)
+            for part, guard in _decisions(e.condition, limits, False)
+            if guard is not None and guard.key in keys
+        }
+        condition = rewrite(e.condition, lambda part: decided.get(part.key()))
+        return e.rebuilt((condition, rewrite(e.yes, change), rewrite(e.no, change)))
+
+    return rewrite(value, change)

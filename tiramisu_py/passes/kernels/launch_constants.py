@@ -1,0 +1,59 @@
+"""Numbers that a kernel is passed by all of its launches, in the kernel itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Expr, Iter, Param
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.ir import Assign, Declare, For, KernelFunction, Launch, Let, LoopFunction, Node
+from tiramisu_py.ir.rewriting import constant, rewrite_expressions, walk, with_children
+
+
+def with_literals(function: LoopFunction) -> LoopFunction:
+    """The function whose kernels have no parameters for which every launch passes one and the same number."""
+    launches = [node for node in walk(function.body) if isinstance(node, Launch)]
+    known = {kernel.name: _literals(kernel, launches) for kernel in function.kernels}
+    if not any(known.values()):
+        return function
+    params = {kernel.name: kernel.params for kernel in function.kernels}
+
+    def host(node: Node) -> Node:
+        if isinstance(node, Launch):
+            own = params[node.kernel]
+            kept = [v for n, v in zip(own, node.values, strict=False) if n not in known[node.kernel]]
+            node = replace(node, values=(*kept, *node.values[len(own) :]))
+        return with_children(node, host)
+
+    kernels = tuple(_with(kernel, known[kernel.name]) for kernel in function.kernels)
+    return replace(function, body=host(function.body), kernels=kernels)
+
+
+def _literals(kernel: KernelFunction, launches: list[Launch]) -> dict[str, Expr]:
+    """The parameters that are known, with their values; none where something in the kernel has the same name."""
+    passed = [node.values for node in launches if node.kernel == kernel.name]
+    inside = {node.variable for node in walk(kernel.body) if isinstance(node, For | Let | Declare | Assign)}
+    found = {}
+    for name, values in zip(kernel.params, zip(*passed, strict=True), strict=False):
+        numbers = {constant(value) for value in values}
+        if len(numbers) == 1 and None not in numbers and name not in inside:
+            found[name] = values[0]
+    return found
+
+
+def _with(kernel: KernelFunction, known: Mapping[str, Expr]) -> KernelFunction:
+    if not known:
+        return kernel
+
+    def literal(e: Expr) -> Expr | None:
+        return known.get(e.name) if isinstance(e, Iter | Param) else None
+
+    arrays = tuple(replace(a, extents=tuple(rewrite(e, literal) for e in a.extents)) for a in kernel.arrays)
+    return replace(
+        kernel,
+        params=tuple(name for name in kernel.params if name not in known),
+        arrays=arrays,
+        body=rewrite_expressions(kernel.body, literal),
+        nonnegative=tuple(name for name in kernel.nonnegative if name not in known),
+    )

@@ -1,0 +1,106 @@
+"""Names for the parts of an expression that is large, or in which the same part stands again and again.
+
+Before: ``p[i] = <10,000 terms>``. After: ``part = <some of them>; part_2 = part + <more>; ..; p[i] = part_157 + <the
+last>``. So no later pass, and no C compiler, meets an expression that is deep or large, and a part that stands in many
+places is computed once. What is small is left as the user wrote it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Call, Expr, Iter, Select
+from tiramisu_py.algorithm.traversal import occurrences, rewrite, walk
+from tiramisu_py.ir import Let, Load, Node, Store
+from tiramisu_py.ir.arithmetic.lanes import guards
+from tiramisu_py.ir.rewriting import Names, with_children
+
+#: Expressions of at most so many operations and operands, what is shared counted each time, stay whole.
+MOST_NODES = 1000
+#: So do those that nest no deeper than this.
+MOST_DEEP = 120
+#: What gets a name has about so many operations and operands, and nests about so deep.
+PART_NODES = 200
+PART_DEEP = 40
+
+
+def with_named_parts(node: Node, taken: Names) -> Node:
+    """The statement with names for parts of the values that it stores, where these are large."""
+    if not isinstance(node, Store):
+        return with_children(node, lambda child: with_named_parts(child, taken.inside(child)))
+    if not _is_large(node.value):
+        return node
+    parts = _Parts(node.value, node.buffer, taken)
+    store: Node = replace(node, value=parts.value)
+    for name, value in reversed(parts.named):
+        store = Let(name, value, store)
+    return store
+
+
+def _is_large(e: Expr) -> bool:
+    nodes: dict[int, int] = {}
+    depths: dict[int, int] = {}
+    for part in walk(e):
+        nodes[id(part)] = 1 + sum(nodes[id(child)] for child in part.children())
+        depths[id(part)] = 1 + max((depths[id(child)] for child in part.children()), default=0)
+    return nodes[id(e)] > MOST_NODES or depths[id(e)] > MOST_DEEP
+
+
+@dataclass(frozen=True)
+class _Size:
+    """How many nodes a part has, and how deep it nests, where what has a name is one node."""
+
+    nodes: int = 1
+    depth: int = 1
+
+
+class _Parts:
+    """Names parts of one expression: `named` in order, each of those before, and `value`, what is left of it."""
+
+    def __init__(self, e: Expr, stored: str, taken: Names) -> None:
+        self.named: list[tuple[str, Expr]] = []
+        self.stored = stored
+        self.uses = occurrences(e)
+        free = _computable_first(e)
+        sizes: dict[int, _Size] = {}
+        names: dict[int, Expr] = {}
+        own: set[int] = set()  # reads the element that is stored
+        for part in walk(e):
+            children = part.children()
+            if (isinstance(part, Load) and part.buffer == stored) or any(id(child) in own for child in children):
+                own.add(id(part))
+            inside = [sizes[id(child)] for child in children]
+            size = _Size(1 + sum(s.nodes for s in inside), 1 + max((s.depth for s in inside), default=0))
+            sizes[id(part)] = size
+            if part is not e and id(part) in free and id(part) not in own and self._wants_name(part, size):
+                name = taken.fresh("part")
+                self.named.append((name, rewrite(part, lambda inner: names.get(id(inner)))))
+                names[id(part)] = Iter(name, part.dtype)
+                sizes[id(part)] = _Size()
+        self.value = rewrite(e, lambda inner: names.get(id(inner)))
+
+    def _wants_name(self, part: Expr, size: _Size) -> bool:
+        if size.nodes == 1 or isinstance(part, Load):
+            return False
+        return self.uses[id(part)] > 1 or size.nodes > PART_NODES or size.depth > PART_DEEP
+
+
+def _computable_first(e: Expr) -> set[int]:
+    """The ids of the parts that may be computed before the rest: not those that a condition on indices guards.
+
+    Under a condition on values both branches are readable, as the algorithm's soundness asks; a function of the user's
+    may rely on the condition that it is called under. Indices stay where they are.
+    """
+    foreign = any(isinstance(part, Call) and part.extern is not None for part in walk(e))
+    found: set[int] = set()
+    waiting = [e]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in found:
+            continue
+        found.add(id(part))
+        if isinstance(part, Load):
+            continue
+        lazy = isinstance(part, Select) and (foreign or guards(part.condition))
+        waiting += (part.condition,) if lazy and isinstance(part, Select) else part.children()
+    return found

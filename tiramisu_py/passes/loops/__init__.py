@@ -1,0 +1,1 @@
+"""Passes on loops: count, peel, split, tile, unroll."""

@@ -1,0 +1,66 @@
+"""Parallel loops dealt out together: how many of them really are adjacent once the loops are known.
+
+A loop that says ``collapse=n`` keeps as many of the loops below it as are perfectly nested with it and have bounds that
+do not depend on it; a loop that loses its partner is parallel by itself, or sequential inside a parallel loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.ir import Allocate, Block, For, If, Let, Node
+from tiramisu_py.program.loops import Parallel
+
+
+def settled(node: Node) -> Node:
+    """The code with every ``collapse`` equal to the number of loops that can be dealt out together."""
+    return _settle(node, False)
+
+
+@deep
+def _settle(node: Node, inside: bool) -> Node:
+    match node:
+        case Block():
+            return Block(tuple(_settle(child, inside) for child in node.body))
+        case If():
+            otherwise = None if node.otherwise is None else _settle(node.otherwise, inside)
+            return If(node.condition, _settle(node.then, inside), otherwise)
+        case Let() | Allocate():
+            return replace(node, body=_settle(node.body, inside))
+        case For():
+            return _loop(node, inside)
+    return node
+
+
+def _loop(node: For, inside: bool) -> Node:
+    if not isinstance(node.tag, Parallel):
+        return replace(node, body=_settle(node.body, inside))
+    if inside:
+        return replace(node, tag=None, reductions=(), body=_settle(node.body, True))
+    chain = _chain(node)
+    body = _settle(chain[-1].body, True)
+    for inner in reversed(chain[1:]):
+        body = replace(inner, body=body)
+    return replace(node, tag=replace(node.tag, collapse=len(chain)), body=body)
+
+
+def _chain(outermost: For) -> list[For]:
+    """The loops dealt out together, outermost first."""
+    assert isinstance(outermost.tag, Parallel)
+    chain = [outermost]
+    while len(chain) < outermost.tag.collapse:
+        inner = chain[-1].body
+        if not isinstance(inner, For) or not isinstance(inner.tag, Parallel) or inner.tag.collapse != 0:
+            break
+        if _depends(inner, {loop.variable for loop in chain}):
+            break
+        chain.append(inner)
+    return chain
+
+
+def _depends(loop: For, variables: set[str]) -> bool:
+    bounds: tuple[Expr, ...] = (loop.lower, loop.upper)
+    return any(isinstance(node, Iter) and node.name in variables for bound in bounds for node in walk(bound))

@@ -1,0 +1,32 @@
+"""Loops of a step, counted: what unrolls loops and cuts them into strips takes iterations to be one apart.
+
+Before: ``for i in a .. b step 2: f(i)``. After: ``for i in 0 .. (b - a + 1) // 2: f(a + 2*i)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import For, Node
+from tiramisu_py.ir.arithmetic.linear import number
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import substitute, with_children
+from tiramisu_py.program.loops import Unroll, Vector
+
+
+def counted(node: Node) -> Node:
+    """The statement with loops tagged Unroll or Vector counted one by one from 0, where they have a step."""
+    node = with_children(node, counted)
+    if not isinstance(node, For) or node.step == 1 or not isinstance(node.tag, Unroll | Vector):
+        return node
+    last = _of("+", _of("-", node.upper, node.lower), number(node.step - 1))
+    count = simplified(_of("//", last, number(node.step)))
+    value = simplified(_of("+", node.lower, _of("*", number(node.step), Iter(node.variable, int64))))
+    body = substitute(node.body, {node.variable: value})
+    return replace(node, lower=number(0), upper=count, step=1, body=body)
+
+
+def _of(op: str, left: Expr, right: Expr) -> Expr:
+    return Binary(op, left, right, int64)

@@ -1,0 +1,59 @@
+"""Full tiles: which loops have a constant extent under which conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.ir import For
+from tiramisu_py.ir.arithmetic.linear import Key, difference, number
+from tiramisu_py.ir.arithmetic.linear import operands as operands_of
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.program.loops import Unroll, Vector
+
+#: Vector loops of more strips than this are no register tiles: they need no version of their own.
+MOST_STRIPS = 8
+
+Conditions = Mapping[Key, Expr]
+
+
+@dataclass(frozen=True, eq=False)
+class FullTile:
+    """The bounds of a loop in a full tile, and the conditions under which they are its bounds."""
+
+    lower: Expr
+    upper: Expr
+    conditions: Conditions
+
+
+def full_tile(loop: For) -> FullTile | None:
+    """The full extent of a loop, where it is constant and needs a test; None for loops that gain nothing by it."""
+    if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
+        return None
+    lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
+    pairs = [(low, high, difference(high, low)) for low in lowers for high in uppers]
+    extents = [(extent, low, high) for low, high, extent in pairs if extent is not None and extent > 0]
+    if not extents or not _gains(loop, min(extent for extent, _, _ in extents)):
+        return None
+    _, low, high = min(extents, key=lambda pair: pair[0])
+    tests = [at_least(other, high) for other in uppers if other is not high]
+    tests += [at_least(low, other) for other in lowers if other is not low]
+    return FullTile(low, high, {test.key(): test for test in tests}) if tests else None
+
+
+def _gains(loop: For, extent: int) -> bool:
+    if isinstance(loop.tag, Vector):
+        return extent % loop.tag.width == 0 and extent <= MOST_STRIPS * loop.tag.width
+    return isinstance(loop.tag, Unroll) and loop.tag.factor is None
+
+
+def at_least(a: Expr, b: Expr) -> Expr:
+    """``a >= b``, as ``rest >= constant``."""
+    gap = simplified(Binary("-", a, b, a.dtype))
+    if isinstance(gap, Binary) and gap.op in ("+", "-"):
+        constant = difference(gap, gap.left)
+        if constant is not None:
+            return Binary(">=", gap.left, number(-constant), bool_)
+    return Binary(">=", gap, number(0), bool_)

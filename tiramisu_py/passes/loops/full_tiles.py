@@ -1,0 +1,184 @@
+"""Full tiles apart from partial ones: where all inner loops of a nest have their full, constant extent, or not.
+
+Before: ``for r1 in 0 .. min(8, R - 8*r0): ...``, unrolled. After: ``if (R - 8*r0 >= 8) for r1 in 0 .. 8: ... else``
+the loop as it was. The test stands as far out as what it asks is known, and one test serves all the loops of a nest, so
+that there are two versions of it: all tiles full, or the general one (or those of `specialized`).
+
+A sequential loop in which the tests hold up to some iteration is cut there. Before: ``for c0 in 0 .. (C + 15) // 16: if
+(C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16: full``, then the other iterations: general.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import Allocate, For, If, Node, Store
+from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.arithmetic.linear import Key, difference, number
+from tiramisu_py.ir.arithmetic.linear import operands as operands_of
+from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.rewriting import (
+    Names,
+    children,
+    defined,
+    loads,
+    names,
+    substitute,
+    variables,
+    walk,
+    with_children,
+)
+from tiramisu_py.ir.uniform_control import meets
+from tiramisu_py.passes.loops.full_tile import Conditions, full_tile
+from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
+from tiramisu_py.passes.loops.tile_versions import is_too_long, special, versions
+from tiramisu_py.program.loops import Parallel, Unroll
+
+
+def full_tiles(node: Node, taken: Names | None = None) -> Node:
+    """The statement with full tiles apart from partial ones, for loops to be unrolled and short vector loops."""
+    separated, pending = _separate(node, taken or Names(names(node)))
+    return _guarded(separated, pending) if pending else separated
+
+
+def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
+    """The statement, and the conditions that nothing inside it has asked yet."""
+    pending: dict[Key, Expr] = {}
+
+    def inside(child: Node) -> Node:
+        separated, asked = _separate(child, taken)
+        pending.update(asked)
+        return separated
+
+    node = with_children(node, inside)
+    name = defined(node)
+    here = {key: condition for key, condition in pending.items() if name in variables(condition)}
+    if here:
+        cut = _cut(node, here, taken)
+        if cut is not None:
+            return cut, {key: condition for key, condition in pending.items() if key not in here}
+        node = _test_inside(node, pending)
+        pending = {}
+    tile = full_tile(node) if isinstance(node, For) else None
+    return node, {**pending, **(tile.conditions if tile else {})}
+
+
+def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
+    """A sequential loop in pieces: where the conditions hold, and where they do not; None where it stays whole."""
+    if not isinstance(node, For) or node.tag is not None or node.step != 1 or operates(node):
+        return None
+    full = simplify(_specialised(node.body, conditions))
+    return cut_at(replace(node, body=_partial(node.body, conditions)), list(conditions.values()), full, taken)
+
+
+def _test_inside(node: Node, conditions: Conditions) -> Node:
+    """The test in the body of a loop, or of the innermost of the loops that collapse with it."""
+    (body,) = children(node)
+    if isinstance(body, For) and isinstance(body.tag, Parallel) and body.tag.collapse == 0:
+        return with_children(node, lambda child: _test_inside(child, conditions))
+    return with_children(node, lambda child: _guarded(child, conditions))
+
+
+def _guarded(node: Node, conditions: Conditions) -> Node:
+    test: Expr | None = None
+    for condition in conditions.values():
+        test = condition if test is None else Binary("&", test, condition, bool_)
+    assert test is not None
+    return If(test, simplify(_specialised(node, conditions)), _partial(node, conditions))
+
+
+def _partial(node: Node, conditions: Conditions) -> Node:
+    """What runs where not all tiles are full: the general version, or one for each extent."""
+    key = special(node, iter(conditions))
+    if key is None:
+        return node
+    others = {other: condition for other, condition in conditions.items() if other != key}
+    result = node
+    for version in reversed(list(versions(node, conditions[key]))):
+        result = If(version.test, _guarded(version.node, others) if others else version.node, result)
+    if others:
+        full = simplify(_specialised(node, {key: conditions[key]}))
+        result = If(conditions[key], _partial(full, others), result)
+    return node if is_too_long(result) else result
+
+
+def _specialised(node: Node, conditions: Conditions) -> Node:
+    if isinstance(node, If):
+        node = replace(node, condition=_under(conditions).folded(node.condition))
+    node = with_children(node, lambda child: _specialised(child, conditions))
+    tile = full_tile(node) if isinstance(node, For) else None
+    if tile is None or not all(key in conditions for key in tile.conditions):
+        return node
+    assert isinstance(node, For)
+    return replace(node, lower=tile.lower, upper=tile.upper)
+
+
+def _under(conditions: Conditions) -> Facts:
+    facts = Facts()
+    for condition in conditions.values():
+        facts = facts.where(condition)
+    return facts
+
+
+#: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.
+MOST_REPEATED = 256
+
+
+def over_registers(node: Node, indexed: frozenset[str] = frozenset()) -> Node:
+    """The statement with short loops that index registers tagged to be unrolled: registers have names, not numbers."""
+    return _over_registers(node, indexed)[0]
+
+
+def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
+    """The statement, and how often something in it will be repeated."""
+    if isinstance(node, Allocate) and node.register:
+        indexed |= {node.buffer}
+    most = 1
+
+    def inside(child: Node) -> Node:
+        nonlocal most
+        changed, times = _over_registers(child, indexed)
+        most = max(most, times)
+        return changed
+
+    node = with_children(node, inside)
+    if not isinstance(node, For) or node.step != 1:
+        return node, most
+    extent = _largest_extent(node)
+    unrolled = isinstance(node.tag, Unroll) and node.tag.factor is None
+    if extent is None or meets(node):
+        return node, most
+    if node.tag is None and extent * most <= MOST_REPEATED and indexes(node, indexed) and _remains(node, indexed):
+        return replace(node, tag=Unroll()), extent * most
+    return node, extent * most if unrolled else most
+
+
+def _largest_extent(loop: For) -> int | None:
+    """The constant extent of a loop in a full tile."""
+    pairs = ((low, high) for low in operands_of("max", loop.lower) for high in operands_of("min", loop.upper))
+    extents = [extent for low, high in pairs if (extent := difference(high, low)) is not None]
+    return min(extents, default=None)
+
+
+def _remains(loop: For, buffers: frozenset[str]) -> bool:
+    """Whether a variable is in such an index where the loops inside count from 0: in that of a window it is not."""
+    return indexes(replace(loop, body=simplify(_from_zero(loop.body))), buffers)
+
+
+def _from_zero(node: Node) -> Node:
+    node = with_children(node, _from_zero)
+    if not isinstance(node, For) or node.step != 1:
+        return node
+    value = Binary("+", node.lower, Iter(node.variable, int64), int64)
+    upper = Binary("-", node.upper, node.lower, int64)
+    return replace(node, lower=number(0), upper=upper, body=substitute(node.body, {node.variable: value}))
+
+
+def indexes(loop: For, buffers: frozenset[str]) -> bool:
+    """Whether a loop's variable is in an index of one of some buffers."""
+    stores = (store for store in walk(loop.body) if isinstance(store, Store))
+    places = [(store.buffer, store.indices) for store in stores]
+    places += [(load.buffer, load.indices) for load in loads(loop.body)]
+    return any(name in buffers and any(loop.variable in variables(i) for i in indices) for name, indices in places)

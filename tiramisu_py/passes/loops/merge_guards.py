@@ -1,0 +1,35 @@
+"""Neighbouring statements under the same condition, under one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.ir import Assign, Block, Declare, If, Node
+from tiramisu_py.ir.rewriting import block, is_empty, read_buffers, variables, walk, with_children
+
+
+def merged(node: Node) -> Node:
+    """The statement with neighbours under the same condition under one."""
+    node = with_children(node, merged)
+    if not isinstance(node, Block):
+        return node
+    found: list[Node] = []
+    for child in node.body:
+        last = found[-1] if found else None
+        if isinstance(child, If) and isinstance(last, If) and _same(last, child):
+            found[-1] = replace(last, then=merged(block([last.then, child.then])))
+        else:
+            found.append(child)
+    return block(found)
+
+
+def _same(first: If, second: If) -> bool:
+    """Whether two conditions are one, that the first branch does not change."""
+    plain = first.otherwise is None and second.otherwise is None
+    if not plain or first.condition.key() != second.condition.key() or is_empty(first.then):
+        return False
+    return not read_buffers(If(first.condition, Block(()))) and not (_assigned(first.then) & variables(first.condition))
+
+
+def _assigned(node: Node) -> set[str]:
+    return {inner.variable for inner in walk(node) if isinstance(inner, Assign | Declare)}

@@ -1,0 +1,99 @@
+"""Loops that begin with iterations of their own kind: cut in two, so that no iteration asks which kind it is.
+
+Before: ``for c0 in -1 .. n: A(c0); if (c0 >= 0) B(c0)``. After: ``A(-1); for c0 in 0 .. n: A(c0); B(c0)``. The
+iterations stay consecutive, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import For, If, Node
+from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.rewriting import block, variables, walk, with_children, with_expressions
+from tiramisu_py.passes.loops.split_at_conditions import operates
+
+#: Longer beginnings stay in their loop.
+MOST_ITERATIONS = 64
+
+
+def cut_prologues(node: Node, facts: Facts) -> Node:
+    """The statement with the first iterations of serial loops apart, where tests set them apart."""
+    inside = facts.inside(node)
+    node = with_children(node, lambda child: cut_prologues(child, inside))
+    if not isinstance(node, For) or node.tag is not None or node.step != 1 or node.reductions or operates(node):
+        return node
+    points = sorted(set(_points(node)))
+    return _cut(node, points, facts) if points else node
+
+
+def _points(loop: For) -> Iterator[int]:
+    """After how many iterations tests inside change from one answer to the other."""
+    for inner in walk(loop.body):
+        if isinstance(inner, If):
+            for part in parts(inner.condition):
+                bound = _bound(part, loop.variable)
+                count = None if bound is None else difference(bound, loop.lower)
+                if count is not None and 0 < count <= MOST_ITERATIONS:
+                    yield count
+
+
+def _bound(e: Expr, variable: str) -> Expr | None:
+    """The first value of a variable for which a comparison has the answer that it keeps; None for any other."""
+    if not isinstance(e, Binary) or e.op not in COMPARISONS or e.op in ("==", "!="):
+        return None
+    if e.left.dtype != int64 or e.right.dtype != int64:
+        return None
+    gap = linear(e.left).plus(linear(e.right), -1)
+    atom = Iter(variable, int64)
+    factor = gap.factor(atom)
+    rest = gap.without(atom.key())
+    if abs(factor) != 1 or not gap.exact or variable in variables(rest.expression()):
+        return None
+    least = rest.times(-factor)  # variable compared with `least`
+    strict = e.op in (">", "<=") if factor == 1 else e.op in ("<", ">=")
+    return least.plus(Linear({}, 1 if strict else 0)).expression()
+
+
+def _cut(loop: For, points: list[int], facts: Facts) -> Node:
+    pieces: list[Node] = []
+    lower = loop.lower
+    for point in points:
+        end = simplified(Binary("+", loop.lower, Const(point, int64), int64))
+        rest = simplified(Binary("-", loop.upper, end, int64))
+        upper = end if facts.nonnegative(rest) else simplified(Binary("min", loop.upper, end, int64))
+        pieces.append(_piece(loop, lower, upper, end))
+        lower = end
+    pieces.append(_piece(loop, lower, loop.upper, None))
+    return simplify(block(pieces))
+
+
+def _piece(loop: For, lower: Expr, upper: Expr, below: Expr | None) -> Node:
+    """Consecutive iterations of a loop: from `lower` on, and before `below`, where that is given."""
+
+    def decided(e: Expr) -> Expr | None:
+        bound = _bound(e, loop.variable)
+        count = None if bound is None else difference(bound, lower)
+        if count is None or not isinstance(e, Binary):
+            return None
+        above = count <= 0
+        until = None if below is None or bound is None else difference(bound, below)
+        if not above and (until is None or until < 0):
+            return None
+        upward = linear(e.left).plus(linear(e.right), -1).factor(Iter(loop.variable, int64)) > 0
+        rising = upward == (e.op in (">", ">="))
+        return Const(above == rising, bool_)
+
+    def decide(node: Node) -> Node:
+        if isinstance(node, If):
+            node = with_expressions(node, lambda e: simplified(rewrite(e, decided)))
+        return with_children(node, decide)
+
+    return replace(loop, lower=lower, upper=upper, body=decide(loop.body))

@@ -1,0 +1,119 @@
+"""Loops cut where conditions begin and cease to hold, so that no iteration has to ask.
+
+Before: ``for c0 in 0 .. (C + 15) // 16: if (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16:
+full``, then ``for c0 in C // 16 .. (C + 15) // 16: general``. Iterations stay in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import (
+    AllReduce,
+    Await,
+    Collective,
+    Complete,
+    Copy,
+    For,
+    Launch,
+    Let,
+    Node,
+    Post,
+    Record,
+)
+from tiramisu_py.ir.arithmetic.linear import Linear, linear, number, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import Names, block, constant, variables, walk
+
+_OPERATIONS = (AllReduce, Await, Collective, Complete, Copy, Launch, Post, Record)
+
+
+def operates(node: Node) -> bool:
+    """Whether operations of GPUs or messages are in it: a test beside them costs nothing, and their text is long."""
+    return any(isinstance(inner, _OPERATIONS) for inner in walk(node))
+
+
+def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> Node | None:
+    """The loop with `full` as its body where all conditions hold, and its own body before and after.
+
+    None where a condition is not one that begins or ceases to hold once, as the loop goes on.
+    """
+    begins: list[Expr] = []
+    ends: list[Expr] = []
+    for condition in conditions:
+        bound = _bound(condition, loop.variable)
+        if bound is None:
+            return None
+        (begins if bound[0] else ends).append(bound[1])
+    return _pieces(loop, begins, ends, full, taken)
+
+
+def _pieces(loop: For, begins: Sequence[Expr], ends: Sequence[Expr], full: Node, taken: Names) -> Node:
+    """The iterations before, those from the last of `begins` to the first of `ends`, and those after."""
+    names: list[tuple[str, Expr]] = []
+    lower, pieces = loop.lower, list[Node]()
+    if begins:
+        name = taken.fresh(f"{loop.variable}_begin")
+        names.append((name, _clamped(loop, lower, "max", begins)))
+        start = Iter(name, int64)
+        pieces.append(replace(loop, upper=start))
+        lower = start
+    if ends:
+        name = taken.fresh(f"{loop.variable}_full")
+        names.append((name, _clamped(loop, lower, "min", ends)))
+        end = Iter(name, int64)
+        pieces += [replace(loop, lower=lower, upper=end, body=full), replace(loop, lower=end)]
+    else:
+        pieces.append(replace(loop, lower=lower, body=full))
+    result = block(pieces)
+    for name, value in reversed(names):
+        result = Let(name, value, result)
+    return result
+
+
+def _clamped(loop: For, lower: Expr, op: str, bounds: Sequence[Expr]) -> Expr:
+    """The least (greatest) of some bounds, between a lower bound and the loop's upper one."""
+    if op == "min":
+        high = _least([*bounds, *operands("min", loop.upper)])
+    else:
+        high = _least([reduce(lambda a, b: Binary(op, a, b, int64), bounds), *operands("min", loop.upper)])
+    return simplified(Binary("max", high, lower, int64))
+
+
+def _least(bounds: Sequence[Expr]) -> Expr:
+    """The minimum of some bounds, less those that another one is never above."""
+    kept: list[Expr] = []
+    for bound in bounds:
+        if not any(_is_below(other, bound) for other in kept):
+            kept = [*(other for other in kept if not _is_below(bound, other)), bound]
+    return reduce(lambda a, b: Binary("min", a, b, int64), reversed(kept))
+
+
+def _is_below(a: Expr, b: Expr) -> bool:
+    """Whether ``a <= b``, of quotients too."""
+    (x, d), (y, e) = (_quotient(side) for side in (a, b))
+    gap = linear(y).plus(linear(x), -1)
+    return d == e and gap.is_constant and gap.constant >= 0 and linear(x).exact and linear(y).exact
+
+
+def _quotient(e: Expr) -> tuple[Expr, int]:
+    divisor = constant(e.right) if isinstance(e, Binary) and e.op == "//" else None
+    return (e.left, divisor) if isinstance(e, Binary) and divisor is not None and divisor > 0 else (e, 1)
+
+
+def _bound(condition: Expr, variable: str) -> tuple[bool, Expr] | None:
+    """Where a condition ``form >= constant`` begins (True) or ceases (False) to hold, by a loop's variable."""
+    if not isinstance(condition, Binary) or condition.op != ">=":
+        return None
+    form = linear(condition.left).plus(linear(condition.right), -1)
+    here = Iter(variable, int64)
+    factor, rest = form.factor(here), form.without(here.key())
+    if factor == 0 or not form.exact or any(variable in variables(atom) for atom, _ in rest.terms.values()):
+        return None
+    size = abs(factor)
+    over = rest.plus(Linear({}, size)) if factor < 0 else rest.times(-1).plus(Linear({}, size - 1))
+    return factor > 0, simplified(Binary("//", over.expression(), number(size), int64))

@@ -1,0 +1,99 @@
+"""Partial tiles in a version for each number of iterations, so that what is unrolled has no loop there either.
+
+Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. After: ``else if (R - 8*r0 >= 7) for r1 in
+0 .. 7: ... else if (R - 8*r0 >= 6) for r1 in 0 .. 6: ...`` and so on, down to one iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import Assign, Deferred, For, Node, Store
+from tiramisu_py.ir.arithmetic.linear import Key, difference, number, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.rewriting import children, constant, walk, with_children
+from tiramisu_py.passes.loops.full_tile import at_least, full_tile
+from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A statement in which a tile has a certain extent, and the test for it, where all larger ones have failed."""
+
+    test: Expr
+    node: Node
+
+
+def is_special(loop: Node) -> bool:
+    """Whether a loop is to have a version for each number of iterations."""
+    return isinstance(loop, For) and isinstance(loop.tag, Unroll) and loop.tag.remainder == "specialize"
+
+
+def special(node: Node, keys: Iterator[Key]) -> Key | None:
+    """The first condition that is one of a loop with versions of its own."""
+    known = [tile.conditions for loop in _special_loops(node) if (tile := full_tile(loop)) is not None]
+    return next((key for key in keys if any(key in conditions for conditions in known)), None)
+
+
+def versions(node: Node, condition: Expr) -> Iterator[Version]:
+    """A version for each extent of the tiles that this condition, which does not hold, says to be full."""
+    assert isinstance(condition, Binary)
+    key, most = condition.key(), constant(condition.right)
+    assert most is not None
+    tiles = [tile for loop in _special_loops(node) if (tile := full_tile(loop)) is not None and key in tile.conditions]
+    extents = [difference(tile.upper, tile.lower) or 1 for tile in tiles]
+    count = 0
+    for short in range(1, min(extents)):
+        test = simplified(Binary(">=", condition.left, number(most - short), bool_))
+        version = Version(test, simplify(_shortened(node, key, short)))
+        count += _statements(version.node)
+        if count > MOST_COPIES:
+            return
+        yield version
+
+
+def is_too_long(node: Node) -> bool:
+    """Whether versions are too much code: the proof refuses those that are so by themselves."""
+    return _statements(node) > MOST_COPIES
+
+
+def _special_loops(node: Node) -> Iterator[For]:
+    return (loop for loop in walk(node) if isinstance(loop, For) and is_special(loop))
+
+
+def _shortened(node: Node, key: Key, by: int) -> Node:
+    """The statement with the tiles of a condition so many iterations shorter than full."""
+    node = with_children(node, lambda child: _shortened(child, key, by))
+    tile = full_tile(node) if isinstance(node, For) else None
+    if tile is None or key not in tile.conditions or not isinstance(node, For):
+        return node
+    low, high = tile.lower, tile.upper
+    lowers = [other for other in operands("max", node.lower) if other.key() != low.key()]
+    uppers = [other for other in operands("min", node.upper) if other.key() != high.key()]
+    kept_low = [other for other in lowers if at_least(low, other).key() != key]
+    kept_high = [other for other in uppers if at_least(other, high).key() != key]
+    low = Binary("+", low, number(by), int64) if len(kept_low) < len(lowers) else low
+    high = Binary("-", high, number(by), int64) if len(kept_high) < len(uppers) else high
+    for other in kept_low:
+        low = Binary("max", low, other, int64)
+    for other in kept_high:
+        high = Binary("min", high, other, int64)
+    return replace(node, lower=simplified(low), upper=simplified(high))
+
+
+@deep
+def _statements(node: Node) -> int:
+    """How many statements there are once loops are unrolled."""
+    if isinstance(node, Store | Assign | Deferred):
+        return 1
+    inside = sum(map(_statements, children(node)))
+    if not isinstance(node, For) or not isinstance(node.tag, Unroll | Vector):
+        return inside
+    trip = difference(node.upper, node.lower)
+    if isinstance(node.tag, Vector):
+        return inside * max(1, (trip or 0) // node.tag.width)
+    return inside * (node.tag.factor or trip or 1)

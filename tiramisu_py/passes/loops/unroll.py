@@ -1,0 +1,120 @@
+"""Loops tagged Unroll: their bodies repeated, with the variable replaced by what it is in each copy.
+
+Before: ``for r1 in 0 .. 3: f(r1)``. After: ``f(0); f(1); f(2)``. By a factor n: n copies in a loop of step n, and the
+iterations left over one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
+from tiramisu_py.ir.arithmetic.linear import difference, linear, nonnegative, number, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.rewriting import EMPTY, Names, block, substitute, walk, with_children
+from tiramisu_py.passes.loops.tile_versions import is_special
+from tiramisu_py.program.loops import MOST_COPIES, Unroll
+
+
+def unroll(node: Node, taken: Names) -> Node:
+    """The statement with loops tagged Unroll repeated; where the number of iterations is no constant, a plain loop.
+
+    So is one that would repeat more than `MOST_COPIES` statements: the proof refuses those that are so by themselves,
+    and there remain those in which loops were cut in pieces for other reasons.
+    """
+    node = with_children(node, lambda child: unroll(child, taken.inside(node)))
+    if not isinstance(node, For) or not isinstance(node.tag, Unroll):
+        return node
+    loop = replace(node, tag=None)
+    trip = difference(loop.upper, loop.lower)
+    factor = node.tag.factor
+    if is_too_long(loop, trip if factor is None else factor):
+        return loop
+    if trip is not None and (factor is None or trip <= factor):
+        return repeated(loop, trip, loop.lower)
+    return loop if factor is None else _by_factor(loop, factor, taken, is_special(node))
+
+
+def kept(node: Node, times: int = 1) -> Node:
+    """The statement with loops to be unrolled left to the compiler, where it can: a constant extent, or a factor.
+
+    `times` is how often the statement is repeated.
+    """
+    if not isinstance(node, For) or not isinstance(node.tag, Unroll):
+        return with_children(node, lambda child: kept(child, times))
+    trip = difference(node.upper, node.lower)
+    count = trip if node.tag.factor is None else node.tag.factor
+    if count is None or is_too_long(node, count * times):
+        return replace(node, tag=None, body=kept(node.body, times))
+    return replace(node, body=kept(node.body, count * times))
+
+
+def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
+    """`count` copies of a loop's body, the variable being `start`, `start + step` and so on."""
+    copies: list[Node] = []
+    for k in range(count):
+        value = simplified(Binary("+", start, number(k * step), int64))
+        body = loop.body if k == 0 else without_comments(loop.body)
+        copies.append(simplify(substitute(body, {loop.variable: value})))
+    return block(copies)
+
+
+def is_too_long(loop: For, count: int | None) -> bool:
+    """Whether so many copies of a loop's body are more than `MOST_COPIES` statements."""
+    statements = sum(isinstance(inner, Store | Assign | Deferred) for inner in walk(loop.body))
+    return count is not None and count * max(statements, 1) > MOST_COPIES
+
+
+def without_comments(node: Node) -> Node:
+    """The statement without its comments."""
+    return EMPTY if isinstance(node, Comment) else block([with_children(node, without_comments)])
+
+
+def without_prefetches(node: Node) -> Node:
+    """The statement without its prefetches: of a few iterations beside vectors, which have them."""
+    return EMPTY if isinstance(node, Prefetch) else block([with_children(node, without_prefetches)])
+
+
+def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
+    """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
+    extent = extent_of(lower, upper)
+    if not nonnegative(extent):
+        extent = simplified(Binary("max", extent, number(0), int64))
+    strips = Binary("//", extent, number(width), int64)
+    return simplified(Binary("+", lower, Binary("*", strips, number(width), int64), int64))
+
+
+def extent_of(lower: Expr, upper: Expr) -> Expr:
+    """``upper - lower``, of a minimum the minimum of the differences."""
+    gaps = [Binary("-", high, lower, int64) for high in operands("min", upper)]
+    extent = gaps[0]
+    for gap in gaps[1:]:
+        extent = Binary("min", extent, gap, int64)
+    return simplified(extent)
+
+
+def _by_factor(loop: For, factor: int, taken: Names, special: bool) -> Node:
+    """A loop of step `factor` whose body is repeated, then the iterations left over: in a loop, or a version of each
+    number of them.
+    """
+    extent = simplified(Binary("-", loop.upper, loop.lower, int64))
+    if linear(extent).is_constant:
+        end: Expr = strip_end(loop.lower, loop.upper, factor)
+        return block([_strips(loop, factor, end), simplify(replace(loop, lower=end))])
+    name = taken.fresh(f"{loop.variable}_end")
+    end = Iter(name, int64)
+    rest: Node = replace(loop, lower=end)
+    if special:
+        rest = EMPTY
+        for count in range(1, factor):
+            test = simplified(Binary(">=", extent_of(end, loop.upper), number(count), bool_))
+            rest = If(test, repeated(loop, count, end), rest)
+    both = block([_strips(loop, factor, end), simplify(rest)])
+    return Let(name, strip_end(loop.lower, loop.upper, factor), both)
+
+
+def _strips(loop: For, factor: int, end: Expr) -> Node:
+    body = repeated(loop, factor, Iter(loop.variable, int64))
+    return simplify(replace(loop, upper=end, step=factor, body=body))

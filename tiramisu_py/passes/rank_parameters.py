@@ -1,0 +1,75 @@
+"""Parameters of one rank, defined in its function: as ``image_from = rank0 == 0 ? 0 : H``.
+
+Where the code is for one rank alone they have their values there: ``image[r - image_from]`` is ``image[r - H]`` below
+``if (rank0 == 1)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import branches, rewrite, walk
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import If, Let, LoopFunction, Node
+from tiramisu_py.ir.arithmetic.build import conjuncts
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import rewrite_expressions, with_children, with_expressions
+
+
+def defined(function: LoopFunction, definitions: Mapping[str, Expr]) -> LoopFunction:
+    """A function whose body may use the names of definitions as parameters."""
+    if not definitions or function.grid is None:
+        return function
+    body = _Known(definitions, function.grid.coordinates).inside(function.body, {})
+    body = rewrite_expressions(body, lambda e: _as_variable(e, definitions))
+    for name, value in reversed(list(definitions.items())):
+        body = Let(name, value, body)
+    return replace(function, body=body)
+
+
+def _as_variable(e: Expr, definitions: Mapping[str, Expr]) -> Expr | None:
+    return Iter(e.name, int64) if isinstance(e, Param) and e.name in definitions else None
+
+
+class _Known:
+    """Definitions on the ranks for which code is."""
+
+    def __init__(self, definitions: Mapping[str, Expr], coordinates: tuple[str, ...]) -> None:
+        self.definitions = definitions
+        self.coordinates = coordinates
+
+    @deep
+    def inside(self, node: Node, at: Mapping[str, int]) -> Node:
+        """Code that is executed on ranks with some coordinates."""
+        if at:
+            values = {name: value for name, form in self.definitions.items() if (value := _on(form, at)) is not None}
+            node = with_expressions(node, lambda e: _at(e, values))
+        if not isinstance(node, If):
+            return with_children(node, lambda child: self.inside(child, at))
+        otherwise = None if node.otherwise is None else self.inside(node.otherwise, at)
+        return If(node.condition, self.inside(node.then, {**at, **self._required(node.condition)}), otherwise)
+
+    def _required(self, condition: Expr) -> dict[str, int]:
+        """The coordinates that a condition asks for."""
+        return {
+            part.left.name: int(part.right.value)
+            for part in conjuncts(condition)
+            if isinstance(part, Binary) and part.op == "==" and isinstance(part.left, Param)
+            and part.left.name in self.coordinates and isinstance(part.right, Const)
+        }  # fmt: skip
+
+
+def _at(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    if not any(isinstance(part, Param) and part.name in values for part in walk(e)):
+        return e
+    return simplified(rewrite(e, lambda part: values.get(part.name) if isinstance(part, Param) else None))
+
+
+def _on(form: Expr, at: Mapping[str, int]) -> Expr | None:
+    """The value of a definition at some coordinates, where it is short."""
+    own = rewrite(form, lambda e: Const(at[e.name], int64) if isinstance(e, Param) and e.name in at else None)
+    own = simplified(own)
+    return None if branches(own) else own

@@ -1,0 +1,1 @@
+"""Passes that make named variables of small buffers."""

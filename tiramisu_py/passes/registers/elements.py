@@ -1,0 +1,66 @@
+"""What a buffer's accesses name: elements, where indices are constant, or vectors of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.ir import Allocate, AllReduce, Collective, Copy, Launch, Node, Post, Ramp, Store
+from tiramisu_py.ir.rewriting import constant, loads, walk
+
+Cell = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """The element that constant indices name: its position, and its lanes."""
+
+    cell: Cell
+    lanes: int
+
+    @property
+    def next(self) -> Access:
+        """The vector that follows."""
+        return replace(self, cell=(*self.cell[:-1], self.cell[-1] + 1))
+
+
+def accesses(node: Allocate, inside: Node) -> Iterator[Access | None]:
+    """Every access to a buffer in a statement: what it names, or None where that is not constant."""
+    for statement in walk(inside):
+        if isinstance(statement, Store) and statement.buffer == node.buffer:
+            whole = len(statement.indices) == len(node.extents) and shift(node, statement.indices) == 0
+            yield access(node, statement.indices) if whole else None
+        if isinstance(statement, Copy | Collective) and node.buffer in (statement.source, statement.target):
+            yield None
+        if isinstance(statement, Post | AllReduce) and node.buffer == statement.array:
+            yield None
+        if isinstance(statement, Launch) and node.buffer in statement.arrays:
+            yield None
+    for load in loads(inside):
+        if load.buffer == node.buffer:
+            indices = load.indices[: len(node.extents)]
+            first = access(node, indices)
+            yield first
+            if first is not None and shift(node, indices):
+                yield first.next
+
+
+def access(node: Allocate, indices: tuple[Expr, ...]) -> Access | None:
+    """The element, or the vector in which the first element is."""
+    lanes, last = node.lanes, indices[-1:]
+    positions = [constant(index) for index in indices]
+    if node.lanes == 1 and last and isinstance(last[0], Ramp):
+        lanes, start = last[0].lanes, constant(last[0].base)
+        positions[-1] = start // lanes if start is not None else None
+    if any(position is None for position in positions):
+        return None
+    return Access(tuple(p for p in positions if p is not None), lanes)
+
+
+def shift(node: Allocate, indices: tuple[Expr, ...]) -> int:
+    """How many elements after the beginning of a vector others are accessed."""
+    if node.lanes > 1 or not indices or not isinstance(indices[-1], Ramp):
+        return 0
+    start = constant(indices[-1].base)
+    return 0 if start is None else start % indices[-1].lanes

@@ -1,0 +1,103 @@
+"""Buffers whose indices are all constant once loops are unrolled become variables, for the processor's registers.
+
+Before: ``allocate bx[10]; bx[0] = e; ... bx[0] + bx[1]``. After: ``bx_0 = e; ... bx_0 + bx_1``. An element that is
+stored once is a constant. A buffer that is only accessed in whole vectors becomes a variable for each vector; what is
+loaded from between two of them comes from both (`Shifted`).
+
+A ring (see `rings`) that is indexed by a variable in some loops is an array there alone. Before: ``allocate v: { A; for
+c0: B(c0); for c0: C(c0) }`` where C indexes v by a variable. After: A and B on variables, which are stored to v before
+C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.ir import Allocate, Block, For, Let, Node
+from tiramisu_py.ir.rewriting import Names, names, walk, with_children
+from tiramisu_py.passes.registers.elements import Cell, accesses
+from tiramisu_py.passes.registers.variables import Promotion
+from tiramisu_py.program.loops import Parallel
+from tiramisu_py.program.storage import Memory
+
+#: A buffer of more elements than this stays an array.
+MOST_VARIABLES = 256
+
+
+def registers(node: Node, taken: Names) -> Node:
+    """The statement with such buffers turned into variables."""
+    node = with_children(node, lambda child: registers(child, taken.inside(node)))
+    if not isinstance(node, Allocate) or _is_shared(node):
+        return node
+    if node.ring and not _promotable(node, node.body):
+        return _in_part(node, taken)
+    return _promoted(node, taken) if _promotable(node, node.body) else node
+
+
+def _promoted(node: Allocate, taken: Names) -> Node:
+    known = {access for access in accesses(node, node.body) if access is not None}
+    lanes = next((access.lanes for access in known), 1)
+    return Promotion(node, lanes, _variables(node, {access.cell for access in known}, taken)).body()
+
+
+def _promotable(node: Allocate, inside: Node) -> bool:
+    """Whether a statement's accesses to a buffer all name its elements, or vectors of one size."""
+    found = list(accesses(node, inside))
+    known = {access for access in found if access is not None}
+    return None not in found and len({access.lanes for access in known}) < 2 and len(known) <= MOST_VARIABLES
+
+
+def _is_shared(node: Allocate) -> bool:
+    """Whether threads share the buffer: a block's memory, or one that a parallel loop inside its scope uses."""
+    if node.memory is not Memory.HOST and not node.register:
+        return True
+    loops = (loop for loop in walk(node.body) if isinstance(loop, For) and isinstance(loop.tag, Parallel))
+    return any(node.buffer in names(loop) for loop in loops)
+
+
+def _variables(node: Allocate, cells: set[Cell], taken: Names) -> dict[Cell, str]:
+    """A name for each element: the buffer's, and the positions in which elements differ."""
+    differing = [len(set(positions)) > 1 for positions in zip(*cells, strict=True)]
+    inside = names(node.body)
+
+    def name(cell: Cell) -> str:
+        kept = [position for position, differs in zip(cell, differing, strict=True) if differs]
+        return "_".join([node.buffer, *map(str, kept or (0,))])
+
+    return {cell: taken.fresh(name(cell), inside) for cell in sorted(cells)}
+
+
+# -- in some loops
+
+
+def _in_part(node: Allocate, taken: Names) -> Node:
+    """A ring as variables up to the first statement that needs it as an array, and as an array from there on."""
+    after = _needing_array(node, node.body)
+    before = _without(node.body, {id(statement) for statement in after})
+    if not _promotable(node, before) or not any(isinstance(inner, For) for inner in walk(before)):
+        return node
+    known = {access for access in accesses(node, before) if access is not None}
+    lanes = next((access.lanes for access in known), 1)
+    variables = _variables(node, {access.cell for access in known}, taken)
+    return replace(node, body=Promotion(node, lanes, variables, tuple(after)).body())
+
+
+@deep
+def _needing_array(node: Allocate, inside: Node) -> list[Node]:
+    """The first statement in which a buffer has to be an array, and those after it."""
+    if _promotable(node, inside):
+        return []
+    if isinstance(inside, Let):
+        return _needing_array(node, inside.body)
+    if not isinstance(inside, Block):
+        return [inside]
+    for position, child in enumerate(inside.body):
+        found = _needing_array(node, child)
+        if found:
+            return [*found, *inside.body[position + 1 :]]
+    return [inside]
+
+
+def _without(node: Node, left_out: set[int]) -> Node:
+    return Block(()) if id(node) in left_out else with_children(node, lambda child: _without(child, left_out))

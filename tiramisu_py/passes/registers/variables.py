@@ -1,0 +1,196 @@
+"""A buffer of elements with constant indices as variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Select, typed_const
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import bool_
+from tiramisu_py.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Declare,
+    For,
+    Lane,
+    Let,
+    Load,
+    Mask,
+    Node,
+    Ramp,
+    Shifted,
+    Store,
+    Variable,
+)
+from tiramisu_py.ir.arithmetic.linear import Key, number
+from tiramisu_py.ir.rewriting import (
+    all_expressions,
+    block,
+    children,
+    expressions,
+    walk,
+    with_children,
+    with_expressions,
+)
+from tiramisu_py.passes.registers.elements import Cell, access, shift
+from tiramisu_py.passes.registers.replacement import replacing
+
+
+@dataclass(frozen=True, eq=False)
+class Promotion:
+    """One buffer and the variables that replace its elements, each of `lanes` lanes.
+
+    In the statements `after` it is an array, to which the variables are stored before. Where masks differ, what is
+    stored under one leaves the other lanes as they are.
+    """
+
+    node: Allocate
+    lanes: int
+    variables: dict[Cell, str]
+    after: tuple[Node, ...] = ()
+
+    def body(self) -> Node:
+        """The buffer's scope over variables, each declared where it is first stored, if that is straight-line code."""
+        promoted, live = self._promoted(self.node.body), set(self.variables.values())
+        while dead := live - {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}:
+            promoted, live = _without_assigns(promoted, dead), live - dead
+        statements = _flat(promoted)
+        assigned = [a.variable for a in walk(Block(tuple(statements))) if isinstance(a, Assign)]
+        once = {name for name in live if assigned.count(name) == 1}
+        return block(self._declared(statements, live, once))
+
+    @cached_property
+    def _one_mask(self) -> bool:
+        """Whether all accesses are under the same mask, so that nothing is in the other lanes."""
+        counts = list(_counts(self.node.body, self.node.buffer, None, {}))
+        return None not in counts and len(set(counts)) < 2
+
+    @cached_property
+    def _replacing(self) -> frozenset[int]:
+        """The stores to a ring after which nobody reads what was there before, whatever the mask."""
+        return replacing(self.node) if self.node.ring else frozenset()
+
+    @deep
+    def _promoted(self, node: Node, mask: Mask | None = None) -> Node:
+        if any(node is kept for kept in self.after):
+            return block([*self._stored(), node]) if node is self.after[0] else node
+        if id(node) in self._replacing:
+            mask = None
+        node = with_expressions(node, lambda e: rewrite(e, self._variable))
+        if isinstance(node, Store) and node.buffer == self.node.buffer:
+            name = self.variables[self._cell(node.indices)]
+            return Assign(name, self._where_active(name, node.value, mask), node.statement)
+        if isinstance(node, Mask):
+            mask = node
+        return with_children(node, lambda child: self._promoted(child, mask))
+
+    def _where_active(self, name: str, value: Expr, mask: Mask | None) -> Expr:
+        """What a variable holds after a store under a mask."""
+        if mask is None or self.lanes == 1 or self._one_mask:
+            return value
+        active = Binary("<", Ramp(number(0), self.lanes), mask.count, bool_)
+        return Select(active, value, Variable(name, self.node.dtype), self.node.dtype)
+
+    def _stored(self) -> list[Node]:
+        """The variables, stored to the array."""
+        stores: list[Node] = []
+        for cell, name in self.variables.items():
+            indices: list[Expr] = [number(position) for position in cell]
+            if self.lanes > 1:
+                indices[-1] = Ramp(number(cell[-1] * self.lanes), self.lanes)
+            stores.append(Store(self.node.buffer, tuple(indices), Variable(name, self.node.dtype), self.node.buffer))
+        return stores
+
+    def _variable(self, e: Expr) -> Expr | None:
+        if not isinstance(e, Load) or e.buffer != self.node.buffer:
+            return None
+        rank = len(self.node.extents)
+        by = shift(self.node, e.indices[:rank])
+        variable: Expr = Variable(self.variables[self._cell(e.indices[:rank])], e.dtype)
+        if by:
+            found = access(self.node, e.indices[:rank])
+            assert found is not None
+            return Shifted(variable, Variable(self.variables[found.next.cell], e.dtype), by, e.dtype)
+        return Lane(variable, rewrite(e.indices[rank], self._variable), e.dtype) if len(e.indices) > rank else variable
+
+    def _cell(self, indices: tuple[Expr, ...]) -> Cell:
+        found = access(self.node, indices)
+        assert found is not None
+        return found.cell
+
+    def _declared(self, statements: list[Node], live: set[str], once: set[str]) -> list[Node]:
+        """The statements with the first, straight-line assignment of each variable as its declaration."""
+        pending = set(live)
+        zeros: list[Node] = []
+        found: list[Node] = []
+        for statement in statements:
+            first = statement if isinstance(statement, Assign) and statement.variable in pending else None
+            if first is not None and first.variable in _mentioned(first.value):
+                first = None
+            for name in sorted(pending & _mentioned_in(statement)):
+                pending.discard(name)
+                if first is None or name != first.variable:
+                    zeros.append(Declare(name, self._zero(), self.lanes))
+            if first is None:
+                found.append(statement)
+            else:
+                found.append(Declare(first.variable, first.value, self.lanes, first.variable in once))
+        return zeros + found
+
+    def _zero(self) -> Const:
+        return typed_const(0, self.node.dtype)
+
+
+def _flat(node: Node) -> list[Node]:
+    return list(node.body) if isinstance(node, Block) else [node]
+
+
+def _counts(
+    node: Node, buffer: str, count: Key | None, known: Mapping[str, Expr], turns: frozenset[str] = frozenset()
+) -> Iterator[Key | None]:
+    """Of each access to a buffer how many lanes of it are active; definitions put in.
+
+    None where all are, or where that changes from turn to turn of a loop inside the buffer's scope.
+    """
+    if isinstance(node, For):
+        turns |= {node.variable}
+    if isinstance(node, Let):
+        known = {**known, node.variable: rewrite(node.value, lambda e: _known(e, known))}
+    if isinstance(node, Mask):
+        defined = rewrite(node.count, lambda e: _known(e, known))
+        count = None if turns & _mentioned(defined) else defined.key()
+    if isinstance(node, Store) and node.buffer == buffer:
+        yield count
+    used = (part for e in expressions(node) for part in parts(e))
+    yield from (count for part in used if isinstance(part, Load) and part.buffer == buffer)
+    for child in children(node):
+        yield from _counts(child, buffer, count, known, turns)
+
+
+def _known(e: Expr, known: Mapping[str, Expr]) -> Expr | None:
+    return known.get(e.name) if isinstance(e, Iter) else None
+
+
+def _mentioned(e: Expr) -> set[str]:
+    return {part.name for part in parts(e) if isinstance(part, Iter)}
+
+
+def _mentioned_in(node: Node) -> set[str]:
+    found: set[str] = set()
+    for statement in walk(node):
+        if isinstance(statement, Assign):
+            found.add(statement.variable)
+        for e in expressions(statement):
+            found |= _mentioned(e)
+    return found
+
+
+def _without_assigns(node: Node, dead: set[str]) -> Node:
+    if isinstance(node, Assign) and node.variable in dead:
+        return Block(())
+    return block([with_children(node, lambda child: _without_assigns(child, dead))]) if dead else node

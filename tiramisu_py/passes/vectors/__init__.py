@@ -1,0 +1,1 @@
+"""Passes on vector loops: widen, mask, narrow, split to registers, pack."""

@@ -1,0 +1,135 @@
+"""Reductions over a vector loop: partial results in a vector of their own, combined in the order of its lanes.
+
+Before: ``for i: s = s + x[i]``. After: ``p = identity; for i step 16: p = p + x[i + lane, all lanes]``, then
+``for lane: s = s + p[lane]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tiramisu_py.algorithm.declarations import Operator
+from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
+from tiramisu_py.ir.arithmetic.lanes import is_half
+from tiramisu_py.ir.arithmetic.linear import Key, number
+from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children
+from tiramisu_py.program.loops import Combine
+
+Place = tuple[str, Key]
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """One element that a loop reduces into, and the variable that holds its partial results."""
+
+    target: Load
+    operator: Operator
+    statement: str
+    variable: str
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulation:
+    """A loop's body with partial results in variables, and what stands around the loop then."""
+
+    body: Node
+    partials: tuple[Partial, ...]
+    width: int
+    lane: str
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the partial results."""
+        return tuple(partial.variable for partial in self.partials)
+
+    def around(self, loop: Node) -> Node:
+        """The loop between the declaration of the partial results and their combination."""
+        if not self.partials:
+            return loop
+        declared = [Declare(p.variable, neutral(p.operator, p.target.dtype), self.width) for p in self.partials]
+        return block([*declared, loop, Comment("combine the partial results"), self._combined()])
+
+    def _combined(self) -> Node:
+        stores = [self._combine(partial, Iter(self.lane, int64)) for partial in self.partials]
+        return For(self.lane, number(0), number(self.width), block(stores))
+
+    def _combine(self, partial: Partial, lane: Expr) -> Node:
+        target, dtype = partial.target, partial.target.dtype
+        term = Lane(Variable(partial.variable, dtype), lane, dtype)
+        value = as_typed(partial.operator(target, term), dtype)
+        return Store(target.buffer, target.indices, value, partial.statement, partial.operator)
+
+
+def neutral(operator: Operator, dtype: DType) -> Const:
+    """What changes nothing when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
+    return Const(-0.0, dtype) if operator.name == "sum" and dtype.is_float else operator.identity(dtype)
+
+
+def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
+    """The body of a vector loop with its reductions' updates turned into assignments of partial results.
+
+    An update stays as it is where its element is not the same in all iterations, or is loaded in another way.
+    """
+    partials: dict[Place, Partial] = {}
+    for private in loop.reductions:
+        if private.combine is Combine.PRIVATE and _reducible(loop, private):
+            for store in _updates(loop.body, private.buffer):
+                _add(partials, store, taken)
+    return Accumulation(_with_variables(loop.body, partials), tuple(partials.values()), width, lane)
+
+
+def _add(partials: dict[Place, Partial], store: Store, taken: Names) -> None:
+    assert store.update is not None
+    target = Load(store.buffer, store.indices, store.value.dtype)
+    place = (store.buffer, target.key())
+    if place not in partials:
+        variable = taken.fresh(f"{store.buffer}_partial")
+        partials[place] = Partial(target, store.update, store.statement, variable)
+
+
+def _updates(node: Node, buffer: str) -> Iterator[Store]:
+    return (store for store in walk(node) if isinstance(store, Store) and store.buffer == buffer)
+
+
+def _reducible(loop: For, private: Private) -> bool:
+    """Whether every access to the buffer is an update of an element that stays the same all through the loop."""
+    stores = list(_updates(loop.body, private.buffer))
+    changing = {loop.variable} | {name for node in walk(loop.body) if (name := defined(node)) is not None}
+    if any(changing & variables(index) or any(_loaded(index)) for store in stores for index in store.indices):
+        return False
+    if any(store.update is None or is_half(store.value.dtype) for store in stores):
+        return False
+    places = {Load(s.buffer, s.indices, s.value.dtype).key() for s in stores}
+    return all(load.key() in places for load in loads(loop.body) if load.buffer == private.buffer)
+
+
+def _loaded(e: Expr) -> Iterator[bool]:
+    yield isinstance(e, Load)
+    for child in e.children():
+        yield from _loaded(child)
+
+
+@deep
+def _with_variables(node: Node, partials: dict[Place, Partial]) -> Node:
+    if not partials:
+        return node
+    if isinstance(node, Store):
+        target = Load(node.buffer, node.indices, node.value.dtype)
+        partial = partials.get((node.buffer, target.key()))
+        if partial is not None:
+            return Assign(partial.variable, _reading_variable(node.value, partial), node.statement)
+    return with_children(node, lambda child: _with_variables(child, partials))
+
+
+def _reading_variable(value: Expr, partial: Partial) -> Expr:
+    key = partial.target.key()
+
+    def variable(e: Expr) -> Expr | None:
+        return Variable(partial.variable, e.dtype) if isinstance(e, Load) and e.key() == key else None
+
+    return rewrite(value, variable)

@@ -1,0 +1,81 @@
+"""Vector loops along rows of a temporary, so that whole vectors are stored to where vectors begin.
+
+Before: ``for j in a .. b vector(16, mask): row[j + 4] = ..``. After: ``for j in a .. j_aligned``, where ``j_aligned +
+4`` is a multiple of 16 and less than a vector further, and then ``for j in j_aligned .. b``. A store (or load) that is
+not aligned touches two lines of the cache. Loops whose remainder is no mask stay as they are, since their first
+iterations would run one by one, and so do copies, which wait for memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import Allocate, For, Let, Node, Store
+from tiramisu_py.ir.arithmetic.linear import Linear, linear, number
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import Names, block, constant, loads, walk, with_children
+from tiramisu_py.passes.vectors.epilogue import most_iterations
+from tiramisu_py.program.loops import Vector
+
+#: Loops of no more vectors than this stay whole.
+FEW_VECTORS = 8
+
+
+def aligned(node: Node, taken: Names, rows: Collection[Allocate] = ()) -> Node:
+    """The statement with such loops cut where vectors begin; `rows` are the temporaries around it."""
+    if isinstance(node, Allocate):
+        rows = (*rows, node)
+    node = with_children(node, lambda child: aligned(child, taken.inside(node), rows))
+    if not isinstance(node, For) or not isinstance(node.tag, Vector) or node.reductions or node.step != 1:
+        return node
+    most = most_iterations(node)
+    if node.tag.remainder != "mask" or (most is not None and most <= FEW_VECTORS * node.tag.width):
+        return node
+    offset = _offset(node, node.tag.width, rows)
+    return node if offset is None else _cut(node, node.tag.width, offset, taken)
+
+
+def _offset(loop: For, width: int, rows: Collection[Allocate]) -> int | None:
+    """What to add to the loop's variable for a multiple of `width` just where vectors begin; None where that differs
+    from store to store, and where the loop begins there.
+    """
+    stores = [inner for inner in walk(loop.body) if isinstance(inner, Store)]
+    if len(list(loads(loop.body))) <= len(stores):
+        return None
+    found = {_offset_of(store, loop.variable, width, rows) for store in stores}
+    offset = found.pop() if len(found) == 1 else None
+    if offset is None or _remainder(linear(loop.lower).plus(Linear({}, offset)), width) == 0:
+        return None
+    return offset
+
+
+def _offset_of(store: Store, variable: str, width: int, rows: Collection[Allocate]) -> int | None:
+    own = next((each for each in rows if each.buffer == store.buffer), None)
+    if own is None or own.register or not store.indices:
+        return None
+    last = constant(own.extents[-1])
+    if last is None or last % width != 0:
+        return None
+    form, atom = linear(store.indices[-1]), Iter(variable, int64)
+    return _remainder(form.without(atom.key()), width) if form.factor(atom) == 1 else None
+
+
+def _remainder(form: Linear, width: int) -> int | None:
+    """The remainder modulo a width, where it is always the same."""
+    multiples = all(factor % width == 0 for _, factor in form.terms.values())
+    return form.constant % width if form.exact and multiples else None
+
+
+def _cut(loop: For, width: int, offset: int, taken: Names) -> Node:
+    names = [taken.fresh(f"{loop.variable}_{part}") for part in ("begin", "stop", "aligned")]
+    begin, stop, start = (Iter(name, int64) for name in names)
+    beyond = simplified(Binary("+", begin, number(offset + width - 1), int64))
+    whole = Binary("*", Binary("//", beyond, number(width), int64), number(width), int64)
+    least = Binary("min", simplified(Binary("-", whole, number(offset), int64)), stop, int64)
+    end: Expr = Binary("min", start, simplified(Binary("+", begin, number(width - 1), int64)), int64)
+    first = replace(loop, lower=begin, upper=end)
+    both = block([first, replace(loop, lower=start, upper=stop)])
+    return Let(names[0], loop.lower, Let(names[1], loop.upper, Let(names[2], simplified(least), both)))

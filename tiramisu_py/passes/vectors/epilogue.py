@@ -1,0 +1,107 @@
+"""The last iterations of a vector loop, which fill no vector: under a mask, or over again as part of a whole vector.
+
+Before: ``for c in c_end .. C: f(c)``. After, with a mask: ``if (C - c_end > 0) f(c_end + lane, the first C - c_end
+lanes)``. Overlapping: ``if (C >= 16) f(C - 16 + lane, all lanes) else`` the loop as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.types import bool_, int64
+from tiramisu_py.ir import Block, For, If, Let, Mask, Node
+from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import Names, block, constant, substitute, walk, with_children
+from tiramisu_py.passes.loops.unroll import extent_of, without_comments
+
+
+def most_iterations(loop: For) -> int | None:
+    """The greatest number of iterations that a loop can have, where its bounds say one."""
+    pairs = ((low, high) for low in operands("max", loop.lower) for high in operands("min", loop.upper))
+    return min((extent for low, high in pairs if (extent := difference(high, low)) is not None), default=None)
+
+
+def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names) -> Node:
+    """The iterations of a loop as so many strips under masks; `vectors` is the strip that begins at its variable."""
+    left = extent_of(loop.lower, loop.upper)
+    name = taken.fresh(f"{loop.variable}_left")
+    count: Expr = left if constant(left) is not None else Iter(name, int64)
+    copies = []
+    for k in range(strips):
+        start = simplified(Binary("+", loop.lower, number(k * width), int64))
+        lanes = simplified(Binary("-", count, number(k * width), int64))
+        copies.append(Mask(lanes, width, substitute(vectors, {loop.variable: start})))
+    test = simplified(Binary(">", left, number(0), bool_))
+    return If(test, Let(name, left, block(copies)))
+
+
+def each_whole(loop: For, vectors: Node, width: int, strips: int) -> Node:
+    """The iterations of a loop as so many whole strips, each where there is one."""
+    left = extent_of(loop.lower, loop.upper)
+    copies: list[Node] = []
+    for k in range(strips):
+        start = simplified(Binary("+", loop.lower, number(k * width), int64))
+        test = simplified(Binary(">", left, number(k * width), bool_))
+        body = vectors if k == 0 else without_comments(vectors)
+        copies.append(If(test, substitute(body, {loop.variable: start})))
+    return block(copies)
+
+
+def overlapping(rest: For, whole: For, vectors: Node, width: int) -> Node:
+    """What is left of a whole loop as a vector that ends with it; one by one where the loop is shorter than that."""
+    start = simplified(Binary("-", whole.upper, number(width), int64))
+    last = substitute(vectors, {rest.variable: start})
+    some = simplified(Binary("<", rest.lower, whole.upper, bool_))
+    enough = simplified(Binary(">=", extent_of(whole.lower, whole.upper), number(width), bool_))
+    return If(some, If(enough, last, rest))
+
+
+def has_masks(node: Node) -> bool:
+    """Whether there is a mask anywhere inside."""
+    return any(isinstance(inner, Mask) for inner in walk(node))
+
+
+def with_one_count(node: Node) -> Node:
+    """The statement with neighbouring masks under one test, and one definition of how many lanes are active."""
+    node = with_children(node, with_one_count)
+    if not isinstance(node, Block):
+        return node
+    found: list[Node] = []
+    for child in node.body:
+        last = found[-1] if found else None
+        if isinstance(child, Let) and isinstance(last, Let) and _same_count(last, child):
+            body = substitute(child.body, {child.variable: Iter(last.variable, int64)})
+            found[-1] = replace(last, body=block([last.body, body]))
+        elif isinstance(child, If) and isinstance(last, If) and _same_test(last, child):
+            found[-1] = replace(last, then=with_one_count(block([last.then, child.then])))
+        else:
+            found.append(child)
+    return block(found)
+
+
+def _same_test(a: If, b: If) -> bool:
+    """Whether two tests ask the same, of sizes and loops alone."""
+    plain = linear(a.condition.left).exact if isinstance(a.condition, Binary) else False
+    alone = a.otherwise is None and b.otherwise is None and a.condition.key() == b.condition.key()
+    return plain and alone and has_masks(a) and has_masks(b)
+
+
+def _same_count(a: Let, b: Let) -> bool:
+    first, second = ({part.key() for part in operands("min", let.value)} for let in (a, b))
+    return first == second and has_masks(a.body) and has_masks(b.body)
+
+
+def limited(node: Node, lane: str) -> Node:
+    """The statement with loops over the lanes of a mask no longer than the lanes that are active."""
+    return _limited(node, lane, None)
+
+
+def _limited(node: Node, lane: str, mask: Mask | None) -> Node:
+    if isinstance(node, Mask):
+        mask = node
+    if mask is not None and isinstance(node, For) and node.variable == lane and constant(node.upper) == mask.width:
+        upper = simplified(Binary("min", mask.count, number(mask.width), int64))
+        return replace(node, upper=upper)
+    return with_children(node, lambda child: _limited(child, lane, mask))

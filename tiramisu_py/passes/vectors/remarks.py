@@ -1,0 +1,29 @@
+"""Remarks in vector code: which functions are called for each lane, since there is no instruction for all."""
+
+from __future__ import annotations
+
+from tiramisu_py.algorithm.expressions import Call, Expr
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.ir import Comment, Node, Ramp, Store
+from tiramisu_py.ir.rewriting import block, with_children
+
+#: Functions of one instruction, on processors that have it, which compilers know.
+_INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "rint", "sqrt", "trunc"})
+
+
+def remarked(node: Node) -> Node:
+    """The statement with a line before each store of vectors whose value calls functions lane by lane."""
+    node = with_children(node, remarked)
+    if not isinstance(node, Store):
+        return node
+    called = dict.fromkeys(e.function for e in walk(node.value) if isinstance(e, Call) and _by_lane(e))
+    return block([Comment(f"called for each lane: {', '.join(called)}"), node]) if called else node
+
+
+def _by_lane(e: Call) -> bool:
+    plain = e.extern is None and e.function in _INSTRUCTIONS
+    return not plain and any(_varies(argument) for argument in e.arguments)
+
+
+def _varies(e: Expr) -> bool:
+    return any(isinstance(part, Ramp) for part in walk(e))

@@ -1,0 +1,239 @@
+"""Vectors wider than a register of the processor, in parts that are not: compilers keep wider ones in memory.
+
+Before, for 32 lanes of float32 in registers of 64 bytes: ``y[c + 0 .. 31] = x[c + 0 .. 31] * v``. After: the same for
+``c + 0 .. 15`` and v_0, then for ``c + 16 .. 31`` and v_1. A loop over lanes becomes one for each part. The lanes of a
+reduction stay what they are, and are combined in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tiramisu_py.algorithm.expressions import Binary, Cast, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts_of
+from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Declare,
+    For,
+    Lane,
+    Let,
+    Load,
+    Mask,
+    Node,
+    Ramp,
+    Store,
+    Variable,
+)
+from tiramisu_py.ir.arithmetic.linear import number
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.rewriting import (
+    Names,
+    block,
+    constant,
+    defined,
+    expressions,
+    walk,
+    with_children,
+    with_expressions,
+)
+from tiramisu_py.passes.vectors.pack_stores import is_contiguous, joined_store
+
+
+def widest(node: Node) -> int:
+    """The bytes of the widest type among the values that a statement computes, loads or stores."""
+    return max((dtype.bytes for dtype in _types(node)), default=1)
+
+
+def _types(node: Node) -> Iterator[DType]:
+    for statement in walk(node):
+        if isinstance(statement, Store | Assign | Declare):
+            yield statement.value.dtype
+        for e in expressions(statement)[-1:] if isinstance(statement, Store) else expressions(statement):
+            yield from (part.dtype for part in _values(e) if isinstance(part, Load | Cast))
+
+
+def _values(e: Expr) -> Iterator[Expr]:
+    """The parts of an expression less what is inside indices."""
+    yield e
+    for part in () if isinstance(e, Load) else e.children():
+        yield from _values(part)
+
+
+@dataclass
+class Parts:
+    """Splits vectors of `width` lanes into parts of `size`; `lane` is the variable of loops over lanes.
+
+    Stores of narrow elements fill a register of `register` bytes, if that is given.
+    """
+
+    width: int
+    size: int
+    lane: str
+    taken: Names
+    register: int = 0
+    variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    buffers: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    mask: Mask | None = None
+
+    @property
+    def count(self) -> int:
+        """How many parts a vector has."""
+        return self.width // self.size
+
+    @deep
+    def split(self, node: Node) -> Node:
+        """The statement with every vector in parts."""
+        match node:
+            case Block():
+                with self._scope():
+                    return block([self.split(child) for child in node.body])
+            case For() if self._is_over_lanes(node):
+                return block([self._active(self._lanes_of(node, k), k) for k in range(self.count)])
+            case Mask():
+                around, self.mask = self.mask, node
+                body = self.split(node.body)
+                self.mask = around
+                return body
+            case Let() if self._is_vector(node.value):
+                values = [self.part(node.value, k) for k in range(self.count)]
+                with self._scope():
+                    names = self._named(node.variable)
+                    body = self.split(node.body)
+                for k in reversed(range(self.count)):
+                    body = self._active(Let(names[k], values[k], body), k)
+                return body
+            case Declare() if node.lanes > 1:
+                values = [self.part(node.value, k) for k in range(self.count)]
+                names = self._named(node.variable)
+                made = [replace(node, variable=names[k], value=v, lanes=self.size) for k, v in enumerate(values)]
+                return block([self._active(part, k) for k, part in enumerate(made)])
+            case Assign() if node.variable in self.variables:
+                names = self.variables[node.variable]
+                parts = [replace(node, variable=n, value=self.part(node.value, k)) for k, n in enumerate(names)]
+                return block([self._active(part, k) for k, part in enumerate(parts)])
+            case Store() if node.buffer in self.buffers or any(map(self._is_vector, (*node.indices, node.value))):
+                return self._whole(node) or block([self._active(self._stored(node, k), k) for k in range(self.count)])
+            case Allocate() if node.lanes > 1:
+                return self._allocated(node)
+        with self._hiding(node):
+            return with_children(node, self.split)
+
+    def _whole(self, node: Store) -> Node | None:
+        """The store in as few parts as its own types allow, whatever those of other statements are."""
+        if self.mask is not None or self.register == 0 or not is_contiguous(node) or node.buffer in self.buffers:
+            return None
+        size = min(max(self.register // widest(node), 2), self.width)
+        if size > self.size and not any(map(self._uses_parts, (node.value, *node.indices))):
+            own = Parts(self.width, size, self.lane, self.taken, self.register)
+            return own.split(node) if size < self.width else node
+        lanes = min(self.width, self.register // node.value.dtype.bytes)
+        count = lanes // self.size
+        if count < 2:
+            return None
+        firsts = range(0, self.count, count)
+        stores = [joined_store(node, first, self.size, count, self.part, self.taken) for first in firsts]
+        return None if None in stores else block([store for store in stores if store is not None])
+
+    def _uses_parts(self, e: Expr) -> bool:
+        """Whether an expression reads a vector that is in parts."""
+        return any(
+            (isinstance(part, Iter) and part.name in (*self.variables, self.lane))
+            or (isinstance(part, Load) and part.buffer in self.buffers)
+            for part in parts_of(e)
+        )
+
+    def _active(self, node: Node, k: int) -> Node:
+        """A statement of part k under the mask of that part, if there is one."""
+        if self.mask is None:
+            return node
+        count = simplified(Binary("-", self.mask.count, number(k * self.size), int64))
+        return Mask(count, self.size, node)
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        names = tuple(self.taken.fresh(f"{name}_{k}") for k in range(self.count))
+        self.variables[name] = names
+        return names
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        """What is declared inside is in parts there alone: a lane's own copy of it has the same name."""
+        variables, buffers = dict(self.variables), dict(self.buffers)
+        yield
+        self.variables, self.buffers = variables, buffers
+
+    @contextmanager
+    def _hiding(self, node: Node) -> Iterator[None]:
+        """The inside of a statement that declares something whole, whatever the name is elsewhere."""
+        with self._scope():
+            if isinstance(node, Allocate):
+                self.buffers.pop(node.buffer, None)
+            self.variables.pop(defined(node) or "", None)
+            yield
+
+    def _allocated(self, node: Allocate) -> Node:
+        names = tuple(self.taken.fresh(f"{node.buffer}_{k}") for k in range(self.count))
+        with self._scope():
+            self.buffers[node.buffer] = (len(node.extents), names)
+            body = self.split(node.body)
+        for name in reversed(names):
+            body = replace(node, buffer=name, lanes=self.size, body=body)
+        return body
+
+    def _is_over_lanes(self, node: For) -> bool:
+        return node.variable == self.lane and constant(node.lower) == 0 and constant(node.upper) == self.width
+
+    def _lanes_of(self, node: For, k: int) -> Node:
+        """The loop over the lanes of one part."""
+        return replace(node, upper=number(self.size), body=self._in_lane(node.body, k))
+
+    def _in_lane(self, node: Node, k: int) -> Node:
+        if isinstance(node, Store):
+            return self._stored(node, k)
+        changed = with_expressions(node, lambda e: self.part(e, k))
+        with self._hiding(node):
+            return with_children(changed, lambda child: self._in_lane(child, k))
+
+    def _stored(self, node: Store, k: int) -> Node:
+        value = self.part(node.value, k)
+        buffer, indices = self._element(node.buffer, node.indices, k)
+        return replace(node, buffer=buffer, indices=indices, value=value)
+
+    def _element(self, buffer: str, indices: tuple[Expr, ...], k: int) -> tuple[str, tuple[Expr, ...]]:
+        """An element of a buffer in part k: a buffer of vectors has a buffer for each part, and lanes of its own."""
+        rank, names = self.buffers.get(buffer, (len(indices), ()))
+        own = tuple(self.part(index, k) for index in indices[:rank])
+        return (names[k] if names else buffer), own + indices[rank:]
+
+    def part(self, e: Expr, k: int) -> Expr:
+        """An expression in part k of its lanes."""
+        return simplified(rewrite(e, lambda inner: self._changed(inner, k)))
+
+    def _changed(self, e: Expr, k: int) -> Expr | None:
+        match e:
+            case Ramp():
+                return Ramp(simplified(e.base + k * self.size), self.size, e.dtype)
+            case Lane(vector=Iter() as vector) if vector.name in self.variables:
+                return Lane(Variable(self.variables[vector.name][k], vector.dtype), e.lane, e.dtype)
+            case Load() if e.buffer in self.buffers:
+                buffer, indices = self._element(e.buffer, e.indices, k)
+                return Load(buffer, indices, e.dtype)
+            case Iter() if e.name in self.variables:
+                return type(e)(self.variables[e.name][k], e.dtype)
+            case Iter() if e.name == self.lane:
+                return Iter(self.lane, int64) + k * self.size
+        return None
+
+    def _is_vector(self, e: Expr) -> bool:
+        return any(
+            isinstance(part, Ramp)
+            or (isinstance(part, Iter) and part.name in self.variables)
+            or (isinstance(part, Load) and part.buffer in self.buffers)
+            for part in parts_of(e)
+        )

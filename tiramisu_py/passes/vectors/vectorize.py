@@ -1,0 +1,200 @@
+"""Loops tagged Vector: strips of explicit vectors, then the iterations left over, one by one or as `remaining` says.
+
+Before: ``for c in 0 .. C: f(c)``. After: ``for c in 0 .. C // 16 * 16 step 16: f(c + lane, all lanes)``, then
+``for c in C // 16 * 16 .. C: f(c)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import (
+    Assign,
+    For,
+    Let,
+    Node,
+    Ramp,
+    Store,
+)
+from tiramisu_py.ir.arithmetic.lanes import Lanes
+from tiramisu_py.ir.arithmetic.linear import difference, operands
+from tiramisu_py.ir.arithmetic.quotients import is_multiple
+from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.rewriting import (
+    Names,
+    block,
+    names,
+    substitute,
+    walk,
+    with_children,
+)
+from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end, without_comments, without_prefetches
+from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
+from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
+from tiramisu_py.passes.vectors.idioms import with_idioms
+from tiramisu_py.passes.vectors.remarks import remarked
+from tiramisu_py.passes.vectors.split_registers import Parts, widest
+from tiramisu_py.passes.vectors.widen import Strips
+from tiramisu_py.program.loops import Combine, Vector
+
+#: Constant loops of at most so many strips become straight-line code.
+MOST_STRIPS = 8
+#: Unless that is more statements than this.
+MOST_STATEMENTS = 128
+#: Of so many strips, all of them whole, each has a test of its own instead of a loop.
+MOST_TESTS = 2
+#: How what is left is run. Loops that run whole vectors leave nothing, unless they are cut in pieces of other lengths.
+_REMAINDERS = {"scalar": "scalar", "mask": "mask", "overlap": "overlap", "pad": "mask"}
+
+
+def vectorize(
+    node: Node, taken: Names, register: int = 64, atomic: frozenset[str] = frozenset(), on_host: bool = True
+) -> Node:
+    """The statement with loops tagged Vector turned into vector strips and a remainder.
+
+    `register` is the size of the processor's vectors in bytes: wider vectors are computed in parts. Updates of the
+    buffers in `atomic` are atomic, one element at a time. In kernels, and where a loop's iterations are combined, the
+    remainder is scalar.
+    """
+    if isinstance(node, For) and isinstance(node.tag, Vector):
+        loop = replace(node, body=_serial(node.body))
+        combined = node.reductions or node.tag.combine is not None
+        remainder = "scalar" if combined or not on_host else _REMAINDERS[node.tag.remainder]
+        vectors = VectorLoop(loop, node.tag.width, taken, register, atomic, remainder, on_host)
+        return simplify(vectors.strips_and_rest())
+    if isinstance(node, For):
+        atomic |= {private.buffer for private in node.reductions if private.combine is Combine.ATOMIC}
+    return with_children(node, lambda child: vectorize(child, taken.inside(node), register, atomic, on_host))
+
+
+def _serial(node: Node) -> Node:
+    """Vector loops inside a vector loop are plain loops."""
+    if isinstance(node, For) and isinstance(node.tag, Vector):
+        node = replace(node, tag=None, reductions=())
+    return with_children(node, _serial)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorLoop:
+    """A loop to be cut into strips of `width` lanes."""
+
+    loop: For
+    width: int
+    taken: Names
+    register: int
+    atomic: frozenset[str]
+    remainder: str = "scalar"
+    on_host: bool = True
+
+    def strips_and_rest(self) -> Node:
+        """The whole strips, then the iterations that are left."""
+        loop = self.loop
+        trip = difference(loop.upper, loop.lower)
+        short = self._short(trip)
+        if is_multiple(extent_of(loop.lower, loop.upper), self.width):
+            return self._whole(short) if 0 < short <= MOST_TESTS else self._strips(loop.upper)
+        if short:
+            return self._masked(loop, short)
+        if trip is not None and trip < self.width:
+            return replace(loop, tag=None, reductions=())
+        if trip is None and len(operands("max", loop.lower)) > 1:
+            return self._named()
+        end = strip_end(loop.lower, loop.upper, self.width)
+        if trip is not None:
+            return block([self._strips(end), self._rest(end)])
+        name = self.taken.fresh(f"{loop.variable}_end")
+        last = Iter(name, int64)
+        return Let(name, end, block([self._strips(last), self._rest(last)]))
+
+    def _named(self) -> Node:
+        """The loop with names for its bounds, where strips would begin at the greatest of several values."""
+        begin, stop = (self.taken.fresh(f"{self.loop.variable}_{side}") for side in ("begin", "stop"))
+        loop = replace(self.loop, lower=Iter(begin, int64), upper=Iter(stop, int64))
+        inside = replace(self, loop=loop).strips_and_rest()
+        return Let(begin, self.loop.lower, Let(stop, self.loop.upper, inside))
+
+    def _whole(self, strips: int) -> Node:
+        """A loop of so many strips at most, all of them whole."""
+        lane = self._lane()
+        vectors = self._in_parts(self._vectors(Accumulation(self.loop.body, (), self.width, lane)), lane)
+        return each_whole(self.loop, vectors, self.width, strips)
+
+    def _short(self, trip: int | None) -> int:
+        """How many strips under masks are all of the loop; 0 where it has whole strips of its own."""
+        most = most_iterations(self.loop)
+        if self.remainder != "mask" or most is None or most <= 0 or (trip is not None and trip % self.width == 0):
+            return 0
+        strips = -(-most // self.width)
+        statements = sum(isinstance(node, Store | Assign) for node in walk(self.loop.body))
+        fits = strips == 1 or (strips <= MOST_STRIPS and strips * statements <= MOST_STATEMENTS)
+        return strips if fits and (trip is None or trip < self.width) else 0
+
+    def _rest(self, end: Expr) -> Node:
+        """The iterations from `end` on, which fill no strip."""
+        body = without_prefetches(without_comments(self.loop.body))
+        rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body)
+        if self.remainder == "mask":
+            return self._masked(rest, 1)
+        return self._overlapping(rest) if self.remainder == "overlap" else rest
+
+    def _overlapping(self, rest: For) -> Node:
+        """The last iterations as part of a vector that ends with the loop, where there are enough for one."""
+        lane = self._lane()
+        vectors = self._in_parts(self._vectors(Accumulation(rest.body, (), self.width, lane)), lane)
+        return overlapping(rest, self.loop, vectors, self.width)
+
+    def _masked(self, loop: For, strips: int) -> Node:
+        """A loop of so many strips at most under masks."""
+        lane = self._lane()
+        whole = replace(self, loop=loop)
+        vectors = whole._vectors(Accumulation(loop.body, (), self.width, lane), masked=True)
+        node = masked(loop, vectors, self.width, strips, self.taken)
+        return limited(self._in_parts(node, lane), lane)
+
+    def _strips(self, end: Expr) -> Node:
+        """The whole strips, with the partial results of a reduction in vectors of their own."""
+        loop = self.loop
+        lane = self._lane()
+        accumulation = accumulated(loop, self.width, lane, self.taken)
+        vectors = self._vectors(accumulation)
+        if any(isinstance(node, For) and node.variable == lane and _assigns(node) for node in walk(vectors)):
+            accumulation = replace(accumulation, body=loop.body, partials=())
+            vectors = self._vectors(accumulation)
+        strip_loop = replace(loop, upper=end, step=self.width, tag=None, reductions=(), body=vectors)
+        return self._in_parts(accumulation.around(_straight(strip_loop)), lane)
+
+    def _lane(self) -> str:
+        return "lane" if "lane" not in names(self.loop) else self.taken.fresh("lane")
+
+    def _in_parts(self, node: Node, lane: str) -> Node:
+        """Vectors of the strips in parts that fit a register of the processor."""
+        if not self.on_host:
+            size = max(self.register // widest(self.loop.body), 2)
+            return Parts(self.width, size, lane, self.taken).split(node) if size < self.width else node
+        node = with_idioms(node, lane)
+        size = max(self.register // widest(node), 2)
+        return Parts(self.width, size, lane, self.taken, self.register).split(node) if size < self.width else node
+
+    def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
+        loop = self.loop
+        lanes = Lanes(dict.fromkeys(accumulation.variables, self.width), foreign=not masked)
+        body = substitute(accumulation.body, {loop.variable: Ramp(Iter(loop.variable, int64), self.width)})
+        reduced = frozenset(private.buffer for private in loop.reductions)
+        return remarked(Strips(self.width, accumulation.lane, reduced, self.atomic).vectors(body, lanes))
+
+
+def _assigns(node: Node) -> bool:
+    """Whether a variable is assigned to: one lane of a vector cannot be."""
+    return any(isinstance(inner, Assign) for inner in walk(node))
+
+
+def _straight(loop: For) -> Node:
+    """A loop of few strips as straight-line code."""
+    trip = difference(loop.upper, loop.lower)
+    if trip is None or trip > MOST_STRIPS * loop.step:
+        return loop
+    count = -(-trip // loop.step)
+    statements = sum(isinstance(node, Store | Assign) for node in walk(loop.body))
+    return repeated(loop, count, loop.lower, loop.step) if count * statements <= MOST_STATEMENTS else loop

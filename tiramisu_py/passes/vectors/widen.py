@@ -1,0 +1,168 @@
+"""One strip of a vector loop: its body for all lanes.
+
+What cannot be computed on all lanes at once is a loop over the lanes: the iterations of a vector loop have no order, so
+each statement may run for all lanes before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tiramisu_py.algorithm.expressions import Expr, Iter, Select, as_typed
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import (
+    Allocate,
+    Assign,
+    Block,
+    Comment,
+    Deferred,
+    For,
+    If,
+    Lane,
+    Let,
+    Load,
+    Node,
+    Prefetch,
+    Ramp,
+    Store,
+)
+from tiramisu_py.ir.arithmetic.lanes import Lanes, guards, is_half
+from tiramisu_py.ir.arithmetic.linear import along_lanes, number
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.rewriting import (
+    EMPTY,
+    block,
+    constant,
+    expressions,
+    rewrite_expressions,
+    with_children,
+)
+from tiramisu_py.passes.vectors.uniform_conditions import in_all_lanes, in_no_lane
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Turns the body of a strip, its loop variable already a `Ramp`, into vector statements and loops over lanes."""
+
+    width: int
+    lane: str
+    reduced: frozenset[str]
+    atomic: frozenset[str]
+
+    @deep
+    def vectors(self, node: Node, lanes: Lanes) -> Node:
+        """The statement for all lanes."""
+        match node:
+            case Block():
+                return block(self.vectors(child, lanes) for child in node.body)
+            case Comment() | Prefetch():
+                return node
+            case Let():
+                return self._let(node, lanes)
+            case Assign():
+                return node if lanes.vectorisable(node.value) else self.by_lanes(node, lanes)
+            case Store():
+                return self._store(node, lanes)
+            case Deferred():
+                whole = self._store(node.store, lanes)
+                return Deferred(whole) if isinstance(whole, Store) else self.by_lanes(node, lanes)
+            case Allocate():
+                return self._allocate(node, lanes)
+            case If() if lanes.of(node.condition) > 1:
+                return self._guard(node, lanes)
+        uniform = all(lanes.of(e) == 1 for e in _controls(node))
+        return with_children(node, lambda child: self.vectors(child, lanes)) if uniform else self.by_lanes(node, lanes)
+
+    def _let(self, node: Let, lanes: Lanes) -> Node:
+        if not lanes.vectorisable(node.value):
+            return self.by_lanes(node, lanes)
+        inside = lanes.with_variable(node.variable, lanes.of(node.value))
+        return replace(node, body=self.vectors(node.body, inside))
+
+    def _store(self, node: Store, lanes: Lanes) -> Node:
+        uniform = all(lanes.of(index) == 1 for index in node.indices)
+        private = lanes.of_element(node.buffer, len(node.indices)) > 1
+        target = Load(node.buffer, node.indices, node.value.dtype)
+        whole = lanes.vectorisable(node.value, target) and all(map(lanes.vectorisable, node.indices))
+        if node.update is not None and not self._independent(node):
+            return self.by_lanes(node, lanes)
+        if uniform != private or is_half(node.value.dtype):
+            return self.by_lanes(node, lanes)
+        return node if whole else self._choice(node, lanes)
+
+    def _choice(self, node: Store, lanes: Lanes) -> Node:
+        """A value that chooses between lanes and guards loads: by lanes only where they choose differently."""
+        choices = (e for e in parts(node.value) if isinstance(e, Select) and lanes.of(e.condition) > 1)
+        choice = next((e for e in choices if guards(e.condition)), None)
+        if choice is None:
+            return self.by_lanes(node, lanes)
+
+        def taking(branch: Expr) -> Node:
+            value = rewrite(node.value, lambda e: as_typed(branch, choice.dtype) if e is choice else None)
+            return self._store(replace(node, value=value), lanes)
+
+        return self._tested(choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes))
+
+    def _guard(self, node: If, lanes: Lanes) -> Node:
+        """A guard that lanes may pass or not: by lanes only where it is not the same in all."""
+        then = self.vectors(node.then, lanes)
+        otherwise = EMPTY if node.otherwise is None else self.vectors(node.otherwise, lanes)
+        return self._tested(node.condition, lanes, then, otherwise, self.by_lanes(node, lanes))
+
+    def _tested(self, condition: Expr, lanes: Lanes, yes: Node, no: Node, by_lanes: Node) -> Node:
+        in_none = in_no_lane(condition, lanes, self.width)
+        in_all = in_all_lanes(condition, lanes, self.width)
+        mixed = by_lanes if constant(in_all) == 0 else If(in_all, yes, by_lanes)
+        return mixed if constant(in_none) == 0 else If(in_none, no, mixed)
+
+    def _independent(self, node: Store) -> bool:
+        """Whether the lanes of an update can do without each other's results."""
+        if node.buffer in self.atomic or node.atomic:
+            return False
+        return node.buffer not in self.reduced or any(map(_apart, node.indices))
+
+    def _allocate(self, node: Allocate, lanes: Lanes) -> Node:
+        """A buffer of the strip: each element is a vector, with an element for each lane's own buffer."""
+        if is_half(node.dtype) or any(lanes.of(extent) > 1 for extent in node.extents):
+            return self.by_lanes(node, lanes)
+        inside = lanes.with_buffer(node.buffer, len(node.extents), self.width)
+        return replace(node, lanes=self.width, body=self.vectors(node.body, inside))
+
+    def by_lanes(self, node: Node, lanes: Lanes) -> Node:
+        """The statement for one lane after another."""
+        lane = Iter(self.lane, int64)
+
+        def of_lane(e: Expr) -> Expr | None:
+            match e:
+                case Ramp():
+                    base, step = along_lanes(e) or (e.base, 1)
+                    return simplified(base + number(step) * lane)
+                case Iter() if lanes.variables.get(e.name, 1) > 1:
+                    return Lane(e, lane, e.dtype)
+                case Load() if lanes.of_element(e.buffer, len(e.indices)) > 1:
+                    return Load(e.buffer, (*(rewrite(i, of_lane) for i in e.indices), lane), e.dtype)
+            return None
+
+        body = _stores_of_lane(rewrite_expressions(node, of_lane), lane, lanes)
+        return For(self.lane, number(0), number(self.width), simplify(body))
+
+
+def _apart(index: Expr) -> bool:
+    """Whether an index differs from lane to lane."""
+    spaced = along_lanes(index)
+    return spaced is not None and spaced[1] != 0
+
+
+def _controls(node: Node) -> Iterable[Expr]:
+    """The expressions that say what of a statement's inside is executed."""
+    return () if isinstance(node, Block) else expressions(node)
+
+
+def _stores_of_lane(node: Node, lane: Expr, lanes: Lanes) -> Node:
+    if isinstance(node, Store) and lanes.of_element(node.buffer, len(node.indices)) > 1:
+        return replace(node, indices=(*node.indices, lane))
+    return with_children(node, lambda child: _stores_of_lane(child, lane, lanes))

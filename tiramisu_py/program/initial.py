@@ -1,0 +1,153 @@
+"""The program as it stands before any command: each computation in a nest of its own, in a buffer of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
+from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.traversal import mentions
+from tiramisu_py.errors import DeclarationError
+from tiramisu_py.program.loops import Loop
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+
+
+def initial_program(algorithm: Algorithm) -> Program:
+    """The program of an algorithm as declared: inputs, computations in order, outputs."""
+    program = Program(replace(algorithm, inputs={}, computations={}, outputs=()))
+    for declared in algorithm.inputs.values():
+        program = with_input(program, declared)
+    for computation in algorithm.computations.values():
+        program = with_computation(program, computation)
+    return with_outputs(program, algorithm.outputs)
+
+
+def caught_up(program: Program, later: Program) -> Program:
+    """A state of a program's history with what `later` declares besides, as if it had been declared before."""
+    algorithm = later.algorithm
+    if program.algorithm is algorithm:
+        return program
+    for declared in algorithm.inputs.values():
+        if declared.name not in program.algorithm.inputs:
+            program = with_input(program, declared, _device(later, declared))
+    for computation in algorithm.computations.values():
+        if computation.name not in program.algorithm.computations:
+            program = with_computation(program, computation)
+    if program.algorithm.outputs != algorithm.outputs:
+        program = with_outputs(program, algorithm.outputs)
+    return program.with_(algorithm=algorithm)
+
+
+def _device(program: Program, declared: Input) -> int | None:
+    return None if declared.scalar else program.buffers[declared.name].device
+
+
+def with_input(program: Program, declared: Input, device: int | None = None) -> Program:
+    """The program with one more input, in a buffer that the caller passes: of the host, or of the GPU `device`."""
+    _check_unused(program, declared.name)
+    program = program.with_(algorithm=program.algorithm.with_input(declared))
+    if declared.scalar:
+        return program
+    memory = Memory.HOST if device is None else Memory.GPU
+    buffer = Buffer(declared.name, declared.shape, declared.dtype, memory, argument=True, device=device)
+    return _stored(program, buffer, declared.name, len(declared.shape))
+
+
+def with_computation(program: Program, declared: Computation) -> Program:
+    """The program with one more computation, after all others."""
+    _check_unused(program, declared.name)
+    program = program.with_(algorithm=program.algorithm.with_computation(declared))
+    extents = declared.shape if declared.shape is not None else extents_of(declared.domain, program.context)
+    program = _stored(program, Buffer(declared.name, extents, declared.dtype), declared.name, len(declared.iterators))
+    if not declared.is_reduction:
+        return _with_nest(program, declared, declared.name, Role.VALUE, declared.domain, declared.expr, declared.guards)
+    inner = [guard for guard in declared.guards if mentions(guard, declared.over)]
+    outer = tuple(guard for guard in declared.guards if not mentions(guard, declared.over))
+    assert declared.op is not None
+    identity = declared.op.identity(declared.dtype)
+    program = _with_nest(
+        program, declared, f"{declared.name}_init", Role.INIT, declared.domain, identity, outer, declared.iterators
+    )
+    return _with_nest(
+        program, declared, f"{declared.name}_update", Role.UPDATE, declared.points, declared.expr, (*outer, *inner)
+    )
+
+
+def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
+    """The program with these outputs in place of those before: the buffers that hold them are the caller's."""
+    for name in names:
+        if name not in program.storages:
+            raise DeclarationError(f"{name} has been inlined and is kept nowhere: name outputs before inlining")
+        memory = program.buffers[program.storages[name].buffer].memory
+        if memory in (Memory.REGISTER, Memory.SHARED):
+            kept = "registers" if memory is Memory.REGISTER else "shared memory"
+            raise DeclarationError(f"{name} is kept in {kept}, where the caller cannot read it")
+    program = program.with_(algorithm=program.algorithm.with_outputs(names))
+    held = {program.storages[name].buffer for name in (*names, *program.algorithm.inputs) if name in program.storages}
+    changed = [b for b in program.buffers.values() if b.argument != (b.name in held)]
+    for buffer in changed:
+        if buffer.name in held and buffer.pages is not None:
+            raise DeclarationError(
+                f"{buffer.name} is placed ({buffer.pages}), which is for temporaries: an output is in the caller's "
+                f'array; make that with kernel.empty("{buffer.name}", ...)'
+            )
+        program = program.with_buffer(passed(buffer) if buffer.name in held else replace(buffer, argument=False))
+    return program
+
+
+def passed(buffer: Buffer) -> Buffer:
+    """A buffer as an array that the caller passes: one in GPU memory is on the first GPU, unless it says another."""
+    device = buffer.device or 0 if buffer.memory is Memory.GPU else None
+    return replace(buffer, argument=True, device=device)
+
+
+def _check_unused(program: Program, name: str) -> None:
+    """Refuse a name that a command has given to a part, a copy or a buffer."""
+    for statement in (name, f"{name}_init", f"{name}_update"):
+        if statement in program.statements:
+            raise DeclarationError(f"{name!r} cannot be declared: the schedule has a statement called {statement}")
+    if name in program.buffers or name in program.storages:
+        raise DeclarationError(f"{name!r} cannot be declared: the schedule has a buffer of this name")
+
+
+def _stored(program: Program, buffer: Buffer, source: str, rank: int) -> Program:
+    space = sets.sized_frame(program.algorithm.param_space, None, rank)
+    storage = Storage(source, source, buffer.name, sets.identity(space))
+    return program.with_buffer(buffer).with_storage(storage)
+
+
+def _with_nest(
+    program: Program,
+    declared: Computation,
+    name: str,
+    role: Role,
+    points: isl.Set,
+    body: Expr,
+    guards: tuple[Expr, ...],
+    dims: tuple[str, ...] | None = None,
+) -> Program:
+    dims = declared.point_iterators if dims is None else dims
+    instances = sets.with_dims(sets.named(points, name), dims)
+    identity = sets.identity(instances.get_space())
+    first = program.next_loop()
+    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    statement = Statement(
+        name=name,
+        source=declared.name,
+        role=role,
+        dims=dims,
+        instances=instances,
+        point=sets.renamed(identity, declared.name),
+        loops=tuple(loop.id for loop in loops),
+        coords=sets.renamed(identity, None),
+        body=body,
+        target=declared.name,
+        guards=guards,
+    )
+    return program.with_loop(*loops).with_statement(statement)

@@ -1,0 +1,1 @@
+"""What a program means on ranks: who executes, who holds, what they combine."""

@@ -1,0 +1,203 @@
+"""Blocks whose bounds are known at run time: what one rank does.
+
+Each rank has the numbers from `lower` up to `upper`, two parameters of which it has values of its own. `own` is the
+program of one rank: an ordinary one, in which statements in a rank's block run there only. All conditions of the
+theorem are proven of it, except those about messages: they need the other end (see `program.windows`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
+from tiramisu_py.algorithm.domains.affine import Affine
+from tiramisu_py.algorithm.expressions import Param
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.program.distribution import Blocks
+from tiramisu_py.program.loops import RankBlock
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+
+def own(program: Program) -> Program:
+    """What one rank does: its blocks are wide enough for its messages, and it runs the iterations of its block."""
+    blocks = program.blocks
+    if blocks is None or program.is_spread:
+        return program
+    changed = program.with_(is_spread=True, blocks=replace(blocks, least=max(blocks.least, least(program))))
+    for statement in program.statements.values():
+        changed = changed.with_statement(_inside(program, blocks, statement))
+    algorithm = program.algorithm
+    return changed.with_(narrowed=algorithm.context.intersect(_own_context(changed.blocks, algorithm)).coalesce())
+
+
+def _inside(program: Program, blocks: Blocks, statement: Statement) -> Statement:
+    """A statement with those of its instances that are in the rank's block."""
+    depth = block_depth(program, statement)
+    if depth is None:
+        return statement
+    form = sets.outputs(statement.coords)[depth]
+    return replace(statement, instances=statement.instances.intersect(in_block(blocks, form)))
+
+
+def block_depth(program: Program, statement: Statement) -> int | None:
+    """The depth of the loop of a statement that runs over a rank's block; None where it has none."""
+    tags = (program.loops[loop].tag for loop in statement.loops)
+    return next((depth for depth, tag in enumerate(tags) if isinstance(tag, RankBlock)), None)
+
+
+def in_block(blocks: Blocks, form: isl.Aff) -> isl.Set:
+    """Where a form is in the rank's own block."""
+    space = form.get_domain_space()
+    lower, upper = sets.parameter(space, blocks.lower), sets.parameter(space, blocks.upper)
+    return both(form.ge_set(lower), form.lt_set(upper))
+
+
+def both(*parts: isl.Set | isl.BasicSet) -> isl.Set:
+    """What is in all of some sets."""
+    found = sets.as_set(parts[0])
+    for part in parts[1:]:
+        found = found.intersect(sets.as_set(part))
+    return found
+
+
+def _own_context(blocks: Blocks | None, algorithm: Algorithm) -> isl.Set:
+    """The bounds that a rank can have: all numbers, or a part that is wide enough, and leaves enough to others."""
+    assert blocks is not None
+    bounds = Bounds(blocks, sets.sized_frame(algorithm.param_space, None, 0))
+    inside = both(bounds.zero.le_set(bounds.lower), bounds.lower.le_set(bounds.upper), bounds.within(bounds.upper))
+    several = bounds.wide(bounds.lower, bounds.upper)
+    several = several.intersect(bounds.first.union(bounds.wide(bounds.zero, bounds.lower)))
+    several = several.intersect(bounds.last.union(bounds.wide(bounds.upper, bounds.extent)))
+    return inside.intersect(several.union(bounds.first.intersect(bounds.last))).params().coalesce()
+
+
+class Bounds:
+    """The bounds of blocks as forms on a frame."""
+
+    def __init__(self, blocks: Blocks, space: isl.Space) -> None:
+        self.blocks = blocks
+        self.space = space
+        self.zero = sets.constant(space, 0)
+        self.lower = sets.parameter(space, blocks.lower)
+        self.upper = sets.parameter(space, blocks.upper)
+        self.extent = Affine(space, {}).single(blocks.extent)
+
+    def within(self, upper: isl.Aff) -> isl.Set:
+        """Where a bound does not exceed the numbers there are."""
+        return sets.as_set(upper.le_set(self.extent))
+
+    def wide(self, lower: isl.Aff, upper: isl.Aff) -> isl.Set:
+        """Where a block has enough numbers."""
+        return sets.as_set(upper.ge_set(sets.plus(lower, self.blocks.least)))
+
+    @property
+    def first(self) -> isl.Set:
+        """Where the rank is the first one."""
+        return sets.as_set(self.lower.le_set(self.zero))
+
+    @property
+    def last(self) -> isl.Set:
+        """Where the rank is the last one that has something to do."""
+        return sets.as_set(self.upper.ge_set(self.extent))
+
+
+def held(program: Program, source: str, values: isl.Set) -> isl.Set:
+    """Those of the values of a source that are in the rank's own array of the caller."""
+    distribution, blocks = program.distributions.get(source), program.blocks
+    dim = None if distribution is None else distribution.in_blocks
+    if dim is None or blocks is None:
+        return values
+    return values.intersect(in_block(blocks, _element(program, source, values, dim)))
+
+
+def _element(program: Program, source: str, values: isl.Set, dim: int) -> isl.Aff:
+    """One index of the element that a value is kept in."""
+    index = sets.from_frame(program.storages[source].index, values.get_space())
+    return sets.outputs(index)[dim]
+
+
+def in_any_block(program: Program, source: str, values: isl.Set) -> isl.Set:
+    """Those of the values of a source that are in the array of some rank."""
+    distribution, blocks = program.distributions.get(source), program.blocks
+    dim = None if distribution is None else distribution.in_blocks
+    if dim is None or blocks is None:
+        return values
+    form = _element(program, source, values, dim)
+    zero, extent = sets.constant(values.get_space(), 0), Affine(values.get_space(), {}).single(blocks.extent)
+    return values.intersect(both(form.ge_set(zero), form.lt_set(extent)))
+
+
+def own_elements(program: Program, elements: isl.Set, dim: int) -> isl.Set:
+    """Those of an array's elements that are in the rank's block."""
+    assert program.blocks is not None
+    return elements.intersect(in_block(program.blocks, sets.variables(elements.get_space())[dim]))
+
+
+# -- what may not depend on them
+
+
+def named_by(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str] | None:
+    """The first input or computation of an algorithm that uses a bound, and that bound; None where none does.
+
+    Values are the same wherever they are computed, and bounds are other ones on each rank.
+    """
+    context = algorithm.context.params()
+    sources: list[Input | Computation] = [*algorithm.inputs.values(), *algorithm.computations.values()]
+    for source in sources:
+        expressions = [*(source.shape or ())]
+        used = set[str]()
+        if isinstance(source, Computation):
+            expressions += [source.expr, *source.guards]
+            for points in (source.domain, source.points):
+                used.update(sets.involved_params(points.gist_params(context).coalesce()))
+        elif source.values is not None:
+            expressions += source.values
+        used.update(part.name for given in expressions for part in walk(given) if isinstance(part, Param))
+        found = next((bound for bound in blocks.bounds if bound in used), None)
+        if found is not None:
+            return source.name, found
+    return None
+
+
+# -- how wide blocks are at least
+
+
+def least(program: Program) -> int:
+    """How many numbers a block must have for each value of a message to be in the sender's block: 1 at least.
+
+    The farthest that a message reaches into a block, from its end at the other rank; where that has no constant bound,
+    the proof may need ``assume=`` to say more.
+    """
+    return max([1, *(_reach(program, half) for half in program.statements.values() if half.message is not None)])
+
+
+def _reach(program: Program, half: Statement) -> int:
+    blocks, message, dim = program.blocks, half.message, block_dim(program, half.source)
+    peer = None if message is None else sets.outputs(message.peer)[0]
+    if blocks is None or dim is None or peer is None or not sets.is_constant(peer):
+        return 1
+    index, lower, upper = sets.outputs(half.point)[dim], *(sets.parameter(half.frame, n) for n in blocks.bounds)
+    if sets.constant_of(peer) > 0:
+        form = sets.plus(index, 1).sub(upper) if half.receives else upper.sub(index)
+    else:
+        form = lower.sub(index) if half.receives else sets.plus(index, 1).sub(lower)
+    instances = half.instances.intersect_params(_own_context(blocks, program.algorithm))
+    reached = instances.apply(sets.graph(sets.function(half.frame, None, [form])))
+    return 1 if reached.is_empty() else sets.largest_value(reached, 0) or 1
+
+
+def block_dim(program: Program, source: str) -> int | None:
+    """The index of a source's values that tells which rank computes, or is given, a value; None for no single one."""
+    distribution = program.distributions.get(source)
+    if distribution is not None and source in program.algorithm.inputs:
+        return distribution.in_blocks
+    for statement in program.statements_of(source):
+        depth = block_depth(program, statement)
+        if depth is not None:
+            form, values = sets.outputs(statement.coords)[depth], sets.outputs(program.value_of(statement))
+            return next((dim for dim, value in enumerate(values) if value.plain_is_equal(form)), None)
+    return None

@@ -1,0 +1,111 @@
+"""Limits of GPUs: threads of a block, and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.program.kernels import (
+    MOST_ALONG,
+    MOST_SHARED,
+    MOST_THREADS,
+    KernelNest,
+    axis_name,
+    is_tree,
+    tree_parts,
+)
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.proof.violations.faults import Fault, fault
+
+
+def faults(nest: KernelNest) -> Iterator[Fault]:
+    """Every limit that a kernel exceeds."""
+    yield from _threads(nest)
+    yield from _registers(nest)
+    yield from _shared(nest)
+
+
+def _threads(nest: KernelNest) -> Iterator[Fault]:
+    some, shape = nest.statements[0], nest.shape
+    extents = " x ".join(str(extent) for extent in shape if extent > 1) or "1"
+    count = shape[0] * shape[1] * shape[2]
+    where = f"the kernel of {nest.name}"
+    for axis, extent in enumerate(shape):
+        if extent > MOST_ALONG[axis]:
+            most = f"a block has {MOST_ALONG[axis]:,} at most"
+            message = f"{where} has {extent:,} threads along axis {axis_name(axis)}; {most}"
+            yield fault("bounds", "along", some, message, "split a thread loop by less")
+            return
+    if count > MOST_THREADS:
+        message = f"{where} has {extents} = {count:,} threads in a block; a block has {MOST_THREADS:,} at most"
+        yield fault("bounds", "count", some, message, "split a thread loop by less")
+
+
+def _registers(nest: KernelNest) -> Iterator[Fault]:
+    for buffer in _buffers_in(nest, Memory.REGISTER):
+        if not _is_constant(buffer):
+            shape = ", ".join(map(str, buffer.extents))
+            message = (
+                f"{buffer.name} is in registers of the kernel of {nest.name} and has the shape [{shape}], which is not "
+                "constant"
+            )
+            own = next(storage.source for storage in nest.program.storages_in(buffer.name))
+            repair = f"keep {own} in memory=tm.GPU, outside of the kernel, or compute it where its extents are constant"
+            yield fault("bounds", f"registers {buffer.name}", nest.statements[0], message, repair)
+
+
+def _shared(nest: KernelNest) -> Iterator[Fault]:
+    buffers = shared_buffers(nest)
+    for buffer in buffers:
+        if not _is_constant(buffer):
+            shape = ", ".join(map(str, buffer.extents))
+            message = f"{buffer.name} is in shared memory and has the shape [{shape}], which is not constant"
+            repair = "split the loops around what is copied by constants"
+            yield fault("bounds", "extents", nest.statements[0], message, repair)
+            return
+    sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
+    total = sum(sizes.values())
+    if total > MOST_SHARED:
+        parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        message = (
+            f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
+            f"a block has {MOST_SHARED:,} at most"
+        )
+        yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
+
+
+def _of_trees(nest: KernelNest) -> dict[str, int]:
+    """The bytes of the partial results of trees, by what they are called."""
+    found: dict[str, int] = {}
+    for statement in nest.statements:
+        if is_tree(nest.program, statement):
+            each = nest.program.algorithm.source(statement.source).dtype.bytes
+            found[f"the tree of {statement.name}"] = tree_parts(nest.shape) * each
+    return found
+
+
+def shared_buffers(nest: KernelNest) -> list[Buffer]:
+    """The buffers in shared memory that a kernel's statements use."""
+    return _buffers_in(nest, Memory.SHARED)
+
+
+def _is_constant(buffer: Buffer) -> bool:
+    return all(isinstance(extent, Const) for extent in buffer.extents)
+
+
+def _buffers_in(nest: KernelNest, memory: Memory) -> list[Buffer]:
+    program = nest.program
+    names: dict[str, None] = {}
+    for statement in nest.statements:
+        if statement.stores:
+            used = [statement.target, *statement.sources.values(), statement.source]
+            names |= dict.fromkeys(program.storages[name].buffer for name in used if name in program.storages)
+    return [program.buffers[name] for name in names if program.buffers[name].memory is memory]
+
+
+def shared_bytes(buffer: Buffer) -> int:
+    """The bytes of a buffer with constant extents."""
+    count = buffer.dtype.bytes
+    for extent in buffer.extents:
+        count *= int(extent.value) if isinstance(extent, Const) else 1
+    return count

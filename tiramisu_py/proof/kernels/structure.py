@@ -1,0 +1,189 @@
+"""Kernels are well formed: what is tagged can be launched, within the limits of a GPU, with no divergent barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from tiramisu_py.algorithm.expressions import Call
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.kernels import KernelNest, axis_name
+from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.kernels import limits
+from tiramisu_py.proof.kernels import uniform_barriers as barriers
+from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.proof.violations.findings import Finding
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Everything in a kernel, or around one, that no GPU can launch."""
+    for key, violation in _faults(flow):
+        yield Finding(violation, partial(_persists, key=key))
+
+
+def _persists(flow: Flow, key: str) -> bool:
+    return any(found == key for found, _ in _faults(flow))
+
+
+def _faults(flow: Flow) -> Iterator[Fault]:
+    program = flow.touches.program
+    for statement in program.statements.values():
+        yield from _misplaced(program, statement)
+    for nest in flow.kernels:
+        faults = list(structure(nest))
+        yield from faults
+        if not faults:
+            yield from limits.faults(nest)
+            yield from barriers.faults(nest)
+
+
+def well_formed(nest: KernelNest) -> bool:
+    """Whether the blocks and threads of a kernel can be numbered."""
+    return not any(True for _ in structure(nest))
+
+
+# -- outside of kernels
+
+
+def _misplaced(program: Program, statement: Statement) -> Iterator[Fault]:
+    """Loops of a statement that are tagged where the tag means nothing."""
+    loops = [program.loops[loop] for loop in statement.loops]
+    inside = program.kernel_of(statement) is not None
+    for loop in loops:
+        if isinstance(loop.tag, GpuThread) and not inside:
+            message = f"loop {loop.name} of {statement.handle} runs on threads, but no loop around it runs on blocks"
+            repair = f"{statement.handle}.tag_gpu(blocks=[...], threads=[{loop.name}])"
+            yield fault("reach", "thread", statement, message, repair)
+            break
+    if program.queue_of(statement) is not None or statement.role is Role.WAIT or statement.message is not None:
+        yield from _issued_concurrently(program, statement, loops)
+    yield from _bulk(program, statement, loops)
+
+
+def _issued_concurrently(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Fault]:
+    for loop in loops[: program.host_depth(statement)]:
+        if isinstance(loop.tag, Parallel | Vector):
+            what = "a kernel" if statement.transfer is None else "a transfer"
+            what = "a wait" if statement.role is Role.WAIT else what
+            why = "operations are put on their sequences by one thread of the host"
+            if statement.message is not None:
+                what, why = "a half of an exchange", "messages are exchanged by one thread of each rank"
+            message = f"{statement.handle} is {what} inside the {loop.tag.name} loop {loop.name}: {why}"
+            yield fault("reach", "issued", statement, message, f"leave loop {loop.name} sequential")
+            return
+
+
+def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Fault]:
+    loops = [loop for loop in loops if not loop.is_rank]
+    bulk = [isinstance(loop.tag, Bulk) for loop in loops]
+    if not any(bulk):
+        return
+    first = loops[bulk.index(True)]
+    if statement.transfer is None and statement.message is None:
+        message = f"loop {first.name} of {statement.handle} is collapsed to one operation, but it is no transfer's"
+        yield fault("reach", "bulk", statement, message)
+    elif not all(bulk[bulk.index(True) :]):
+        inner = loops[bulk.index(True) + bulk[bulk.index(True) :].index(False)].name
+        message = f"loop {first.name} of {statement.name} is collapsed to one operation, but loop {inner} inside is not"
+        yield fault("reach", "bulk", statement, message, f"{statement.name}.collapse_many({first.name}, {inner})")
+    elif len(program.with_this_loop(first.id)) > 1:
+        others = ", ".join(s.handle for s in program.with_this_loop(first.id) if s is not statement)
+        message = f"loop {first.name} of {statement.name} is one operation, but {others} is inside it as well"
+        yield fault("reach", "bulk", statement, message)
+
+
+# -- structure
+
+
+def structure(nest: KernelNest) -> Iterator[Fault]:
+    """What keeps the blocks and threads of a kernel from being numbered; one fault at most for each statement."""
+    program = nest.program
+    blocks = nest.blocks
+    for statement in nest.statements:
+        found = _nested(nest, statement, blocks) or _tags(nest, statement) or _foreign(statement)
+        if found is not None:
+            yield found
+            return
+    launches = {tag.launch for loop in blocks if isinstance(tag := program.loops[loop].tag, GpuBlock)}
+    if len(launches) > 1:
+        names = ", ".join(program.loops[loop].name for loop in blocks)
+        message = f"the block loops {names} of the kernel of {nest.name} are launched in different ways"
+        yield fault("reach", "launch", nest.statements[0], message, "give all of them in one tag_gpu")
+        return
+    yield from _unnumbered(nest)
+
+
+def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) -> Fault | None:
+    program, outside = nest.program, len(nest.host)
+    names = ", ".join(program.loops[loop].name for loop in blocks)
+    if statement.loops[outside : outside + len(blocks)] != blocks:
+        message = f"{statement.handle} is inside the kernel of {nest.name}, but does not share its block loops {names}"
+        return fault("reach", "blocks", statement, message, "statements of one kernel share all of its block loops")
+    for loop in statement.loops[outside + len(blocks) :]:
+        if isinstance(program.loops[loop].tag, GpuBlock):
+            between = program.loops[statement.loops[outside + len(blocks)]].name
+            message = (
+                f"loop {program.loops[loop].name} of {statement.handle} runs on blocks, but loop {between} between it "
+                f"and the block loops {names} does not"
+            )
+            return fault("reach", "blocks", statement, message, f"interchange it with {between}")
+    axes = [tag.axis for loop in blocks if isinstance(tag := program.loops[loop].tag, GpuBlock)]
+    if len(set(axes)) < len(axes):
+        message = f"two of the block loops {names} of {statement.handle} run along the same axis"
+        return fault("reach", "axes", statement, message)
+    return None
+
+
+def _tags(nest: KernelNest, statement: Statement) -> Fault | None:
+    program, seen = nest.program, dict[int, Loop]()
+    for loop in (program.loops[number] for number in statement.loops[len(nest.host) :]):
+        if isinstance(loop.tag, GpuThread):
+            if loop.tag.axis in seen:
+                first = seen[loop.tag.axis].name
+                axis = axis_name(loop.tag.axis)
+                message = f"loops {first} and {loop.name} of {statement.handle} both run on threads along axis {axis}"
+                return fault("reach", "threads", statement, message)
+            seen[loop.tag.axis] = loop
+        if isinstance(loop.tag, Parallel | Bulk):
+            what = "is parallel on the host" if isinstance(loop.tag, Parallel) else "is collapsed to one transfer"
+            message = f"loop {loop.name} of {statement.handle} {what}, inside the kernel of {nest.name}"
+            return fault("reach", "host loop", statement, message, f"tag {loop.name} with threads=, or leave it")
+        if isinstance(loop.tag, GpuBlock | GpuThread) and loop.tag.combine is Combine.PRIVATE:
+            message = f"loop {loop.name} of {statement.handle} combines with tm.PRIVATE: that is for the host"
+            return fault("reach", "combine", statement, message, "use combine=tm.ATOMIC or combine=tm.TREE")
+    return None
+
+
+def _foreign(statement: Statement) -> Fault | None:
+    """What only the host can do."""
+    if statement.transfer is not None:
+        message = f"the transfer {statement.name} is inside a kernel: the host starts transfers"
+        return fault("reach", "transfer", statement, message, f"order {statement.name} before or after the kernel")
+    if statement.message is not None:
+        message = f"{statement.handle} is inside a kernel: ranks exchange messages on the host"
+        return fault("reach", "message", statement, message, f"order {statement.handle} before or after the kernel")
+    if statement.role is Role.WAIT:
+        message = f"the wait {statement.name} is inside a kernel: the host and operation sequences wait"
+        return fault("reach", "wait", statement, message, f"order {statement.name} before or after the kernel")
+    for expression in (statement.body, *statement.guards):
+        for node in walk(expression):
+            if isinstance(node, Call) and node.extern is not None:
+                message = f"{statement.handle} calls {node.function} in a kernel, which is a function of the host"
+                return fault("reach", "extern", statement, message, "compute it outside of the kernel")
+    return None
+
+
+def _unnumbered(nest: KernelNest) -> Iterator[Fault]:
+    loops = dict.fromkeys(loop for s in nest.statements for loop in s.loops if nest.program.loops[loop].is_gpu)
+    for loop in loops:
+        try:
+            nest.corner(loop)
+        except UnsupportedError as error:
+            statement = next(s for s in nest.statements if loop in s.loops)
+            message, _, repair = str(error).partition(": ")
+            yield fault("reach", "corner", statement, f"{message} ({statement.handle})", repair)
+            return

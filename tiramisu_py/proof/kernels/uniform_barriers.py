@@ -1,0 +1,44 @@
+"""Barriers are under uniform control: where one thread of a block comes to a barrier, all do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.program.kernels import KernelNest
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.violations.faults import Fault, fault
+
+
+def faults(nest: KernelNest) -> Iterator[Fault]:
+    """Barriers that some thread of a block does not come to when others do."""
+    for statement in nest.statements:
+        if statement.role is Role.BARRIER:
+            missing = _absent(nest, statement)
+            if not missing.is_empty():
+                loops = (loop for loop in nest.thread_loops(statement) if loop is not None)
+                names = ", ".join(nest.program.loops[loop].name for loop in loops)
+                message = (
+                    f"the barrier {statement.name} is under divergent control: not every thread of a block comes to it "
+                    f"(it is inside of thread loop {names})"
+                )
+                repair = "place it outside of thread loops, with at="
+                yield fault("race", "divergent", statement, message, repair)
+
+
+def _absent(nest: KernelNest, barrier: Statement) -> isl.Map:
+    """``clock -> thread`` of the threads that do not come to a barrier when another thread of their block does."""
+    loops = nest.thread_loops(barrier)
+    clocks = [aff for aff, loop in zip(sets.outputs(barrier.coords), barrier.loops, strict=True) if loop not in loops]
+    instances = barrier.instances.intersect_params(nest.program.context.params())
+    when = sets.graph(sets.function(barrier.frame, None, clocks), instances)
+    used = [axis for axis, loop in enumerate(loops) if loop is not None]
+    who = sets.graph(nest.numbers(barrier, [loops[axis] for axis in used]), instances)
+    come = when.reverse().apply_range(who)
+    everyone = sets.universe(who.get_space().range())
+    for position, axis in enumerate(used):
+        number = sets.variables(everyone.get_space())[position]
+        everyone = everyone.intersect(sets.within(number, 0, nest.shape[axis]))
+    return isl.Map.from_domain_and_range(when.range(), everyone).subtract(come)

@@ -1,0 +1,253 @@
+"""Operations of GPUs and asynchronous messages are complete when something depends on it: conflicting accesses of the
+host, of different operation sequences and of the end of the function are ordered by happens-before.
+
+From its time until a wait for it on its rank, an asynchronous send reads what it sends, and an asynchronous receive
+writes what it receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.happens_before import Queue
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import local_time
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.memory.races import all_pairs, pair_spots, pairs_alike, statements
+from tiramisu_py.proof.violations.findings import (
+    Finding,
+    Named,
+    Spot,
+    memory_words,
+    on_rank,
+    queue_words,
+    rank_words,
+    same_work,
+    words,
+)
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
+    yield from _early(flow, of_messages=True)
+    if flow.happens.pending:
+        for a, b in all_pairs(flow):
+            yield from _between(flow, a, b)
+        yield from _unfinished(flow)
+        yield from _freed(flow)
+    yield from _early(flow, of_messages=False)
+
+
+# -- two accesses
+
+
+def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    for x, y in ((a, b), (b, a)):
+        bad = _unordered(flow, x, y)
+        if bad is not None and not bad.is_empty():
+            yield Finding(_too_early(flow, x, y, bad), partial(_persists, a=a, b=b))
+
+
+def _unordered(flow: Flow, x: Touch, y: Touch) -> isl.Map | None:
+    if flow.happens.lane(statements(x, y)[0]) is None:
+        return None
+    return flow.happens.unordered(x, y, flow.same_place(x, y))
+
+
+def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    return any(any(_between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
+    program = flow.touches.program
+    (first, second), (pair, one, other) = statements(x, y), pair_spots(flow, x, y, bad)
+    if first.message is not None:
+        return _before_the_wait(program, one, other, pair)
+    who = f"{doing(program, other)} on {queue_words(program, second)}"
+    before = f"{doing(program, one)} on {queue_words(program, first)}"
+    where = f"{words(other.element)} in {memory_words(y.device)}"
+    message = f"{who} touches {where}{on_rank(other)}, and nothing makes it wait for {before}, {pair}"
+    writer, reader = (one, other) if x.is_write else (other, one)
+    witness = Witness(pair.params, writer.named, reader.computed(program), one.element)
+    return Violation("race", message, witness, repair=_wait_between(program, first, second))
+
+
+def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) -> Violation:
+    """What touches the memory of a message (`one`) that may not be complete."""
+    first, second = statements(one.touch, other.touch)
+    wait, where = first.handle, on_rank(other)
+    who = doing(program, other)
+    if other.touch.is_write:
+        mine = f"sends {words(one.named)} from there" if first.stores is False else f"receives {words(one.named)} there"
+        does = f"{who} overwrites {words(other.element)}{where} before the wait for {wait}, which {mine}"
+    else:
+        does = f"{who} reads {words(other.named)}{where} before the wait for {wait}, which receives {words(one.named)}"
+    writer, reader = (one, other) if one.touch.is_write else (other, one)
+    reading_ = other.computed(program) if reader is other else reader.named
+    witness = Witness(pair.params, writer.named, reading_, one.element)
+    to_itself = "leave out what a rank sends to itself: it has these values"
+    repair = to_itself if _is_own(program, one, second) else _wait_for(program, first, second)
+    return Violation("race", f"{does}, {witness}", witness, repair=repair)
+
+
+def _is_own(program: Program, one: Spot, other: Statement) -> bool:
+    """Whether a rank sends to itself in an exchange what the other half receives over it."""
+    statement = one.touch.actor.statement
+    if statement is None or statement.message is None or statement.message.is_relative or not one.rank:
+        return False
+    if other.message is None or other.message.exchange != statement.message.exchange:
+        return False
+    instance = smallest.evaluated(one.touch.instance, one.at, one.params)
+    return smallest.evaluated(statement.message.peer, instance, one.params) == one.rank
+
+
+def _wait_for(program: Program, message: Statement, other: Statement) -> str:
+    """The wait that completes a message before something else: once, or in the loops that repeat both."""
+    depth = min(shared(message, other), program.host_depth(message))
+    repeated = [loop for loop in message.loops[:depth] if not program.loops[loop].is_rank]
+    if not repeated:
+        return f"{message.handle}.wait(), ordered before {other.handle}"
+    names = [program.loops[loop].name for loop in repeated]
+    wait = f"{message.handle}.wait({{{', '.join(f'{name}: ...' for name in names)}}})"
+    return f"{wait} in loop {names[-1]}" + ("" if other is message else f", ordered before {other.handle}")
+
+
+def doing(program: Program, spot: Spot) -> str:
+    """What an instance does, in words: a message, a transfer, or the computation of a value."""
+    statement = spot.touch.actor.statement
+    assert statement is not None
+    named = spot.computed(program)
+    if statement.message is not None:
+        return f"{statement.handle} of {words(named)}"
+    if statement.role is Role.COPY:
+        return f"the {'transfer' if statement.transfer else 'copy'} {statement.name} of {words(named)}"
+    return f"the computation of {words(named)}"
+
+
+def _wait_between(program: Program, first: Statement, second: Statement) -> str:
+    queue = program.queue_of(second)
+    if queue is None:
+        return f"{first.handle}.wait(), ordered before {second.handle}"
+    device = f", device={queue[0]}" if queue[0] else ""
+    return f"{first.handle}.wait(on={queue[1]}{device}), ordered between {first.handle} and {second.handle}"
+
+
+# -- the end
+
+
+def _unfinished(flow: Flow) -> Iterator[Finding]:
+    """Operations that may not be complete when the function returns: of each sequence the last, if none follows it."""
+    program, happens = flow.touches.program, flow.happens
+    found = [(s, bad) for s in happens.pending if not (bad := happens.unfinished(s)).is_empty()]
+    by_queue = {happens.lane(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
+    ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
+    for statement, bad in ends or by_queue.values():
+        message, witness = _at_return(program, statement, bad)
+        repair = f"{statement.handle}.wait(), ordered last"
+        persists = partial(_still_unfinished, statement=statement)
+        yield Finding(Violation("race", message, witness, repair=repair), persists)
+
+
+def _still_unfinished(flow: Flow, statement: Statement) -> bool:
+    return any(not flow.happens.unfinished(s).is_empty() for s in flow.happens.pending if same_work(s, statement))
+
+
+def _at_return(program: Program, statement: Statement, bad: isl.Set) -> tuple[str, Witness]:
+    params, named, where = _first(program, statement, bad)
+    witness = Witness(params, named, None)
+    if statement.message is not None:
+        who = f"{statement.handle} of {words(named)}{where}"
+        return f"the function returns, and nothing waits for {who}, {witness}", witness
+    does = "the transfer" if statement.transfer else "the computation"
+    who = f"{does} {statement.name} of {words(named)}" if statement.transfer else f"{does} of {words(named)}"
+    return (
+        f"the function returns, and nothing waits for {who} on {queue_words(program, statement)}{where}, {witness}",
+        witness,
+    )
+
+
+def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[str, int], Named, str]:
+    """The first of a set of instances: its parameters, the value that it is about, and its rank in words."""
+    params = smallest.smallest_params(bad)
+    instance = smallest.earliest(bad, local_time(program, statement), params)
+    rank = smallest.evaluated(program.rank_of(statement), instance, params)
+    where = f" on {rank_words(rank)}" if rank else ""
+    return params, (statement.source, smallest.evaluated(program.value_of(statement), instance, params)), where
+
+
+# -- memory that is used again
+
+
+def _freed(flow: Flow) -> Iterator[Finding]:
+    """Operations on a buffer of one iteration of host loops that may not be complete at its end."""
+    for touch, bad in _unfinished_scopes(flow):
+        program, (statement, _) = flow.touches.program, statements(touch, touch)
+        params, named, where = _first(program, statement, bad)
+        loop = program.loops[touch.buffer.scope[-1]].name
+        witness = Witness(params, named, None)
+        who = f"the computation of {words(named)} on {queue_words(program, statement)}"
+        if statement.message is not None:
+            who = f"{statement.handle} of {words(named)}"
+        message = (
+            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
+            f"{who}{where}, {witness}"
+        )
+        repair = f"{statement.handle}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
+        persists = partial(_still_freed, statement=statement, buffer=touch.buffer.name)
+        yield Finding(Violation("race", message, witness, repair=repair), persists)
+
+
+def _unfinished_scopes(flow: Flow) -> Iterator[tuple[Touch, isl.Set]]:
+    program = flow.touches.program
+    for buffer in program.buffers.values():
+        last: dict[Queue, tuple[Touch, isl.Set]] = {}
+        for touch in _by_operations(flow, flow.touches.of_buffer(buffer.name)) if buffer.scope else ():
+            statement, _ = statements(touch, touch)
+            if len(buffer.scope) <= program.host_depth(statement):
+                bad = flow.happens.unfinished(statement, len(buffer.scope))
+                if not bad.is_empty():
+                    last[flow.happens.lane(statement)] = (touch, bad)
+        yield from last.values()
+
+
+def _by_operations(flow: Flow, touches: list[Touch]) -> list[Touch]:
+    """The touches by operations of a GPU and by asynchronous messages, in the order of time."""
+    found = [t for t in touches if t.actor.statement is not None and flow.happens.lane(t.actor.statement) is not None]
+    return sorted(found, key=lambda touch: flow.touches.program.positions[touch.actor.name])
+
+
+def _still_freed(flow: Flow, statement: Statement, buffer: str) -> bool:
+    found = _unfinished_scopes(flow)
+    return any(same_work(statements(t, t)[0], statement) and t.buffer.name == buffer for t, _ in found)
+
+
+# -- waits that come too early
+
+
+def _early(flow: Flow, *, of_messages: bool) -> Iterator[Finding]:
+    program = flow.touches.program
+    for wait in flow.happens.waits:
+        found = flow.happens.early(wait)
+        for operation, bad in ((o, b) for o, b in found if (o.message is not None) is of_messages):
+            times = flow.happens.times(operation)
+            instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
+            params, named, where = _first(program, operation, instances)
+            witness = Witness(params, named, None)
+            who = operation.handle if operation.message is not None else operation.name
+            message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"
+            repair = f"order {operation.handle} before {wait.name}"
+            persists = partial(_still_early, wait=wait.name)
+            yield Finding(Violation("order", message, witness, repair=repair), persists)
+
+
+def _still_early(flow: Flow, wait: str) -> bool:
+    return any(any(flow.happens.early(w)) for w in flow.happens.waits if w.name == wait)

@@ -1,0 +1,153 @@
+"""Repairs by other loops, each tried on the program before it is named: a reversal, or skews before a command.
+
+A recurrence whose loops run against its dependences is right with one of them reversed. Where a command (a tile, an
+interchange) makes an order wrong that was right before it, skews before it may keep it right: each loop is moved by the
+loops around it until no dependence points backwards along it,
+
+    for b, for a < b:  skew(a, b, -least distance along b of the dependences that a carries)
+
+and what the commands have done since is done to the skewed coordinates, `since . skews . before`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.inherited import has_tiles
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.memory import races
+from tiramisu_py.schedule.loops.transforms import reverse
+
+#: Loops of which more than so many are not tried.
+MOST_LOOPS = 6
+
+Skew = tuple[int, int, int]
+
+
+def rearranged(flow: Flow, read: Touch) -> str:
+    """The command with which a statement comes after itself where it must; "" where none is found."""
+    statement, program = read.actor.statement, flow.touches.program
+    plain = not program.rank_axes and program.blocks is None and not flow.kernels
+    if statement is None or not plain or not 0 < len(statement.loops) <= MOST_LOOPS:
+        return ""
+    try:
+        return _skewed(flow, statement, read.home) or _reversed(flow, statement, read.home)
+    except (isl.Error, CommandError):
+        return ""
+
+
+def _is_right(flow: Flow, program: Program, home: str) -> bool:
+    """Whether a program serves all reads of an instance of a buffer, without a race for it."""
+    other = Flow(Touches(program, flow.touches.values))
+    inherited = other.inherited(home)
+    if inherited is not None and not inherited.is_kept:
+        return False  # or only by values, which takes long to find out
+    if any(not other.unserved(read).is_empty() for read in other.touches.readers(home)):
+        return False
+    pairs = races.pairs(other, home.partition("@")[0])
+    return not any(True for a, b in pairs for _ in races.between(other, a, b))
+
+
+# -- reversals
+
+
+def _reversed(flow: Flow, statement: Statement, home: str) -> str:
+    program = flow.touches.program
+    names = program.loop_names(statement)
+    if has_tiles(statement):
+        return ""
+    for count in (1, 2):
+        for chosen in combinations(names, count):
+            changed = program
+            for name in chosen:
+                changed = reverse(changed, [statement.name], name)
+            if _is_right(flow, changed, home):
+                return " and ".join(f"{statement.handle}.reverse({name})" for name in chosen)
+    return ""
+
+
+# -- skews
+
+
+def _skewed(flow: Flow, statement: Statement, home: str) -> str:
+    program = flow.touches.program
+    history = program.history
+    for before, after in zip(reversed(history[:-1]), reversed(history[1:]), strict=True):
+        then = before.statements.get(statement.name)
+        if then is None or not then.frame.is_equal(statement.frame) or len(then.loops) > MOST_LOOPS:
+            return ""
+        if has_tiles(then):
+            continue
+        state = _with_loops(program, before, statement, then)
+        if not _is_right(flow, state, home):
+            continue
+        skews = _skews(Flow(Touches(state, flow.touches.values)), then.name, home)
+        changed = _after_skews(statement, then, skews)
+        if not skews or changed is None or not _is_right(flow, program.with_statement(changed), home):
+            return ""
+        names = [before.loops[loop].name for loop in then.loops]
+        commands = (f"{statement.handle}.skew({names[a]}, {names[b]}, {by})" for a, b, by in skews)
+        where = "" if after.command is None else f" before {after.command.text}"
+        return " and ".join(commands) + where
+    return ""
+
+
+def _with_loops(program: Program, before: Program, statement: Statement, then: Statement) -> Program:
+    """The program with the loops that one statement had before."""
+    return program.with_statement(replace(statement, loops=then.loops, coords=then.coords)).with_(
+        loops={**program.loops, **{loop: replace(before.loops[loop], tag=None) for loop in then.loops}}
+    )
+
+
+def _skews(flow: Flow, name: str, home: str) -> list[Skew]:
+    """The skews, outermost first, after which no dependence of a statement on itself points backwards anywhere."""
+    distances = list(_distances(flow, name, home))
+    found: list[Skew] = []
+    for inner in range(1, sets.out_size(sets.graph(flow.touches.program.statements[name].coords))):
+        for outer in range(inner):
+            carried = [_carried(pairs, outer) for pairs in distances]
+            known = [sets.least_distance(pairs, inner) for pairs in carried if not pairs.is_empty()]
+            if any(least is None for least in known):
+                return []
+            by = -min((least for least in known if least is not None), default=0)
+            if by > 0:
+                found.append((outer, inner, by))
+                distances = [sets.skewed(pairs, outer, inner, by) for pairs in distances]
+    return found
+
+
+def _distances(flow: Flow, name: str, home: str) -> Iterator[isl.Map]:
+    """``coordinates -> coordinates`` of conflicting accesses by one statement, the earlier one first."""
+    mine = [t for t in (*flow.touches.writers(home), *flow.touches.readers(home)) if t.actor.name == name]
+    for a in mine:
+        for b in mine:
+            if a.is_write or b.is_write:
+                count = len(flow.touches.program.statements[name].loops)
+                pairs = flow.same_place(a, b).apply_domain(a.prefix(count)).apply_range(b.prefix(count))
+                yield pairs.intersect(isl.Map.lex_lt(pairs.get_space().domain()))
+
+
+def _carried(pairs: isl.Map, depth: int) -> isl.Map:
+    return sets.less_at(sets.equal_prefix(pairs, depth), depth)
+
+
+def _after_skews(statement: Statement, then: Statement, skews: list[Skew]) -> Statement | None:
+    """The statement as it is now, had these skews come before what the commands have done since."""
+    back = sets.as_single_function(sets.graph(then.coords).reverse())
+    if back is None:
+        return None
+    forms = sets.outputs(then.coords)
+    for outer, inner, by in skews:
+        forms[inner] = forms[inner].add(sets.scaled(forms[outer], by))
+    moved = sets.compose(sets.function(statement.frame, None, forms), back)
+    return replace(statement, coords=sets.compose(moved, statement.coords))

@@ -1,0 +1,84 @@
+"""The caller's arrays hold outputs and nothing else: where an output has no value, nothing is stored.
+
+Elements of an output's array that the output has no value for keep what the caller passed; another computation that is
+kept in the same array must stay within the output's elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.storage import Buffer, instance_name
+from tiramisu_py.proof.memory.places import extent_box
+from tiramisu_py.proof.memory.values import first_spot
+from tiramisu_py.proof.messages.array_parts import held_places
+from tiramisu_py.proof.violations.findings import Finding, on_rank, words
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every store to an element of an output's array that holds no value of the output at the end."""
+    for buffer in flow.touches.program.buffers.values():
+        for write, bad in _strays(flow, buffer):
+            yield Finding(_stray(write, bad), partial(_persists, buffer=buffer.name, source=write.source))
+
+
+def _persists(flow: Flow, buffer: str, source: str) -> bool:
+    found = flow.touches.program.buffers.get(buffer)
+    return found is not None and any(w.source == source for w, _ in _strays(flow, found))
+
+
+def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:
+    inside = flow.touches.program.storages_in(buffer.name)
+    outputs = [storage.source for storage in inside if _is_output(flow, storage.name)]
+    if not outputs:
+        return
+    home = instance_name(buffer, buffer.device)
+    others = [w for w in flow.touches.writers(home) if w.actor.statement is not None and w.source not in outputs]
+    exits = [r for r in flow.touches.readers(home) if r.actor.statement is None and r.source in outputs]
+    for write in others:
+        bad = write.domain
+        for kept in exits:
+            if not _is_conditional(flow, kept.source):
+                bad = bad.subtract(sets.preimage(kept.touched, write.place))
+        bad = _in_callers_array(flow, outputs[0], write, bad)
+        if not bad.is_empty():
+            yield write, bad
+
+
+def _in_callers_array(flow: Flow, output: str, write: Touch, bad: isl.Set) -> isl.Set:
+    """What is stored to elements that the caller's array on that rank has."""
+    program = flow.touches.program
+    if bad.is_empty() or not program.is_spread:
+        return bad
+    held = held_places(program, output, extent_box(program, write.buffer), write.home)
+    return bad if held is None else bad.intersect(sets.preimage(held, write.place))
+
+
+def _is_output(flow: Flow, name: str) -> bool:
+    return name in flow.touches.program.algorithm.outputs
+
+
+def _is_conditional(flow: Flow, source: str) -> bool:
+    """Whether values exist only under conditions on values."""
+    computation = flow.touches.program.algorithm.computations[source]
+    inner = [{e.name for e in walk(g) if isinstance(e, Iter)} & set(computation.over) for g in computation.guards]
+    return not all(inner)
+
+
+def _stray(write: Touch, bad: isl.Set) -> Violation:
+    spot = first_spot(write, bad)
+    witness = Witness(spot.params, spot.named, None, spot.element)
+    message = (
+        f"{words(spot.named)} is stored to {words(spot.element)}{on_rank(spot)}, in an array of the caller in which no "
+        f"output has a value there: its elements stay as they are, {witness}"
+    )
+    return Violation("overwritten", message, witness, repair=f"keep {write.source} in a buffer of its own")

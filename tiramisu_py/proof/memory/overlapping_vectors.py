@@ -1,0 +1,134 @@
+"""Condition: where the last vector of a loop overlaps others, running those iterations again changes nothing.
+
+Iterations of a vector loop have no order, so one that runs again may as well do so right away. Each read then sees what
+it saw before, unless its value comes from outside of the iteration and something in it stores to the same place:
+
+    again = { read -> write : same place, same iteration }
+    own   = { read : the value it names is stored in the same iteration, before it }
+    wrong = domain(again) - own
+
+An update of a reduction reads its partial result, so it must begin in the iteration. The first iteration of a loop
+never runs again, nor does any where the loop is no longer than a vector, or where its iterations are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial, reduce
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.loops import Loop, Vector
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.memory.races import pair_spots
+from tiramisu_py.proof.violations.findings import Finding, on_rank, reading, same_work, words
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Everything that would not be the same the second time."""
+    for statement in flow.touches.program.acting:
+        yield from _of(flow, statement)
+
+
+def _of(flow: Flow, statement: Statement) -> Iterator[Finding]:
+    """What of one statement would not."""
+    for depth, number in enumerate(statement.loops):
+        loop = flow.touches.program.loops[number]
+        if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap" and loop.tag.combine is None:
+            persists = partial(_persists, statement=statement)
+            if statement.message is not None:
+                yield Finding(_message(statement, loop), persists)
+                continue
+            repeated = _repeated(flow, statement, depth, loop.tag.width)
+            for read in _reads(flow, statement):
+                violation = _wrong(flow, read, depth, loop, repeated)
+                if violation is not None:
+                    yield Finding(violation, persists)
+
+
+def _reads(flow: Flow, statement: Statement) -> Iterator[Touch]:
+    """What a statement reads: sources, and of an update its partial result."""
+    found = [flow.touches.read(statement, source) for source in flow.touches.sources(statement)]
+    if statement.role is Role.UPDATE:
+        found.append(flow.touches.accumulator(statement))
+    return (touch for touch in found if touch is not None)
+
+
+def _repeated(flow: Flow, statement: Statement, depth: int, width: int) -> isl.Set:
+    """The iterations of a vector loop, with those of the loops around it, that may run twice."""
+    program, outer = flow.touches.program, statement.loops[: depth + 1]
+    parts = [
+        sets.graph(sets.renamed(sets.prefix(s.coords, depth + 1), None), s.instances).range()
+        for s in program.acting
+        if s.loops[: depth + 1] == outer
+    ]
+    whole = reduce(isl.Set.union, parts).intersect_params(program.context.params())
+    pairs = sets.equal_prefix(isl.Map.from_domain_and_range(whole, whole), depth)
+    apart = sets.less_at(sets.shifted_out(pairs, depth, 1 - width), depth).domain()
+    return sets.less_at(pairs.intersect_domain(apart), depth).range()
+
+
+def _wrong(flow: Flow, read: Touch, depth: int, loop: Loop, repeated: isl.Set) -> Violation | None:
+    own = isl.Set.empty(read.domain.get_space())
+    for right in flow.right(read):
+        if _share(right.write, read, depth):
+            own = own.union(right.pairs.intersect(_same_iteration(read, right.write, depth)).domain())
+    for write in flow.touches.writers(read.home):
+        if not _share(write, read, depth):
+            continue
+        again = flow.same_place(read, write).intersect(_same_iteration(read, write, depth)).subtract_domain(own)
+        again = again.intersect_domain(read.prefix(depth + 1).intersect_range(repeated).domain())
+        if not again.is_empty():
+            return _violation(flow, read, write, again, loop)
+    return None
+
+
+def _share(write: Touch, read: Touch, depth: int) -> bool:
+    """Whether two statements share a loop and all loops around it."""
+    a, b = write.actor.statement, read.actor.statement
+    return a is not None and b is not None and shared(a, b) > depth
+
+
+def _same_iteration(a: Touch, b: Touch, depth: int) -> isl.Map:
+    return a.prefix(depth + 1).apply_range(b.prefix(depth + 1).reverse())
+
+
+def _violation(flow: Flow, read: Touch, write: Touch, again: isl.Map, loop: Loop) -> Violation:
+    program = flow.touches.program
+    if read.role is Role.UPDATE and read.source == write.source:
+        pairs = again.reverse()
+        witness, stored, _ = pair_spots(flow, write, read, pairs)
+        message = (
+            f"iterations of loop {loop.name} run twice where its last vector overlaps, and would add the terms of "
+            f"{words(stored.named)} twice{on_rank(stored)}, {witness}"
+        )
+        return Violation("reduction", message, witness, repair=_advice(loop))
+    witness, stored, seen = pair_spots(flow, write, read, again.reverse())
+    message = (
+        f"iterations of loop {loop.name} run twice where its last vector overlaps: {reading(program, seen)} then reads "
+        f"{words(seen.named)} from {words(seen.element)}, where {words(stored.named)} is kept since the first time"
+        f"{on_rank(seen)}, {witness}"
+    )
+    return Violation("overwritten", message, witness, repair=_advice(loop))
+
+
+def _message(statement: Statement, loop: Loop) -> Violation:
+    message = (
+        f"iterations of loop {loop.name} run twice where its last vector overlaps, and {statement.handle} with them"
+    )
+    return Violation("communication", message, Witness({}), repair=_advice(loop))
+
+
+def _advice(loop: Loop) -> str:
+    width = loop.tag.width if isinstance(loop.tag, Vector) else 0
+    return f'vectorize({loop.name}, {width}, remainder="mask") runs every iteration once'
+
+
+def _persists(flow: Flow, statement: Statement) -> bool:
+    alike = (other for other in flow.touches.program.acting if same_work(other, statement))
+    return any(any(_of(flow, other)) for other in alike)

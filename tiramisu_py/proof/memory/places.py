@@ -1,0 +1,206 @@
+"""Places exist: a statement is inside the scope of the buffers it touches, elements are inside their extents, and
+their type is that of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declare.soundness import box
+from tiramisu_py.algorithm.domains.affine import NotAffine
+from tiramisu_py.algorithm.domains.conditions import missing_condition
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer, Storage
+from tiramisu_py.proof.memory.values import first_spot, reads_alike
+from tiramisu_py.proof.violations.findings import Finding, same_work, words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every access that touches no place."""
+    yield from _unreachable(flow)
+    yield from _nonexistent(flow)
+    for storage in flow.touches.program.storages.values():
+        yield from _mistyped(flow, storage)
+    for buffer in flow.touches.program.buffers.values():
+        yield from _outside(flow, buffer)
+
+
+# -- scope
+
+
+def _unreachable(flow: Flow) -> Iterator[Finding]:
+    program = flow.touches.program
+    for statement, storage, source in _used(flow):
+        if not program.in_scope(statement, storage):
+            accessing = _accessing(flow, statement, source)
+            if accessing.is_empty():
+                continue  # a part without an instance
+            violation = _out_of_scope(program, statement, storage, accessing)
+            yield Finding(violation, partial(_still_unreachable, statement=statement, source=storage.source))
+    for name in (*program.algorithm.outputs, *program.algorithm.inputs):
+        if _still_hidden(flow, name):
+            yield Finding(_not_the_callers(program, name), partial(_still_hidden, name=name))
+
+
+def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
+    """The storages that each statement stores to (the source is then empty) and loads from."""
+    program = flow.touches.program
+    for statement in program.acting:
+        if statement.stores:
+            yield statement, program.storages[statement.target], ""
+        for source in flow.touches.sources(statement):
+            yield statement, program.storage_for(statement, source), source
+
+
+def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
+    """The instances that read a source; all, where they store or only a branch that is never taken reads it."""
+    relation = flow.touches.read_relation(statement, source) if source else None
+    if relation is None or relation.is_empty():
+        return statement.instances.intersect_params(flow.touches.program.context.params())
+    return relation.domain()
+
+
+def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
+    program = flow.touches.program
+    alike = [(s, storage) for s, storage, _ in _used(flow) if same_work(s, statement) and storage.source == source]
+    return any(not program.in_scope(s, storage) for s, storage in alike)
+
+
+def _out_of_scope(program: Program, statement: Statement, storage: Storage, instances: isl.Set) -> Violation:
+    buffer = program.buffers[storage.buffer]
+    witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
+    if not instances.is_empty():
+        params = smallest.smallest_params(instances)
+        instance = smallest.earliest(instances, statement.coords, params)
+        who = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+        witness = replace(witness, params=params, reader=who)
+    loops = ", ".join(program.loops[loop].name for loop in buffer.scope)
+    does = "stores to" if storage.name == statement.target else "reads"
+    where = f"outside of the loops ({loops}), each iteration of which has its own copy of {buffer.name}"
+    repair = f"keep {storage.source} in a buffer of the whole call, or compute {statement.handle} inside these loops"
+    return Violation("reach", f"{statement.handle} {does} {storage.source} {where}, {witness}", witness, repair=repair)
+
+
+def _still_hidden(flow: Flow, name: str) -> bool:
+    program = flow.touches.program
+    return name in program.storages and bool(program.buffers[program.storages[name].buffer].scope)
+
+
+def _not_the_callers(program: Program, name: str) -> Violation:
+    buffer = program.storages[name].buffer
+    loops = ", ".join(program.loops[loop].name for loop in program.buffers[buffer].scope)
+    message = f"the caller cannot reach {name}: {buffer} exists once for each iteration of ({loops})"
+    return Violation("reach", message, Witness({}, reader=(name, ()), element=(buffer, ())))
+
+
+# -- values
+
+
+def _nonexistent(flow: Flow) -> Iterator[Finding]:
+    """Statements that compute values which the algorithm does not have."""
+    for statement in flow.touches.program.storing:
+        write = flow.touches.write(statement)
+        bad = None if write is None else _without_value(flow, write)
+        if write is not None and bad is not None and not bad.is_empty():
+            spot = first_spot(write, bad)
+            witness = Witness(spot.params, spot.named, spot.named, spot.element)
+            message = f"{words(spot.named)} is computed, but {write.source} has no such value, {witness}"
+            yield Finding(Violation("bounds", message, witness), partial(_still_nonexistent, statement=statement))
+
+
+def _without_value(flow: Flow, write: Touch) -> isl.Set:
+    return write.domain.subtract(sets.preimage(flow.touches.values.domain(write.source), write.value))
+
+
+def _still_nonexistent(flow: Flow, statement: Statement) -> bool:
+    mine = [s for s in flow.touches.program.storing if same_work(s, statement)]
+    return any(not _without_value(flow, w).is_empty() for w in map(flow.touches.write, mine) if w is not None)
+
+
+# -- type
+
+
+def _mistyped(flow: Flow, storage: Storage) -> Iterator[Finding]:
+    program = flow.touches.program
+    buffer, dtype = program.buffers[storage.buffer], program.algorithm.source(storage.source).dtype
+    if buffer.dtype != dtype:
+        message = f"{storage.source} is {dtype}, but {buffer.name}, where it is kept, holds {buffer.dtype}"
+        witness = Witness({}, element=(buffer.name, ()))
+        violation = Violation("bounds", message, witness, repair=f"make {buffer.name} {dtype}")
+        yield Finding(violation, partial(_still_mistyped, name=storage.name))
+
+
+def _still_mistyped(flow: Flow, name: str) -> bool:
+    storage = flow.touches.program.storages.get(name)
+    return storage is not None and any(True for _ in _mistyped(flow, storage))
+
+
+# -- extents
+
+
+def _outside(flow: Flow, buffer: Buffer) -> Iterator[Finding]:
+    touches = flow.touches.of_buffer(buffer.name)
+    try:
+        inside = extent_box(flow.touches.program, buffer)
+    except NotAffine as error:
+        message = f"the extents of {buffer.name} cannot be checked: {error.part} is not affine in the parameters"
+        witness = Witness({}, element=(buffer.name, ()))
+        yield Finding(Violation("unknown", message, witness), partial(_has_buffer, buffer=buffer))
+        return
+    for touch in touches:
+        bad = outside(touch, inside)
+        if not bad.is_empty():
+            yield Finding(_beyond(flow, touch, bad), partial(_still_outside, touch=touch))
+
+
+def _has_buffer(flow: Flow, buffer: Buffer) -> bool:
+    return flow.touches.program.buffers.get(buffer.name) is buffer
+
+
+def extent_box(program: Program, buffer: Buffer) -> isl.Set:
+    """The elements of a buffer."""
+    return box(sets.sized_frame(program.algorithm.param_space, buffer.name, len(buffer.extents)), buffer.extents)
+
+
+def outside(touch: Touch, inside: isl.Set) -> isl.Set:
+    """The part of a touch's domain that touches no element of its buffer."""
+    return touch.domain.subtract(sets.preimage(inside, touch.element))
+
+
+def _still_outside(flow: Flow, touch: Touch) -> bool:
+    program = flow.touches.program
+    if not touch.is_write:
+        alike = reads_alike(flow, touch)
+    else:
+        mine = touch.actor.statement
+        same = [s for s in program.storing if mine is not None and same_work(s, mine)]
+        alike = [w for w in map(flow.touches.write, same) if w is not None]
+    return any(not outside(t, extent_box(program, t.buffer)).is_empty() for t in alike)
+
+
+def _beyond(flow: Flow, touch: Touch, bad: isl.Set) -> Violation:
+    program = flow.touches.program
+    spot = first_spot(touch, bad)
+    who = spot.computed(program)
+    witness = Witness(spot.params, spot.named if touch.is_write else None, who, spot.element)
+    shape = f"[{', '.join(map(str, touch.buffer.extents))}]"
+    does = f"{words(spot.named)} is stored to" if touch.is_write else f"{words(who)} reads {words(spot.named)} from"
+    if touch.actor.statement is None:
+        does = f"the caller finds {words(spot.named)} in"
+    needed = missing_condition(bad, program.context)
+    if min(spot.element[1], default=0) < 0:
+        advice = f"choose indices of {touch.buffer.name} that start at 0: {touch.source}.store_in([...])"
+    else:
+        advice = f"make {touch.buffer.name} larger" + (f", or assume {needed}" if needed else "")
+    message = f"{does} {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
+    return Violation("bounds", message, witness, repair=advice)

@@ -1,0 +1,228 @@
+"""Condition (a): conflicting accesses are ordered by happens-before.
+
+Time orders instances except along parallel and vector loops. Two accesses of one place, one of them a write, whose
+first difference in time is such a loop, or that have the same time, are a race. Updates of one reduction are excepted
+on a loop that says how partial results are combined.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.violations.findings import Finding, Spot, on_rank, reading, same_work, words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every pair of accesses that conflict and have no order."""
+    for a, b in all_pairs(flow):
+        yield from between(flow, a, b)
+
+
+def all_pairs(flow: Flow) -> Iterator[tuple[Touch, Touch]]:
+    """Pairs of statements' touches of one instance of a buffer, the first of them a write."""
+    for buffer in flow.touches.program.buffers:
+        yield from pairs(flow, buffer)
+
+
+def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
+    """Pairs of statements' touches of one instance of this buffer, the first of them a write."""
+    for home in flow.touches.homes_of(buffer):
+        yield from _pairs_at(flow, home)
+
+
+def _pairs_at(flow: Flow, home: str) -> Iterator[tuple[Touch, Touch]]:
+    writes = [t for t in flow.touches.writers(home) if t.actor.statement is not None]
+    reads = [t for t in flow.touches.readers(home) if t.actor.statement is not None]
+    for k, write in enumerate(writes):
+        for other in (*reads, *writes[k:]):
+            yield write, other
+
+
+def between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    """The conflicts of two accesses that have no order."""
+    first, second = statements(a, b)
+    depths = unordered(flow, a, b)
+    ties = first is second and flow.has_ties(first)
+    if not (depths or ties) or (a is b and _injective(a)):
+        return
+    conflict = flow.same_place(a, b)
+    if conflict.is_empty():
+        return
+    for depth in depths:
+        bad = race_at(a, b, conflict, depth, flow.touches.program.loops[first.loops[depth]])
+        if not bad.is_empty():
+            yield Finding(_race(flow, a, b, bad, depth), partial(_persists, a=a, b=b))
+    if ties:
+        bad = _same_time(a, b, conflict)
+        if not bad.is_empty():
+            yield Finding(_tie(flow, a, b, bad), partial(_persists, a=a, b=b))
+
+
+def statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
+    """The statements of two touches, neither of them the caller's."""
+    assert a.actor.statement is not None and b.actor.statement is not None
+    return a.actor.statement, b.actor.statement
+
+
+def _injective(write: Touch) -> bool:
+    """Whether no two instances store to one place."""
+    return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
+
+
+def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
+    """The depths of shared loops whose iterations have no order and share the buffer; not those of blocks and threads.
+
+    The iterations of a bulk transfer, which is one operation, have none either.
+    """
+    first, second = statements(a, b)
+    loops = flow.touches.program.loops
+    inside = len(a.buffer.scope)
+    return [
+        k
+        for k in range(inside, shared(first, second))
+        if isinstance(loops[first.loops[k]].tag, Parallel | Vector | Bulk)
+    ]
+
+
+def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:
+    """The conflicts ``a -> b`` in different iterations of a loop, but the same of all loops around it.
+
+    With a `loop` given, updates that its `combine` lets run together are left out.
+    """
+    if loop is not None and commuting(a, b, loop):
+        conflict = conflict.subtract(a.values.apply_range(b.values.reverse()))
+    before, after = a.prefix(depth + 1), b.prefix(depth + 1)
+    times = sets.equal_prefix(conflict.apply_domain(before).apply_range(after), depth)
+    apart = sets.less_at(times, depth)
+    if a is not b or loop is None:
+        apart = apart.union(sets.greater_at(times, depth))
+    if apart.is_empty():
+        return sets.no_pair(conflict)
+    return conflict.intersect(before.apply_range(apart).apply_range(after.reverse()))
+
+
+def commuting(a: Touch, b: Touch, loop: Loop) -> bool:
+    """Whether both are updates of one reduction, and the loop says how they are combined."""
+    combined = isinstance(loop.tag, Parallel | Vector) and loop.tag.combine is not None
+    return combined and a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
+
+
+def _same_time(a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+    """The conflicts between different instances of one statement that have the same time."""
+    first, _ = statements(a, b)
+    count = len(first.loops)
+    same = conflict.intersect(a.prefix(count).apply_range(b.prefix(count).reverse()))
+    return same.subtract(sets.graph(a.instance).apply_range(sets.graph(b.instance).reverse()))
+
+
+# -- in words
+
+
+def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation:
+    program = flow.touches.program
+    witness, write, other = pair_spots(flow, a, b, bad)
+    statement, _ = statements(a, b)
+    loop = program.loops[statement.loops[depth]]
+    tag = loop.tag.name if loop.tag is not None else ""
+    if b.is_write:
+        does = "update" if a.role is Role.UPDATE else "store to"
+        twice = write.named == other.named
+        what = f"two executions for {words(write.named)}" if twice else f"{words(write.named)} and {words(other.named)}"
+        where = f"in different iterations of the {tag} loop {loop.name}"
+        message = f"{what} both {does} {words(write.element)} {where}{on_rank(write)}, {witness}"
+    else:
+        reads = f"{reading(program, other)} reads {words(other.named)}"
+        same = "it is stored" if other.named == write.named else f"{words(write.named)} is stored"
+        where = f"in another iteration of the {tag} loop {loop.name}"
+        message = f"{reads} from {words(write.element)}, where {same} {where}{on_rank(write)}, {witness}"
+    near = _within_a_vector(a, b, bad, depth, loop)
+    repair = _advice(a, b, loop) if near else _vectors_in_order(program, statement, loop)
+    return Violation("race", message, witness, repair=repair)
+
+
+def _within_a_vector(a: Touch, b: Touch, bad: isl.Map, depth: int, loop: Loop) -> bool:
+    """Whether some of the races are between iterations that one vector could have, or the loop is of another kind."""
+    if not isinstance(loop.tag, Vector):
+        return True
+    times = bad.apply_domain(a.prefix(depth + 1)).apply_range(b.prefix(depth + 1))
+    return not sets.near_at(times, depth, loop.tag.width).is_empty()
+
+
+def _vectors_in_order(program: Program, statement: Statement, loop: Loop) -> str:
+    """The loop in pieces of a vector each, which are ordered: a dependence may be as long as a vector, or longer."""
+    width = loop.tag.width if isinstance(loop.tag, Vector) else 0
+    taken = program.loop_names(statement)
+    lane = next(n for k in itertools.count() if (n := f"{loop.name}_lane{k or ''}") not in taken)
+    cut = f"{statement.handle}.split({loop.name}, {width}, {loop.name}, {lane}).vectorize({lane}, {width})"
+    return f"{cut} runs one vector after another: what is at least {width} iterations apart has an order then"
+
+
+def _advice(a: Touch, b: Touch, loop: Loop) -> str:
+    first, _ = statements(a, b)
+    command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
+    if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
+        width = f", {loop.tag.width}" if isinstance(loop.tag, Vector) else ""
+        private = f"{first.handle}.{command}({loop.name}{width}, combine=tm.PRIVATE)"
+        return f"{private} keeps partial results apart and combines them"
+    if a.is_write and b.is_write and a.source == b.source:
+        return f"leave loop {loop.name} sequential, or give each of its iterations its own copy: store_at({loop.name})"
+    return f"leave loop {loop.name} sequential: it carries a dependence"
+
+
+def _tie(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, two = pair_spots(flow, a, b, bad)
+    first, second = one.computed(flow.touches.program), two.computed(flow.touches.program)
+    message = (
+        f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time{on_rank(one)}, {witness}"
+    )
+    return Violation("race", message, witness, repair="give the executions different times")
+
+
+def pair_spots(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> tuple[Witness, Spot, Spot]:
+    """The smallest pair of a relation ``a -> b``, as a witness and as what each side stands for."""
+    params, x, y = _smallest(a, b, bad)
+    one, other = Spot(a, params, x), Spot(b, params, y)
+    return Witness(params, one.named, other.computed(flow.touches.program), one.element), one, other
+
+
+def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+    """Least sum of the parameters; then the second access that is earliest in time, then the first one."""
+    params = smallest.smallest_params(bad)
+    fixed = sets.fixed_map(bad, params)
+    assert a.when is not None and b.when is not None
+    y = smallest.earliest_of(fixed.range(), b.when, params)
+    there = smallest.at(smallest.singleton(b.domain.get_space(), y), params)
+    x = smallest.earliest_of(fixed.intersect_range(there).domain(), a.when, params)
+    return params, x, y
+
+
+# -- in another state of the program
+
+
+def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
+    return any(any(between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+def pairs_alike(flow: Flow, a: Touch, b: Touch) -> list[tuple[Touch, Touch]]:
+    """The pairs of touches in another state of the program that stand for the same two."""
+    storage = flow.touches.program.storages.get(a.storage.name)
+    found = pairs(flow, storage.buffer) if storage is not None else iter(())
+    return [(x, y) for x, y in found if _like(x, a) and _like(y, b)]
+
+
+def _like(x: Touch, a: Touch) -> bool:
+    one, two = statements(x, a)
+    return same_work(one, two) and x.is_write == a.is_write and x.source == a.source

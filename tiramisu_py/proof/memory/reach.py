@@ -1,0 +1,153 @@
+"""Memory is within reach: the host touches no memory of a GPU, a kernel none of the host, and what is on the chip is
+used by its block, or its thread, alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.kernels import KernelNest
+from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.proof.violations.findings import Finding
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every statement that cannot reach the memory it loads from or stores to."""
+    for key, violation in _faults(flow):
+        yield Finding(violation, partial(_persists, key=key))
+
+
+def _persists(flow: Flow, key: tuple[str, str]) -> bool:
+    return any(found == key for found, _ in _faults(flow))
+
+
+def _faults(flow: Flow) -> Iterator[tuple[tuple[str, str], Violation]]:
+    program = flow.touches.program
+    nests = {s.name: nest for nest in flow.kernels for s in nest.statements}
+    for statement, storage, does in used(flow):
+        buffer = program.buffers[storage.buffer]
+        found = _fault(program, nests.get(statement.name), statement, buffer, does)
+        if found is not None:
+            message, repair = found
+            witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
+            yield (statement.name, buffer.name), Violation("reach", message, witness, repair=repair)
+
+
+def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
+    """The storages that each statement stores to, and loads from, and which of the two it does."""
+    program = flow.touches.program
+    for statement in program.acting:
+        if statement.stores:
+            yield statement, program.storages[statement.target], "stores to"
+        for source in flow.touches.sources(statement):
+            yield statement, program.storage_for(statement, source), "reads"
+
+
+def _fault(
+    program: Program, nest: KernelNest | None, statement: Statement, buffer: Buffer, does: str
+) -> tuple[str, str] | None:
+    who = f"{statement.handle} {does} {buffer.name}"
+    if statement.transfer is not None:
+        return _transferred(program, statement, buffer)
+    if nest is None:
+        return _from_host(program, statement, who, buffer) or _in_threads(program, who, buffer)
+    if buffer.memory is Memory.SHARED:
+        return _shared(program, nest, who, buffer)
+    if buffer.memory is Memory.REGISTER:
+        return _register(program, nest, statement, who, buffer)
+    if nest.blocks[0] in buffer.scope:
+        loops = _names(program, buffer.scope)
+        where = f"in {buffer.memory.value} memory, once for each iteration of ({loops}) inside of a kernel"
+        own = [storage.source for storage in program.storages_in(buffer.name)]
+        repair = f"{own[0]}.store_in(tm.SHARED), or tm.REGISTER where one thread alone uses it"
+        return f"{who}, which is {where}: a kernel cannot allocate such memory", repair
+    return None
+
+
+def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer) -> tuple[str, str] | None:
+    if buffer.memory is Memory.SHARED:
+        return f"{who} on the host, but {buffer.name} is in shared memory, which only its kernel reaches", (
+            "copy it to global memory inside the kernel, or compute it there"
+        )
+    if buffer.memory is Memory.GPU:
+        message = f"{who} on the host, but {buffer.name} is in GPU memory alone"
+        return message, f"run {statement.handle} on the GPU with tag_gpu, or {_on_both(program, buffer)}"
+    return None
+
+
+def _in_threads(program: Program, who: str, buffer: Buffer) -> tuple[str, str] | None:
+    """Memory that only one thread of the host at a time allocates, for each iteration of a loop on several threads."""
+    tags = ((program.loops[loop], program.loops[loop].tag) for loop in buffer.scope)
+    loop = next((loop for loop, tag in tags if isinstance(tag, Parallel | Vector)), None)
+    if buffer.memory not in (Memory.PINNED, Memory.HOST_MAPPED) or loop is None:
+        return None
+    where = f"in {buffer.memory.value} memory, once for each iteration of the concurrent loop {loop.name}"
+    own = next(storage.source for storage in program.storages_in(buffer.name))
+    return f"{who}, which is {where}: one thread of the host allocates such memory", f"{own}.store_in(tm.HOST)"
+
+
+def _on_both(program: Program, buffer: Buffer) -> str:
+    """How a buffer of GPUs alone has an instance on the host as well."""
+    derived = f"{program.algorithm.name}.derive_transfers()"
+    if buffer.name in program.algorithm.inputs:
+        return f"declare {buffer.name} without memory=tm.GPU: {derived} then copies it to where it is read"
+    source = next(storage.source for storage in program.storages_in(buffer.name))
+    return f"keep it on both: {source}.store_in(tm.HOST) and {derived}"
+
+
+def _transferred(program: Program, statement: Statement, buffer: Buffer) -> tuple[str, str] | None:
+    assert statement.transfer is not None
+    who = f"the transfer {statement.name} copies {buffer.name}"
+    if buffer.memory in (Memory.SHARED, Memory.REGISTER):
+        return f"{who}, which is in {buffer.memory.value} memory: only its kernel reaches it", ""
+    if buffer.memory is Memory.HOST_MAPPED:
+        remove = f"{program.algorithm.name}.remove({statement.name})"
+        return f"{who}, which is host_mapped: every device addresses the one copy there is", remove
+    if statement.transfer.source == statement.transfer.target:
+        return f"{who} from a memory to itself", f"{program.algorithm.name}.remove({statement.name})"
+    if buffer.memory is Memory.GPU and None in (statement.transfer.source, statement.transfer.target):
+        advice = f"keep {buffer.name} in memory=tm.HOST"
+        return f"{who} from or to the host, but {buffer.name} is in GPU memory alone", advice
+    return None
+
+
+def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tuple[str, str] | None:
+    expected = nest.host + nest.blocks
+    if buffer.scope == expected:
+        return None
+    loops = _names(program, nest.blocks)
+    if expected[: len(buffer.scope)] == buffer.scope:
+        return f"{who}, which is in shared memory, but not within the block loops {loops} of its kernel", (
+            f"compute it at {program.loops[nest.blocks[-1]].name}, or inside"
+        )
+    if buffer.scope[: len(expected)] != expected:
+        where = f"in the shared memory of another kernel, with the block loops {_names(program, buffer.scope)}"
+        advice = f"compute_at a block loop of this kernel ({loops}), or keep it in memory=tm.GPU"
+        return f"{who}, which is {where}", advice
+    inside = _names(program, buffer.scope[len(expected) :])
+    return f"{who}, which is in shared memory, but exists once for each iteration of ({inside}) inside a block", (
+        "let the elements be used again in each iteration, or keep it in memory=tm.REGISTER"
+    )
+
+
+def _register(
+    program: Program, nest: KernelNest, statement: Statement, who: str, buffer: Buffer
+) -> tuple[str, str] | None:
+    outside: list[LoopId] = [
+        loop for loop in statement.loops if isinstance(program.loops[loop].tag, GpuThread) and loop not in buffer.scope
+    ]
+    if outside or not set(nest.blocks) <= set(buffer.scope):
+        names = _names(program, tuple(outside) or nest.blocks)
+        where = f"in registers, but exists once for all iterations of ({names}), which different threads run"
+        return f"{who}, which is {where}", "compute it inside of the thread loops, or keep it in memory=tm.SHARED"
+    return None
+
+
+def _names(program: Program, loops: tuple[LoopId, ...]) -> str:
+    return ", ".join(program.loops[loop].name for loop in loops)

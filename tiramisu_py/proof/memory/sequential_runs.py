@@ -1,0 +1,132 @@
+"""A run at given sizes, element by element: which reads find another value than they name.
+
+Memory is a dictionary from places to values. Reads and writes happen in the order of time, in which a read comes
+before a write that has its time. What is found is exactly what `Flow.unserved` has at these sizes; an update of a
+reduction neither brings a value nor takes that of its own chain away (see `proof.reductions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+import numpy as np
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.program.statement import Role
+from tiramisu_py.proof.messages.small_sizes import small_params
+
+#: How many reads and writes one run may have, and all runs together in search of a counterexample.
+MOST_OF_ONE, MOST_OF_ALL = 60_000, 150_000
+
+Point = tuple[int, ...]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Unserved:
+    """Reads that are not served at some sizes: the earliest of each touch."""
+
+    params: dict[str, int]
+    reads: tuple[tuple[Touch, Point], ...]
+
+
+def first_unserved(flow: Flow, home: str, violated: isl.Set) -> Unserved | None:
+    """The reads of an instance of a buffer that are not served at the smallest sizes for which there are any.
+
+    They are sought among the parameters that are `violated`, in the order of their sum. None where none is found in
+    runs of a few thousand reads and writes, or where runs are not sequential.
+    """
+    names, done = sets.params(violated), 0
+    if not is_sequential(flow, home):
+        return None
+    for params in small_params(violated, names):
+        count = _size(flow, home, params)
+        done += count
+        if count > MOST_OF_ONE or done > MOST_OF_ALL:
+            return None
+        found = unserved_at(flow, home, params)
+        if found is None or found.reads:
+            return found
+    return None
+
+
+def is_sequential(flow: Flow, home: str) -> bool:
+    """Whether the time of a statement's loops, as they are, orders what touches an instance of a buffer."""
+    program = flow.touches.program
+    if program.rank_axes or program.blocks is not None or flow.kernels:
+        return False
+    return all(s is None or s.message is None for s in (t.actor.statement for t in _all(flow, home)))
+
+
+def unserved_at(flow: Flow, home: str, params: Mapping[str, int]) -> Unserved | None:
+    """The reads of an instance of a buffer that are not served at given sizes; None where two writes have one time."""
+    events = sorted(_events(flow, home, params), key=lambda event: event[0])
+    memory: dict[Point, tuple[tuple[int, ...], tuple[str, Point] | None]] = {}
+    found: dict[Touch, Point] = {}
+    for when, touch, at, place, value in events:
+        held = memory.get(place)
+        named = (touch.source, value)
+        if not touch.is_write:
+            if (held is None or held[1] != named) and touch not in found:
+                found[touch] = at
+        elif held is not None and held[0] == when:
+            return None
+        elif touch.role is not Role.UPDATE:
+            memory[place] = (when, named)
+        elif held is None or held[1] != named:
+            memory[place] = (when, None)
+    return Unserved(dict(params), tuple(found.items()))
+
+
+def _all(flow: Flow, home: str) -> list[Touch]:
+    return [*flow.touches.writers(home), *flow.touches.readers(home)]
+
+
+def _size(flow: Flow, home: str, params: Mapping[str, int]) -> int:
+    return sum(sets.count(sets.fixed(touch.domain, params)) for touch in _all(flow, home))
+
+
+def _events(
+    flow: Flow, home: str, params: Mapping[str, int]
+) -> Iterator[tuple[tuple[int, ...], Touch, Point, Point, Point]]:
+    """Time (the moment first, reads before writes last), touch, point, place and value of each access."""
+    times, width = flow.touches.program.times, flow.touches.program.time_size
+    for touch in _all(flow, home):
+        points = sets.points(sets.fixed(touch.domain, params))
+        statement = touch.actor.statement
+        timed = [(0,) * width] * len(points)
+        if statement is not None:
+            timed = images(sets.compose(touch.instance, times[statement.name]), points, params)
+        places, values = images(touch.place, points, params), images(touch.value, points, params)
+        for when, at, place, value in zip(timed, points, places, values, strict=True):
+            yield (touch.actor.moment, *when, int(touch.is_write)), touch, at, place, value
+
+
+# -- quasi-affine functions in plain numbers
+
+
+def images(of: isl.MultiAff, points: Sequence[Point], params: Mapping[str, int]) -> list[Point]:
+    """What a function makes of some points at given parameters."""
+    if not points:
+        return []
+    at = np.array(points, dtype=np.int64).reshape(len(points), -1)
+    columns = [_values(form, at, params) for form in sets.outputs(of)]
+    rows = np.stack(columns, axis=1) if columns else np.zeros((len(points), 0), dtype=np.int64)
+    return [tuple(row) for row in rows.tolist()]
+
+
+def _values(aff: isl.Aff, at: Numbers, params: Mapping[str, int]) -> Numbers:
+    taken = sets.terms(aff)
+    constant = taken.constant + sum(factor * params[name] for factor, name in taken.params)
+    total = np.full(len(at), constant, dtype=np.int64)
+    for position, factor in enumerate(taken.dims):
+        if factor:
+            total += factor * at[:, position]
+    for factor, inner in taken.divs:
+        total += factor * _values(inner, at, params)
+    return total // taken.denominator

@@ -1,0 +1,204 @@
+"""Condition (b): the last write to the place that a read loads from carries the value that the read names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+from tiramisu_py.proof.memory.sequential_runs import first_unserved, is_sequential, unserved_at
+from tiramisu_py.proof.messages.windows import of_another_block
+from tiramisu_py.proof.violations.findings import Finding, Named, Spot, alike, memory_words, on_rank, reading, words
+from tiramisu_py.proof.violations.missing_message import missing_message
+from tiramisu_py.proof.violations.repairs import create_xfer, order_repair, storage_repair, transfer_repair
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every kind of read that does not see its value."""
+    for home in flow.touches.homes():
+        found = _soon(flow, home)
+        yield from found
+        for read in () if found else flow.touches.readers(home):
+            bad = flow.unserved(read)
+            if not bad.is_empty():
+                yield Finding(explained(flow, read, bad), partial(_persists, read=read))
+
+
+def _soon(flow: Flow, home: str) -> list[Finding]:
+    """What small runs find, where conflicts are in another order than in a program whose reads are all served."""
+    if all(map(flow.determined, flow.touches.readers(home))):
+        return []
+    inherited = flow.inherited(home)
+    if inherited is None or inherited.is_kept:
+        return []
+    unserved = first_unserved(flow, home, inherited.violated)
+    found = []
+    for read, at in () if unserved is None else unserved.reads:
+        assert unserved is not None
+        bad = smallest.alone(read.domain, at, unserved.params)
+        found.append(Finding(explained(flow, read, bad), partial(_persists, read=read, params=unserved.params)))
+    return found
+
+
+def _persists(flow: Flow, read: Touch, params: dict[str, int] | None = None) -> bool:
+    """Whether another state has unserved reads like this; a run at `params`, where given, may say so at once."""
+    others = reads_alike(flow, read)
+    if params is not None:
+        runs = [unserved_at(flow, home, params) for home in {o.home for o in others} if is_sequential(flow, home)]
+        if any(touch in others for run in runs if run is not None for touch, _ in run.reads):
+            return True
+    return any(not flow.unserved(other).is_empty() for other in others)
+
+
+def reads_alike(flow: Flow, read: Touch) -> list[Touch]:
+    """The reads of another state of the program that stand for the same one."""
+    if read.actor.statement is None:
+        buffer = flow.touches.program.storages[read.storage.name].buffer
+        found = flow.touches.of_buffer(buffer)
+        return [r for r in found if not r.is_write and r.actor.statement is None and r.source == read.source]
+    names = {actor.name for actor in alike(flow, read.actor)}
+    reads = [flow.touches.read(flow.touches.program.statements[name], read.source) for name in names]
+    return [r for r in reads if r is not None]
+
+
+def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
+    """The smallest counterexample of unserved reads, and what went wrong there."""
+    spot = first_spot(read, bad)
+    only = replace(read, domain=one(read, spot))
+    program = flow.touches.program
+    reader, value, element = spot.computed(program), spot.named, spot.element
+    asks = f"{_asking(program, spot)} {words(value)}"
+    where = asks if element == value else f"{asks} in {words(element)}"
+    writers = _who_computes(flow, only)
+    here = [w for w in writers if w.home == only.home and not flow.one_chain(only, w).is_empty()]
+    if only.ranks and all(w.role is Role.UPDATE for w in here):  # terms alone are no value: it is started elsewhere
+        writers, here = [w for w in writers if w.role is not Role.UPDATE] or writers, []
+    if any(w.role is not Role.UPDATE and _precedes(flow, w, only) for w in here):
+        return _overwritten(flow, only, spot, where)
+    if here:
+        witness = Witness(spot.params, value, reader, element)
+        done = "copied there" if all(w.role is Role.COPY for w in here) else "computed"
+        done = "received" if all(_receives(w) for w in here) else done
+        message = f"{where}{on_rank(spot)} before it is {done}, {witness}"
+        return Violation("order", message, witness, repair=order_repair(flow, read, here))
+    origins = [w for w in writers if not _is_transfer(w)]
+    if origins and not any(_on_its_rank(flow, w, only) for w in origins):
+        return missing_message(flow, read, bad, spot, origins, where)
+    elsewhere = [w for w in writers if w.buffer is only.buffer and w.device != only.device]
+    if elsewhere:
+        witness = Witness(spot.params, value, reader, element)
+        return _not_brought(flow, only, f"{asks}{on_rank(spot)}", elsewhere, witness)
+    if writers:
+        witness = Witness(spot.params, value, reader, element)
+        kept = ", ".join(dict.fromkeys(w.buffer.name for w in writers))
+        kept = f"it is kept in {kept}, in another element or another copy{on_rank(spot)}"
+        message = f"{where}, but there it never is: {kept}, {witness}"
+        return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
+    elsewhere_in_blocks = of_another_block(program, spot, where)
+    if elsewhere_in_blocks is not None:
+        return elsewhere_in_blocks
+    witness = Witness(spot.params, None, reader, element)
+    return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
+
+
+def _is_transfer(write: Touch) -> bool:
+    return write.actor.statement is not None and write.actor.statement.transfer is not None
+
+
+def _receives(write: Touch) -> bool:
+    return write.actor.statement is not None and write.actor.statement.receives
+
+
+def _asking(program: Program, spot: Spot) -> str:
+    statement = spot.touch.actor.statement
+    if statement is None:
+        return "the caller finds"
+    does = "sends" if statement.role is Role.SEND else "copies" if statement.transfer is not None else "reads"
+    return f"{reading(program, spot)} {does}"
+
+
+def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], witness: Witness) -> Violation:
+    """A value that exists, but only in the memory of another device."""
+    there = list(dict.fromkeys(w.device for w in elsewhere))
+    computed = [w.device for w in elsewhere if w.role is not Role.COPY]
+    where = " and ".join(memory_words(device) for device in there)
+    asked = memory_words(only.device)
+    message = f"{asks} in {asked}, but it is only in {where}: no transfer brings it, {witness}"
+    source, statement = (computed or there)[0], only.actor.statement
+    repair = transfer_repair(flow, only, source)
+    if statement is not None and statement.transfer is not None and None not in (source, statement.transfer.source):
+        repair = f"{create_xfer(flow, only, source, statement.transfer.target)} in place of {statement.name}"
+    return Violation("communication", message, witness, repair=repair)
+
+
+def _on_its_rank(flow: Flow, write: Touch, read: Touch) -> bool:
+    """Whether the value that a read names is written on the rank of the read, wherever it is kept there."""
+    return not read.ranks or not flow.same_value(write, read).is_disjoint(flow.same_rank(write, read))
+
+
+def _precedes(flow: Flow, write: Touch, read: Touch) -> bool:
+    return flow.precedence.happens(write, read, flow.one_chain(write, read))
+
+
+def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
+    reader = spot.computed(flow.touches.program)
+    other = _last_wrong(flow, only, spot.params)
+    witness = Witness(spot.params, other, reader, spot.element)
+    by = f"{words(other)} has been" if other else "another value has been"
+    if only.actor.statement is None and only.source in flow.touches.program.algorithm.inputs:
+        changed = f"the caller's array {only.source} is changed{on_rank(spot)}"
+        message = f"{changed}: {by} written to {words(spot.element)}, {witness}"
+        advice = f"{only.source} is not an output: keep {other[0] if other else 'the value'} in a buffer of its own"
+        return Violation("overwritten", message, witness, repair=advice)
+    message = f"{where}, where {by} written in the meantime{on_rank(spot)}, {witness}"
+    return Violation("overwritten", message, witness, repair=storage_repair(flow, only))
+
+
+def _who_computes(flow: Flow, only: Touch) -> list[Touch]:
+    """The writes, anywhere, of the value that one read names."""
+    found = []
+    for home in flow.touches.homes():
+        for write in flow.touches.writers(home):
+            if write.source == only.source and not flow.same_value(only, write).is_empty():
+                found.append(write)
+    return found
+
+
+def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None:
+    """The value that is at the place instead: the last write of another value before the read."""
+    latest: tuple[tuple[int, ...], Named] | None = None
+    for candidate in flow.wrong(only):
+        write = candidate.write
+        writes = sets.fixed(candidate.pairs.range(), params)
+        if write.actor.statement is None:
+            when, at = smallest.BEFORE_ALL, smallest.first(writes)
+        else:
+            clock = flow.touches.program.times[write.actor.name]
+            when, at = smallest.latest(writes, clock, params)
+        if latest is None or when > latest[0]:
+            latest = (when, Spot(write, params, at).named)
+    return None if latest is None else latest[1]
+
+
+def first_spot(touch: Touch, bad: isl.Set) -> Spot:
+    """The smallest element of a part of a touch's domain.
+
+    Least sum of the parameters, then earliest in time, then on the first rank.
+    """
+    params = smallest.smallest_params(bad)
+    clock = touch.when if touch.when is not None else touch.value
+    return Spot(touch, params, smallest.earliest(bad, clock, params))
+
+
+def one(touch: Touch, spot: Spot) -> isl.Set:
+    """The domain that holds one element at given parameters."""
+    return smallest.alone(touch.domain, spot.at, spot.params)

@@ -1,0 +1,1 @@
+"""Conditions between ranks: messages match, requests are free, nobody waits for ever."""

@@ -1,0 +1,150 @@
+"""The caller's arrays in parts: some rank has each value of an output, and every array is dealt out in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.extents import extent_of
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.distribution import Dealt, OwnBlock, Pieces
+from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.run_time_blocks import in_any_block, named_by, own_elements
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.violations.findings import Finding, words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Everything that is given to no rank, or to ranks in two ways."""
+    for key, violation in _faults(flow) if flow.touches.program.is_spread else ():
+        yield Finding(violation, partial(_persists, key=key))
+
+
+def _persists(flow: Flow, key: str) -> bool:
+    return flow.touches.program.is_spread and any(found == key for found, _ in _faults(flow))
+
+
+def _faults(flow: Flow) -> Iterator[tuple[str, Violation]]:
+    program = flow.touches.program
+    yield from _varying(program)
+    for statement in program.statements.values():
+        yield from _two_axes(program, statement)
+    for source in program.distributions:
+        yield from _misdealt(program, source)
+    for source in program.algorithm.outputs:
+        yield from _unheld(flow, source)
+    yield from _one_array(program)
+
+
+# -- bounds of blocks
+
+
+def _varying(program: Program) -> Iterator[tuple[str, Violation]]:
+    used = None if program.blocks is None else named_by(program.algorithm, program.blocks)
+    if used is not None:
+        source, bound = used
+        message = (
+            f"{source} depends on {bound}, which has a value of its own on each rank: {source} would not be the same "
+            "wherever it is computed"
+        )
+        repair = f"leave {bound} out of {source}"
+        yield f"varying {source}", Violation("communication", message, _nowhere(source), repair=repair)
+
+
+# -- loops
+
+
+def _two_axes(program: Program, statement: Statement) -> Iterator[tuple[str, Violation]]:
+    along: dict[int, str] = {}
+    for loop in (program.loops[number] for number in statement.loops):
+        if isinstance(loop.tag, Rank):
+            if loop.tag.axis in along:
+                names = f"{along[loop.tag.axis]} and {loop.name}"
+                message = f"loops {names} of {statement.handle} both run along axis {loop.tag.axis} of the ranks"
+                repair = f"{statement.handle}.tag_distribute({names.replace(' and ', ', ')}) gives each its own axis"
+                yield f"axis {statement.name}", Violation("reach", message, _nowhere(statement.source), repair=repair)
+            along[loop.tag.axis] = loop.name
+
+
+def _nowhere(source: str) -> Witness:
+    return Witness({}, reader=(source, ()))
+
+
+def _grid(program: Program) -> str:
+    """The ranks there are, in words."""
+    if program.blocks is not None:
+        return f"blocks cover 0 to {program.blocks.extent} - 1"
+    assert program.ranks is not None
+    sizes = [extent_of(program.ranks, axis, program.context) for axis in range(program.rank_axes)]
+    extents = " x ".join(str(size) for size in sizes)
+    return f"the process grid is {extents}" if len(sizes) > 1 else f"ranks go from 0 to {extents} - 1"
+
+
+# -- arrays of the caller
+
+
+def _misdealt(program: Program, source: str) -> Iterator[tuple[str, Violation]]:
+    """Arrays that are dealt out along a dimension which they do not have (any more)."""
+    count = len(program.buffers[program.storages[source].buffer].extents)
+    for spread in program.distributions[source].axes:
+        if isinstance(spread, Dealt | Pieces | OwnBlock) and spread.dim >= count:
+            message = f"{source} is dealt out along its dimension {spread.dim}, but its array has {count} dimensions"
+            repair = f"{source}.distribute after {source}.store_in"
+            yield f"dealt {source}", Violation("reach", message, _nowhere(source), repair=repair)
+
+
+def _unheld(flow: Flow, source: str) -> Iterator[tuple[str, Violation]]:
+    """Values of an output that would be in the array of a rank that does not exist."""
+    program = flow.touches.program
+    if source not in program.distributions:
+        return
+    exits = [r for r in flow.touches.of_buffer(program.storages[source].buffer) if not r.is_write]
+    bad = flow.touches.values.domain(source)
+    if program.blocks is not None:
+        bad, exits = bad.subtract(in_any_block(program, source, bad)), []
+    for read in exits:
+        if read.actor.statement is None and read.source == source:
+            bad = bad.subtract(read.domain.apply(read.values))
+    if not bad.is_empty():
+        params = smallest.smallest_params(bad)
+        value = (source, smallest.first(sets.fixed(bad, params)))
+        witness = Witness(params, None, value)
+        message = f"{words(value)} is in the array of no rank: {_grid(program)}, {witness}"
+        repair = f"choose rank= in {source}.distribute so that each element is on one of these ranks"
+        yield f"held {source}", Violation("bounds", message, witness, repair=repair)
+
+
+def _one_array(program: Program) -> Iterator[tuple[str, Violation]]:
+    """Inputs and outputs that share an array of the caller, but are dealt out in different ways."""
+    seen: dict[str, str] = {}
+    for source in (*program.algorithm.inputs, *program.algorithm.outputs):
+        if source in program.storages:
+            buffer = program.storages[source].buffer
+            other = seen.setdefault(buffer, source)
+            if program.distributions.get(source) != program.distributions.get(other):
+                message = f"{other} and {source} are in one array, {buffer}, but are not held by ranks in the same way"
+                repair = f"distribute {source} as {other}, or keep it in an array of its own"
+                yield f"array {source}", Violation("reach", message, _nowhere(source), repair=repair)
+            elif source in program.distributions and not sets.is_identity(program.storages[source].index):
+                message = (
+                    f"{source} is held by ranks in parts, and is laid out in {buffer} in an order of its own: a part "
+                    "is a block of the plain indices"
+                )
+                repair = f"keep {source} in an array of its own, at its indices in their order"
+                yield f"layout {source}", Violation("reach", message, _nowhere(source), repair=repair)
+
+
+def held_places(program: Program, source: str, elements: isl.Set, name: str) -> isl.Set | None:
+    """``[rank, element]`` of an array of the caller, where each rank has it; None where all ranks have all of it."""
+    distribution = program.distributions.get(source)
+    if distribution is not None and distribution.in_blocks is not None:
+        return sets.named(own_elements(program, elements, distribution.in_blocks), name)
+    if distribution is None or program.ranks is None:
+        return None
+    return sets.flat_pairs(distribution.holders(sets.named(elements, None), program.ranks).reverse(), name)

@@ -1,0 +1,167 @@
+"""No deadlock: no cycle of ranks, each of which waits for the next.
+
+What waits, and for what, whatever MPI puts aside: a blocking half, or a wait for one that is not, is complete only when
+the half at the other end has begun; a send that is buffered waits for nobody. On its rank everything comes one after
+another. There is no deadlock iff *needs* (``half that must have begun -> half or wait that needs it``) and the order on
+each rank have no cycle together; two blocking halves that meet are then one thing, done by both ranks at once, and
+so is a call in which all ranks take part.
+
+A cycle is excluded by a ranking: a time that grows along both. Local time itself is one where nothing needs what comes
+later in it. Otherwise isl's scheduler looks for one, and again with ranks of either parity apart. At given sizes, or
+where nothing depends on parameters, a run that never puts a message aside decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.collectives import collectives, with_calls
+from tiramisu_py.program.ranks.reductions import with_meetings
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.messages.collectives import violations as collective_violations
+from tiramisu_py.proof.messages.exchanges import Exchange, exchanges
+from tiramisu_py.proof.messages.halves import event_of, events, executed
+from tiramisu_py.proof.messages.matching import matched
+from tiramisu_py.proof.messages.small_sizes import MOST_AT_FIRST, MOST_OF_ALL, MOST_OF_ONE, Stuck, small_params
+from tiramisu_py.proof.messages.wait_graph import Needs
+from tiramisu_py.proof.violations.findings import Finding, Named, rank_words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """The smallest deadlock, or that none could be excluded."""
+    if not exchanges(flow) or not matched(flow) or any(collective_violations(flow)):
+        return  # what has no peer is refused elsewhere
+    order = _needs(flow)
+    if order.is_local():
+        return
+    found, complete = _search(order, MOST_OF_ONE if order.is_small else MOST_AT_FIRST)
+    if found is None and not complete and not order.has_ranking():
+        found, complete = _search(order, MOST_OF_ALL if order.relevant else MOST_OF_ONE)
+        if found is None and not complete:
+            found = _not_known(order)
+    if found is not None:
+        yield Finding(found, partial(_persists, params=dict(found.witness.params), kind=found.kind))
+
+
+def _needs(flow: Flow) -> Needs:
+    """What needs what; a call of all ranks stands for both halves of a collective exchange."""
+    program, found = flow.touches.program, exchanges(flow)
+    together = collectives(program)
+    if not together:
+        return _with_meetings(program, found, {})
+    reduced = with_calls(program, together)
+    names = [one.name for one in together]
+    calls = {one.send.name: _others(reduced, reduced.statements[one.send.name]) for one in together}
+    return _with_meetings(reduced, tuple(e for e in found if e.name not in names), calls)
+
+
+def _with_meetings(program: Program, found: tuple[Exchange, ...], calls: Mapping[str, isl.Map]) -> Needs:
+    """What needs what, combinations of partial results too: each is a call of the ranks of one line of the grid."""
+    program, meetings = with_meetings(program)
+    return Needs(program, found, {**calls, **meetings})
+
+
+def _others(program: Program, call: Statement) -> isl.Map:
+    """``event -> event`` of the same call on all other ranks."""
+    here = events(program, call)
+    space = here.get_space()
+    same = sets.graph(sets.function(space, None, sets.variables(space)[program.rank_axes :]), here)
+    return same.apply_range(same.reverse()).subtract(sets.graph(sets.identity(space)))
+
+
+def _persists(flow: Flow, params: dict[str, int], kind: str) -> bool:
+    """Whether another state of the program has the deadlock at the same sizes, or messages that do not match yet."""
+    if not exchanges(flow):
+        return False
+    if not matched(flow) or any(collective_violations(flow)):
+        return True
+    order = _needs(flow)
+    return not order.is_local() if kind == "unknown" else bool(order.stuck(params))
+
+
+# -- the search for a cycle
+
+
+def _search(order: Needs, budget: int) -> tuple[Violation | None, bool]:
+    """The smallest deadlock in runs of so many messages and waits together, and whether these were all runs.
+
+    The ranks of a window are never all there are.
+    """
+    for params in small_params(order.program.context, order.relevant):
+        budget -= 1 + order.size(params)
+        if budget < 0:
+            return None, False
+        stuck = order.stuck(params)
+        if stuck:
+            return _deadlock(order.program, stuck, params), True
+    return None, not order.program.window
+
+
+def _not_known(order: Needs) -> Violation:
+    sizes = ", ".join(order.relevant)
+    found = dict.fromkeys(e.name for e in order.exchanges)
+    message = (
+        f"no deadlock of {', '.join(found)} was found at small sizes, but that there is none at any size could not "
+        "be proven"
+    )
+    advice = f"use constants in place of {sizes} (f.grid fixes the number of ranks): then all messages are tried"
+    if not order.relevant:
+        advice = "use fewer messages: collapse_many"
+    return Violation("unknown", message, Witness({}), repair=advice)
+
+
+def _deadlock(program: Program, stuck: list[Stuck], params: dict[str, int]) -> Violation:
+    cycle = _cycle(stuck)
+    story = [f"{rank_words(one.rank)} waits in {_act_words(program, one)} for {rank_words(one.other)}" for one in cycle]
+    rest = [f"which waits in {_act_words(program, one)} for {rank_words(one.other)}" for one in cycle[1:]]
+    first = cycle[0]
+    named = _value(program, first, params)
+    witness = Witness(params, None, named)
+    chain = ", ".join([story[0], *rest])
+    message = f"{chain}: none of them goes on, {witness}"
+    if len(cycle) == 1:
+        message = f"{story[0]} itself, and does not go on, {witness}"
+    several = any(program.statements[one.act[0]].role is not Role.WAIT for one in cycle)
+    advice = "make one half nonblocking (tm.NONBLOCK), and wait for it after both, or order it first on some ranks"
+    if not several:
+        advice = "post all receives and sends before the waits"
+    return Violation("deadlock", message, witness, repair=advice)
+
+
+def _cycle(stuck: list[Stuck]) -> list[Stuck]:
+    """The ranks of one cycle, from its least: the shortest there is."""
+    by_rank = {one.rank: one for one in stuck}
+    best: list[Stuck] = []
+    for start in by_rank:
+        path = [start]
+        while by_rank[path[-1]].other not in path:
+            path.append(by_rank[path[-1]].other)
+        if by_rank[path[-1]].other == start and (not best or len(path) < len(best)):
+            best = [by_rank[rank] for rank in path]
+    return best
+
+
+def _act_words(program: Program, one: Stuck) -> str:
+    statement = program.statements[one.act[0]]
+    if statement.message is not None and statement.message.collective:
+        return statement.message.exchange
+    return statement.name if statement.message is None else statement.handle
+
+
+def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None:
+    """The first value of the message that a rank waits in; None in a wait, or in a call of all ranks."""
+    statement, event = program.statements[one.act[0]], one.act[1]
+    if statement.message is None or statement.message.collective:
+        return None
+    frame = event_of(program, statement)
+    there = sets.preimage(smallest.singleton(frame.get_space().range(), event), frame)
+    instance = smallest.earliest(there.intersect(executed(program, statement)), statement.coords, params)
+    return (statement.source, smallest.evaluated(program.value_of(statement), instance, params))

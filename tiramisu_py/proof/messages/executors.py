@@ -1,0 +1,143 @@
+"""Executors exist: every rank that executes something, sends or is sent to is one of the process grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.messages.halves import executed, has_full_peers, is_half_like, soonest
+from tiramisu_py.proof.violations.findings import Finding, Named, rank_words, words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every statement on a rank that does not exist, and every message to or from such a rank."""
+    program = flow.touches.program
+    if not program.rank_axes:
+        return
+    for statement in [s for s in program.statements.values() if is_homeless(flow, s)] or program.statements.values():
+        bad = _without_rank(program, statement)
+        if not bad.is_empty():
+            yield Finding(_no_executor(program, statement, bad), partial(_homeless, statement=statement))
+        if statement.message is not None and not has_full_peers(program, statement):
+            yield Finding(_peers_of_other_grid(program, statement), partial(_partial, statement=statement))
+        elif statement.message is not None:
+            wrong = _without_peer(program, statement)
+            if not wrong.is_empty():
+                yield Finding(_no_peer(program, statement, wrong), partial(_peerless, statement=statement))
+
+
+def is_homeless(flow: Flow, statement: Statement) -> bool:
+    """Whether a computation runs on ranks that do not exist: its messages then do so too, and are not the reason."""
+    program = flow.touches.program
+    computes = statement.stores and statement.message is None
+    return computes and not _without_rank(program, statement).is_empty()
+
+
+def _without_rank(program: Program, statement: Statement) -> isl.Set:
+    """The instances on ranks that are not in the process grid."""
+    assert program.ranks is not None
+    return executed(program, statement).subtract(sets.preimage(program.ranks, program.rank_of(statement)))
+
+
+def _without_peer(program: Program, half: Statement) -> isl.Set:
+    """The instances, themselves on a rank of the grid, whose peer is not."""
+    assert program.ranks is not None and half.message is not None
+    here = executed(program, half).subtract(_without_rank(program, half))
+    return here.subtract(sets.preimage(program.ranks, half.message.peer))
+
+
+def _homeless(flow: Flow, statement: Statement) -> bool:
+    program = flow.touches.program
+    alike = (s for s in program.statements.values() if is_half_like(s, statement))
+    return bool(program.rank_axes) and any(not _without_rank(program, s).is_empty() for s in alike)
+
+
+def _peerless(flow: Flow, statement: Statement) -> bool:
+    program = flow.touches.program
+    alike = (s for s in program.statements.values() if s.message is not None and is_half_like(s, statement))
+    placed = (s for s in alike if has_full_peers(program, s))
+    return bool(program.rank_axes) and any(not _without_peer(program, s).is_empty() for s in placed)
+
+
+def _partial(flow: Flow, statement: Statement) -> bool:
+    program = flow.touches.program
+    alike = (s for s in program.statements.values() if s.message is not None and is_half_like(s, statement))
+    return any(not has_full_peers(program, s) for s in alike)
+
+
+# -- in words
+
+
+def _peers_of_other_grid(program: Program, half: Statement) -> Violation:
+    assert half.message is not None
+    given, axes = sets.out_size(half.message.peer), program.rank_axes
+    argument = "source" if half.receives else "to"
+    message = (
+        f"{half.handle} names its peer by {given} coordinate{'s' if given > 1 else ''}, and the process grid has "
+        f"{axes} {'axes' if axes > 1 else 'axis'}"
+    )
+    advice = f"give {argument}= as many coordinates as there are axes: a tuple where there are several"
+    return Violation("communication", message, Witness({}), repair=advice)
+
+
+def _no_executor(program: Program, statement: Statement, bad: isl.Set) -> Violation:
+    params, instance = soonest(program, statement, bad)
+    rank = smallest.evaluated(program.rank_of(statement), instance, params)
+    what, named = _doing(program, statement, instance, params)
+    witness = Witness(params, None, named)
+    message = f"{what} runs on {rank_words(rank)}, and there is none: {_grid_words(program, params)}, {witness}"
+    kind = "communication" if statement.message is not None else "bounds"
+    return Violation(kind, message, witness, repair=_advice(rank))
+
+
+def _no_peer(program: Program, half: Statement, bad: isl.Set) -> Violation:
+    assert half.message is not None
+    params, instance = soonest(program, half, bad)
+    rank = smallest.evaluated(program.rank_of(half), instance, params)
+    peer = smallest.evaluated(half.message.peer, instance, params)
+    _, named = _doing(program, half, instance, params)
+    witness = Witness(params, None, named) if half.receives else Witness(params, named, None)
+    does = "receives from" if half.receives else "sends to"
+    message = (
+        f"{half.handle} {does} {rank_words(peer)}, and there is none, of {words(named)} on {rank_words(rank)}: "
+        f"{_grid_words(program, params)}, {witness}"
+    )
+    return Violation("communication", message, witness, repair="leave the ranks out that have no such neighbour")
+
+
+def _doing(
+    program: Program, statement: Statement, instance: tuple[int, ...], params: dict[str, int]
+) -> tuple[str, Named]:
+    if not statement.acts:
+        return statement.name, (statement.name, instance)
+    named = (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+    if statement.message is not None:
+        return f"{statement.handle} of {words(named)}", named
+    return words(named), named
+
+
+def _grid_words(program: Program, params: dict[str, int]) -> str:
+    """The extents of the process grid at given parameters."""
+    assert program.ranks is not None
+    found = sets.fixed(program.ranks, params)
+    extents = []
+    for axis in range(program.rank_axes):
+        along = sets.interval(found, axis)
+        extents.append(0 if along is None else along[1] + 1)
+    if len(extents) == 1:
+        return f"there {'is 1 rank' if extents[0] == 1 else f'are {extents[0]} ranks'}"
+    return f"the ranks are a grid of {' x '.join(map(str, extents))}"
+
+
+def _advice(rank: tuple[int, ...]) -> str:
+    if min(rank) < 0:
+        return "number ranks from 0: shift the loop that runs on ranks"
+    return "declare a larger process grid, or let the loop that runs on ranks have fewer iterations"

@@ -1,0 +1,159 @@
+"""Messages match: the k-th message of an exchange from one rank to another is the k-th that is received there.
+
+MPI pairs by order; a program is right where this pairs equal values. It suffices to find one pairing of equal values on
+each channel that is one to one, on elements and on messages, and keeps both orders (that of messages on their channel,
+and that of elements in their message): there is only one such pairing, and it is MPI's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.messages.element_order import crossed
+from tiramisu_py.proof.messages.exchanges import Exchange, exchanges, united
+from tiramisu_py.proof.messages.halves import element_of, event_of, has_full_peers, soonest
+from tiramisu_py.proof.messages.value_counts import uneven
+from tiramisu_py.proof.violations.findings import Finding, rank_words, words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """For each exchange the first of: halves without their peers, messages of other sizes, another order."""
+    for exchange in exchanges(flow):
+        for found in _of(flow, exchange):
+            yield Finding(found, partial(_persists, name=exchange.name, kind=found.kind))
+
+
+def _persists(flow: Flow, name: str, kind: str) -> bool:
+    return any(v.kind == kind for exchange in exchanges(flow) if exchange.name == name for v in _of(flow, exchange))
+
+
+def matched(flow: Flow) -> bool:
+    """Whether the messages of all exchanges are known to match."""
+    return all(e.is_placed and next(_of(flow, e), None) is None for e in exchanges(flow))
+
+
+def _of(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
+    yield from flow.kept(("unmatched", exchange.name), lambda: tuple(_violations(flow, exchange)))
+
+
+def _violations(flow: Flow, exchange: Exchange) -> Iterator[Violation]:
+    if any(not has_full_peers(exchange.program, half) for half in exchange.halves):
+        return  # refused as executors that do not exist
+    alone = [_alone(exchange, h, bad) for h in exchange.halves if not (bad := exchange.unmet(h)).is_empty()]
+    if alone:
+        yield from alone
+        return
+    for half in exchange.halves:
+        if flow.has_ties(half):
+            message = f"{half.handle} takes several elements at one time: they have no order"
+            yield Violation("unknown", message, Witness({}), repair="give each element a time of its own")
+            return
+    if exchange.meeting is None:
+        yield _repeated(exchange)
+        return
+    yield from _sizes(exchange) or crossed(exchange)
+
+
+# -- sends without receives, and receives without sends
+
+
+def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
+    program = exchange.program
+    params, instance = soonest(program, half, bad)
+    named, rank, peer = element_of(program, half, instance, params)
+    others = exchange.sends if half.receives else exchange.receives
+    other = others[0].handle if others else exchange.name
+    if half.receives:
+        witness = Witness(params, None, named)
+        message = (
+            f"{half.handle} receives {words(named)} on {rank_words(rank)}, but no {other} on {rank_words(peer)} sends "
+            f"it to {rank_words(rank)}, {witness}"
+        )
+    else:
+        witness = Witness(params, named, None)
+        message = (
+            f"{half.handle} sends {words(named)} from {rank_words(rank)} to {rank_words(peer)}, but no {other} "
+            f"there receives it from {rank_words(rank)}, {witness}"
+        )
+    return Violation("communication", message, witness, repair=_agree(half, other))
+
+
+def _agree(half: Statement, other: str) -> str:
+    """What both halves are to say alike."""
+    return f"let {half.handle} and {other} name equal values, and each other's ranks (to=, source=)"
+
+
+def _repeated(exchange: Exchange) -> Violation:
+    """Some value goes several times over a channel: a channel with too few halves, or which is which is not known."""
+    found = uneven(exchange)
+    if found is not None:
+        return found
+    send, receive = exchange.sends[0].handle, exchange.receives[0].handle
+    message = (
+        f"{send} sends, or {receive} receives, some value several times between the same two ranks, and which meets "
+        "which is not known"
+    )
+    advice = f"let {send} and {receive} have loops of equal names for the repetitions, or share these loops"
+    return Violation("unknown", message, Witness({}), repair=advice)
+
+
+# -- sizes
+
+
+def _sizes(exchange: Exchange) -> list[Violation]:
+    """Messages whose elements come in several, or with those of others."""
+    if _all_single(exchange):
+        return []
+    messages = united(exchange.messages)
+    if messages is None or messages.is_bijective():
+        return []
+    for (send, receive), relation in exchange.messages.items():
+        for mine, theirs, there in ((send, receive, relation), (receive, send, relation.reverse())):
+            several = _several(exchange, mine, there)
+            if not several.is_empty():
+                return [_sized(exchange, mine, theirs, there, several)]
+    first = exchange.halves[0]
+    message = f"messages of {exchange.name} come apart, or together, in its other parts"
+    return [Violation("communication", f"{first.handle}: {message}", Witness({}))]
+
+
+def _all_single(exchange: Exchange) -> bool:
+    """Whether each element is a message."""
+    return all(exchange.program.host_depth(half) == len(half.loops) for half in exchange.halves)
+
+
+def _several(exchange: Exchange, name: str, there: isl.Map) -> isl.Set:
+    """The events that are related to more than one."""
+    twice = there.reverse().apply_range(there)
+    apart = twice.subtract(sets.graph(sets.identity(twice.get_space().domain())))
+    return there.intersect_range(apart.domain()).domain()
+
+
+def _sized(exchange: Exchange, mine: str, theirs: str, there: isl.Map, several: isl.Set) -> Violation:
+    program = exchange.program
+    statement, other = program.statements[mine], program.statements[theirs]
+    elements = sets.preimage(several, event_of(program, statement)).intersect(exchange.existing[mine])
+    params, instance = soonest(program, statement, elements)
+    named, rank, peer = element_of(program, statement, instance, params)
+    event = smallest.singleton(several.get_space(), smallest.evaluated(event_of(program, statement), instance, params))
+    all_of_it = sets.preimage(event, event_of(program, statement)).intersect(exchange.existing[mine])
+    count = sets.count(sets.fixed(all_of_it, params))
+    parts = sets.count(sets.fixed(event.apply(there), params))
+    witness = Witness(params, None, named) if statement.receives else Witness(params, named, None)
+    does, expects = ("expects", "sends") if statement.receives else ("sends", "expects")
+    where = f"on {rank_words(rank)}, {'from' if statement.receives else 'to'} {rank_words(peer)}"
+    each = " of one" if count == parts else ""
+    message = (
+        f"{statement.handle} {does} {count} elements in one message ({words(named)} is the first, {where}), but "
+        f"{other.handle} {expects} {parts} messages{each} for them, {witness}"
+    )
+    advice = f"collapse the same loops of {statement.handle} and {other.handle}: collapse_many"
+    return Violation("communication", message, witness, repair=advice)

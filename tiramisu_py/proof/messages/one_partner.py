@@ -1,0 +1,125 @@
+"""One message is from one rank to one, and a request that is set up once is always for the same message.
+
+Both are what the generated code relies on: a call of MPI names one other rank, and a persistent request has its
+elements, and the rank at the other end, from its first use on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.requests import outside, slots
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Storage
+from tiramisu_py.proof.messages.halves import element_of, executed, soonest
+from tiramisu_py.proof.violations.findings import Finding, on_that_rank, rank_words, words
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Messages to several ranks at a time, and persistent requests that would be for several messages."""
+    program = flow.touches.program
+    for half in program.acting:
+        if half.message is None or half.message.collective:
+            continue
+        several = _several(program, half)
+        if not several.is_empty():
+            yield Finding(_to_several(program, half, several), partial(_still_several, name=half.name))
+        elif half.message.persistent:
+            changing = _changing(program, half)
+            if not changing.is_empty():
+                yield Finding(_not_the_same(program, half, changing), partial(_still_changing, name=half.name))
+
+
+def _still_several(flow: Flow, name: str) -> bool:
+    return any(not _several(flow.touches.program, half).is_empty() for half in _alike(flow, name))
+
+
+def _still_changing(flow: Flow, name: str) -> bool:
+    halves = (half for half in _alike(flow, name) if half.message is not None and half.message.persistent)
+    return any(not _changing(flow.touches.program, half).is_empty() for half in halves)
+
+
+def _alike(flow: Flow, name: str) -> Iterator[Statement]:
+    return (s for s in flow.touches.program.acting if s.name == name and s.message is not None)
+
+
+# -- one other rank
+
+
+def _several(program: Program, half: Statement) -> isl.Set:
+    """The elements of messages that are for several ranks."""
+    assert half.message is not None
+    message = _on_rank(program, half, outside(program, half))
+    peer = sets.graph(sets.renamed(half.message.peer, None), executed(program, half))
+    peers = message.reverse().apply_range(peer)
+    first = peers.lexmin()
+    return message.apply_range(peers.subtract(first).domain().identity()).domain()
+
+
+def _on_rank(program: Program, half: Statement, of: isl.Map) -> isl.Map:
+    """What an instance is mapped to, and on which rank it is executed, in a program that is spread."""
+    if not program.is_spread:
+        return of
+    return of.flat_range_product(sets.graph(program.rank_of(half), executed(program, half)))
+
+
+def _to_several(program: Program, half: Statement, several: isl.Set) -> Violation:
+    params, instance = soonest(program, half, several)
+    named, rank, peer = element_of(program, half, instance, params)
+    witness = Witness(params, named, None)
+    message = (
+        f"one message of {half.handle}{on_that_rank(rank)} is for {rank_words(peer)}, with {words(named)}, and for "
+        f"other ranks too, {witness}"
+    )
+    repair = f"collapse in {half.handle}.collapse_many only loops inside of which the other rank is one"
+    return Violation("communication", message, witness, repair=repair)
+
+
+# -- one message
+
+
+def _changing(program: Program, half: Statement) -> isl.Set:
+    """The elements of messages whose request is used for other elements, or another rank, at another time."""
+    assert half.message is not None
+    storage = program.storage_for(half, half.source) if half.stores is False else program.storages[half.target]
+    instances = executed(program, half)
+    if program.buffers[storage.buffer].scope:
+        return instances
+    message = outside(program, half)
+    depth = program.host_depth(half)
+    forms = sets.outputs(half.coords)[depth:]
+    bulk = [form for form, loop in zip(forms, half.loops[depth:], strict=True) if not program.loops[loop].is_rank]
+    what = [*sets.outputs(_element(program, half, storage)), *sets.outputs(half.message.peer), *bulk]
+    elements = message.reverse().apply_range(sets.graph(sets.function(half.frame, None, what), instances))
+    request = message.reverse().apply_range(_on_rank(program, half, message.apply_range(slots(program, half))))
+    of_request = request.reverse().apply_range(elements)
+    changing = request.apply_range(of_request).subtract(elements).domain()
+    return message.intersect_range(changing).domain()
+
+
+def _element(program: Program, half: Statement, storage: Storage) -> isl.MultiAff:
+    frame = half.prefix(len(program.frame(storage)))
+    return sets.compose(sets.joined(frame, program.value_of(half)), storage.index)
+
+
+def _not_the_same(program: Program, half: Statement, changing: isl.Set) -> Violation:
+    params, instance = soonest(program, half, changing)
+    named, rank, _ = element_of(program, half, instance, params)
+    witness = Witness(params, named, None)
+    name = half.handle
+    message = (
+        f"{name} cannot be persistent: the request of the message with {words(named)}{on_that_rank(rank)} is used "
+        f"for other elements, or another rank, at another time, {witness}"
+    )
+    repair = (
+        f"where elements come round, as in rows t % 3 of a buffer, {name}.set_wait_access(t % 3) keeps a request for "
+        "each place; otherwise leave tm.PERSISTENT out"
+    )
+    return Violation("communication", message, witness, repair=repair)

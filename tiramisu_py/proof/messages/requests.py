@@ -1,0 +1,116 @@
+"""A request is used again only when the message before is complete, and no wait finds another message in it.
+
+This is about requests that the user chose; others are each used by one message at a time by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.dependence.happens_before import Happens
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.messages import one_partner as halves
+from tiramisu_py.proof.messages.halves import element_of, soonest
+from tiramisu_py.proof.violations.findings import Finding, on_that_rank, words
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Messages that use a request while another one does, and waits that would complete a later message."""
+    yield from halves.findings(flow)
+    happens = flow.happens
+    for half in _chosen(happens):
+        again = _again(happens, half)
+        open_ = again.subtract(happens.after(half.name, half.name)).coalesce() if not again.is_empty() else again
+        if not open_.is_empty():
+            yield Finding(_shared(flow, half, open_), partial(_still_shared, name=half.name))
+            continue
+        for wait in happens.waits:
+            late = _late(happens, half, wait, again)
+            if not late.is_empty():
+                persists = partial(_still_mistaken, half=half.name, wait=wait.name)
+                yield Finding(_mistaken(flow, half, wait, late), persists)
+
+
+def _chosen(happens: Happens) -> list[Statement]:
+    return [half for half in happens.messages if half.message is not None and half.message.slots is not None]
+
+
+def _again(happens: Happens, half: Statement) -> isl.Map:
+    """``time -> later time on the same rank`` of messages that use one request."""
+    assert half.message is not None and half.message.slots is not None
+    used = happens.times(half).reverse().apply_range(sets.graph(half.message.slots))
+    return used.apply_range(used.reverse()).intersect(happens.later).coalesce()
+
+
+def _late(happens: Happens, half: Statement, wait: Statement, again: isl.Map) -> isl.Map:
+    """``message -> wait`` where the request of another message, which the wait names, is that of this one by then.
+
+    Left out are messages that are complete by then, and those that the wait names too.
+    """
+    if again.is_empty() or all(half is not awaited for awaited in happens.program.awaited(wait)):
+        return sets.no_pair(again)
+    named = happens.awaited(wait, half)
+    found = again.reverse().apply_range(named).intersect(happens.later).subtract(named)
+    return found.subtract(happens.after(half.name, half.name)).coalesce()
+
+
+# -- in words
+
+
+def _shared(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
+    program, happens = flow.touches.program, flow.happens
+    pairs = happens.times(half).apply_range(bad).apply_range(happens.times(half).reverse())
+    params, late = soonest(program, half, pairs.range())
+    before = pairs.intersect_range(smallest.alone(pairs.range(), late, params)).domain()
+    early = soonest(program, half, before)[1]
+    named, rank, _ = element_of(program, half, late, params)
+    first, _, _ = element_of(program, half, early, params)
+    witness = Witness(params, first, named)
+    message = (
+        f"{half.handle} of {words(named)} uses a request{on_that_rank(rank)} before the wait for {half.handle} of "
+        f"{words(first)}, which uses it too, {witness}"
+    )
+    repair = f"wait for {half.handle} in between, or choose other requests in {half.handle}.set_wait_access"
+    return Violation("race", message, witness, repair=repair)
+
+
+def _mistaken(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Violation:
+    program, happens = flow.touches.program, flow.happens
+    params, instance = soonest(program, half, bad.domain().apply(happens.times(half).reverse()))
+    named, rank, _ = element_of(program, half, instance, params)
+    witness = Witness(params, named, None)
+    message = (
+        f"{wait.name} would wait for {half.handle} of {words(named)}{on_that_rank(rank)}, which uses the request of "
+        f"a message that {wait.name} names, {witness}"
+    )
+    repair = f"remove {wait.name}, or choose other requests in {half.handle}.set_wait_access"
+    return Violation("race", message, witness, repair=repair)
+
+
+# -- in another state of the program
+
+
+def _still_shared(flow: Flow, name: str) -> bool:
+    happens = flow.happens
+    return any(
+        not _again(happens, half).subtract(happens.after(half.name, half.name)).is_empty()
+        for half in _chosen(happens)
+        if half.name == name
+    )
+
+
+def _still_mistaken(flow: Flow, half: str, wait: str) -> bool:
+    happens = flow.happens
+    return any(
+        not _late(happens, one, other, _again(happens, one)).is_empty()
+        for one in _chosen(happens)
+        for other in happens.waits
+        if (one.name, other.name) == (half, wait)
+    )

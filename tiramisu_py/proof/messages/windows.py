@@ -1,0 +1,79 @@
+"""Conditions about messages between ranks whose blocks have bounds of their own.
+
+All other conditions are proven of one rank. These need the other end too: they are proven of three ranks in a row (see
+`program.windows`), of the messages to and from the one in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.block_windows import window
+from tiramisu_py.proof.violations.findings import Finding, Spot
+from tiramisu_py.sets import smallest
+
+#: A condition of the theorem.
+Condition = Callable[[Flow], Iterator[Finding]]
+
+
+def in_window(condition: Condition) -> Condition:
+    """A condition about messages, as it is proven of programs with and without such blocks."""
+
+    def findings(flow: Flow) -> Iterator[Finding]:
+        shown = windowed(flow)
+        for finding in condition(shown):
+            persists = partial(_persists, finding.persists)
+            yield finding if shown is flow else Finding(_in_words(finding.violation), persists)
+
+    return findings
+
+
+def _persists(original: Callable[[Flow], bool], flow: Flow) -> bool:
+    return original(windowed(flow))
+
+
+def windowed(flow: Flow) -> Flow:
+    """The dataflow of a rank and its neighbours; the same one where blocks have no bounds of their own."""
+    if flow.touches.program.blocks is None:
+        return flow
+    return flow.kept("window", lambda: Flow(Touches(window(flow.touches.program))))
+
+
+def _in_words(violation: Violation) -> Violation:
+    return replace(violation, message=f"{violation.message} (ranks are counted from the one in the middle of three)")
+
+
+def of_another_block(program: Program, spot: Spot, where: str) -> Violation | None:
+    """A value that a rank misses although the algorithm has it: other ranks compute it, and no message brings it."""
+    blocks = program.blocks
+    if blocks is None or not _exists(program, spot):
+        return None
+    lower, upper = (spot.params.get(name, 0) for name in blocks.bounds)
+    witness = Witness(spot.params, spot.named, spot.computed(program), spot.element)
+    message = (
+        f"{where} on the rank with the block from {blocks.lower}={lower} up to {blocks.upper}={upper}, but it is only "
+        f"on another rank: no message brings it, {witness}"
+    )
+    name, indices = spot.named
+    dims = ", ".join(f"i{k}" for k in range(len(indices)))
+    repair = (
+        f"create_xfer({name}[{dims}], send=..., to=tm.rank + 1, recv=..., source=tm.rank - 1), or derive_transfers()"
+    )
+    return Violation("communication", message, witness, repair=repair)
+
+
+def _exists(program: Program, spot: Spot) -> bool:
+    name, indices = spot.named
+    if name not in program.algorithm.computations:
+        return name in program.algorithm.inputs
+    domain: isl.Set = sets.fixed(program.algorithm.computations[name].domain, spot.params)
+    return not domain.intersect(smallest.singleton(domain.get_space(), indices)).is_empty()

@@ -1,0 +1,1 @@
+"""Conditions on reductions: every term once, and only complete results leave."""

@@ -1,0 +1,78 @@
+"""Whether the terms of floating-point reductions are combined in lexicographic order, so that every bit is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.loops import GpuBlock, Parallel, Rank, Vector
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.proof.memory.races import pair_spots, race_at
+from tiramisu_py.proof.reductions.chains import Chains
+from tiramisu_py.proof.violations.findings import Finding, words
+
+
+def reordered(flow: Flow) -> Iterator[str]:
+    """The reductions of floating-point numbers whose terms are combined in another order than the algorithm's."""
+    for name, computation in flow.touches.program.algorithm.computations.items():
+        if computation.is_reduction and computation.dtype.is_float and is_reordered(flow, name):
+            yield name
+
+
+def is_reordered(flow: Flow, name: str) -> bool:
+    """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
+    return any(True for _ in _out_of_order(flow, name))
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """The reductions declared `ordered` whose order is not kept."""
+    for name, computation in flow.touches.program.algorithm.computations.items():
+        if computation.is_reduction and computation.ordered:
+            for a, b, bad in _out_of_order(flow, name):
+                yield Finding(_unlocked(flow, computation, a, b, bad), partial(is_reordered, name=name))
+                break
+
+
+def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map]]:
+    computation = flow.touches.program.algorithm.computations.get(name)
+    if computation is None:
+        return
+    chains = Chains(flow, computation)
+    for a in chains.updates:
+        for b in chains.updates:
+            if a.home == b.home:
+                bad = _late(chains, a, b)
+                if not bad.is_empty():
+                    yield a, b, bad
+
+
+def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
+    flow, first, second = chains.flow, a.actor.statement, b.actor.statement
+    assert first is not None and second is not None
+    terms, others = sets.graph(first.point, a.domain), sets.graph(second.point, b.domain)
+    rising = isl.Map.lex_lt(terms.get_space().range())
+    chain = chains.same(a, b)
+    if chain.is_empty():
+        return chain
+    ascending = chain.intersect(terms.apply_range(rising).apply_range(others.reverse()))
+    earlier = flow.precedence.before(a, b, ascending)
+    late = ascending if earlier is None else ascending.subtract(earlier)
+    for depth in range(shared(first, second)):
+        loop = flow.touches.program.loops[first.loops[depth]]
+        if isinstance(loop.tag, Parallel | Vector | GpuBlock | Rank) and loop.tag.combine is not None:
+            late = late.union(race_at(a, b, ascending, depth, None))
+    return late
+
+
+def _unlocked(flow: Flow, c: Computation, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, _ = pair_spots(flow, a, b, bad)
+    message = f"{c.name} is ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
+    return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")

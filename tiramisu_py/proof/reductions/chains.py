@@ -1,0 +1,161 @@
+"""The chains of a reduction: which partial results are kept where, and how often each is started and added to.
+
+See `proof.reductions`, which has the conditions on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role
+
+
+@dataclass(frozen=True, eq=False)
+class Miscount:
+    """The keys ``(place, generation, point)`` of what is done twice, left out, or done without need."""
+
+    keys: isl.Set
+    what: str
+    touch: Touch
+
+
+class Chains:
+    """The chains of one reduction in one program."""
+
+    def __init__(self, flow: Flow, computation: Computation) -> None:
+        self.flow = flow
+        self.computation = computation
+        found = flow.touches.program.statements_of(computation.name)
+        writes = [w for w in map(flow.touches.write, found) if w is not None]
+        self.starts = [w for w in writes if w.role is Role.INIT]
+        self.updates = [w for w in writes if w.role is Role.UPDATE]
+        homes = dict.fromkeys(w.home for w in self.updates)
+        copied = [w for home in homes for w in flow.touches.writers(home) if w.role is Role.COPY]
+        self.copies = [w for w in copied if w.source == computation.name]
+        self.points = {s.name: s.point for s in found}
+        self.generation = 0
+        common = min((shared(a, b) for a, b in combinations(found, 2)), default=0)
+        if common and any(not bad.is_empty() for bad in self._repeated_starts(0)):
+            self.generation = 0 if any(not bad.is_empty() for bad in self._repeated_starts(common)) else common
+
+    # -- keys
+
+    def key(self, write: Touch, generation: int, point: isl.MultiAff) -> isl.Map:
+        """``instance -> [place, generation, point]``."""
+        assert write.coords is not None
+        return sets.graph(sets.joined(write.place, sets.prefix(write.coords, generation), point), write.domain)
+
+    def same(self, a: Touch, b: Touch) -> isl.Map:
+        """``a -> b`` of one chain."""
+        pairs = self.flow.one_chain(a, b)
+        if not self.generation:
+            return pairs
+        return pairs.intersect(a.prefix(self.generation).apply_range(b.prefix(self.generation).reverse()))
+
+    def _repeated_starts(self, generation: int) -> list[isl.Set]:
+        return [bad for group in self._by_buffer(self.starts) for bad in self._repeated_in(group, generation)]
+
+    def _repeated_in(self, starts: list[Touch], generation: int) -> Iterator[isl.Set]:
+        yield from _repeated([self.key(w, generation, w.value) for w in starts])
+
+    @staticmethod
+    def _by_buffer(writes: list[Touch]) -> list[list[Touch]]:
+        names = dict.fromkeys(write.home for write in writes)
+        return [[write for write in writes if write.home == name] for name in names]
+
+    # -- every term once
+
+    def miscounts(self) -> Iterator[Miscount]:
+        """What is wrong with the number of starts and terms of the chains."""
+        for group in self._by_buffer([*self.starts, *self.updates]):
+            starts = [self.key(w, self.generation, w.value) for w in group if w.role is Role.INIT]
+            updates = [self.key(w, self.generation, self._point(w)) for w in group if w.role is Role.UPDATE]
+            needed = self._needed(group[0], starts)
+            added = union_of([m.range() for m in updates], needed)
+            counts = [(bad, "is started twice") for bad in _repeated(starts)]
+            counts += [(bad, "gets a term twice") for bad in _repeated(updates)]
+            lacking = needed.subtract(added)
+            if not lacking.is_empty():
+                lacking = lacking.subtract(self._unused(group, starts, updates))
+            counts.append((lacking, "lacks a term"))
+            counts.append((added.subtract(needed), "gets a term without a start"))
+            yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
+
+    def _point(self, write: Touch) -> isl.MultiAff:
+        assert write.actor.statement is not None
+        return write.actor.statement.point
+
+    def _needed(self, write: Touch, starts: list[isl.Map]) -> isl.Set:
+        """``{ [place, generation, point] : the chain [place, generation, value of the point] is started }``."""
+        algorithm, c = self.flow.touches.program.algorithm, self.computation
+        chain, point = self._keys(write)
+        points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
+        started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
+        return sets.preimage(started, chain).intersect(sets.preimage(points, point))
+
+    def _keys(self, write: Touch) -> tuple[isl.MultiAff, isl.MultiAff]:
+        """``[place, generation, point] -> [place, generation, value]``, and ``-> point``."""
+        c = self.computation
+        before = sets.out_size(write.places) + self.generation
+        space = sets.sized_frame(self.flow.touches.program.algorithm.param_space, None, before + len(c.point_iterators))
+        variables = sets.variables(space)
+        chain = sets.function(space, None, variables[: before + len(c.iterators)])
+        return chain, sets.function(space, c.name, variables[before:])
+
+    def _unused(self, group: list[Touch], starts: list[isl.Map], updates: list[isl.Map]) -> isl.Set:
+        """The keys of chains that a rank starts without need: no term is added there, and nobody reads them.
+
+        Who reads what a copy (a receive) has brought since does not read what was started.
+        """
+        chain, _ = self._keys(group[0])
+        none = sets.empty(chain.get_space().domain())
+        if self.generation or not group[0].ranks:
+            return none
+        used = union_of([m.range() for m in updates], none).apply(sets.graph(chain))
+        for read in self.flow.touches.readers(group[0].home):
+            if read.source == self.computation.name:
+                own = read.domain.subtract(self._brought(read))
+                used = used.union(own.apply(sets.graph(sets.joined(read.place, read.value))))
+        started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
+        return sets.preimage(started.subtract(used), chain)
+
+    def _brought(self, read: Touch) -> isl.Set:
+        """The reads that come after a copy of the complete value, which came after the start."""
+        flow = self.flow
+        found = sets.empty(read.domain.get_space())
+        starts = [start for start in self.starts if start.home == read.home]
+        for copy in self.copies:
+            if copy.home == read.home:
+                before = flow.precedence.before(copy, read, flow.one_chain(copy, read))
+                late = [flow.precedence.before(copy, start, flow.one_chain(copy, start)) for start in starts]
+                if before is not None:
+                    again = union_of([m.domain() for m in late if m is not None], before.domain())
+                    found = found.union(before.subtract_domain(again).range())
+        return found
+
+
+def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
+    """The keys that two instances have."""
+    for mine in keys:
+        if not mine.is_injective():
+            pairs = mine.apply_range(mine.reverse())
+            twice = pairs.subtract(isl.Map.identity(pairs.get_space()))
+            yield twice.domain().apply(mine)
+    for a, b in combinations(keys, 2):
+        yield a.range().intersect(b.range())
+
+
+def union_of(listed: list[isl.Set], like: isl.Set) -> isl.Set:
+    total = sets.empty(like.get_space())
+    for found in listed:
+        total = total.union(found)
+    return total.coalesce()

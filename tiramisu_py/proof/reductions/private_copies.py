@@ -1,0 +1,123 @@
+"""Private copies of partial results: inside the loop that keeps them, nobody else touches the reduction.
+
+A loop with ``combine=PRIVATE`` combines the copies of a reduction's buffer at its end. An access to the buffer inside
+the loop that is not an update would see the buffer without them, even where no two iterations conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation
+from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
+from tiramisu_py.program.private_copies import private_copies
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.memory.races import all_pairs, pair_spots, pairs_alike, race_at, statements, unordered
+from tiramisu_py.proof.memory.values import first_spot
+from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.proof.violations.findings import Finding, words
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every access to a reduction inside a loop that keeps private copies of it."""
+    found = [finding for a, b in all_pairs(flow) for finding in _uncombined(flow, a, b)]
+    yield from found
+    for key, violation in () if found else _faults(flow):
+        yield Finding(violation, partial(_still_mixed, key=key))
+
+
+def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+    """Accesses to partial results inside the loop that keeps private copies of them."""
+    for update, other in ((a, b), (b, a)):
+        if update.role is Role.UPDATE and update.is_write and not (other.role is Role.UPDATE and other.is_write):
+            for depth in _private_depths(flow, update, other):
+                bad = _in_one_iteration(flow, update, other, depth)
+                if not bad.is_empty() and _meets(flow, update, depth):
+                    found = partial(_still_uncombined, a=a, b=b)
+                    yield Finding(_not_combined(flow, update, other, bad, depth), found)
+
+
+def _private_depths(flow: Flow, a: Touch, b: Touch) -> Iterator[int]:
+    """The depths of shared loops that keep private copies."""
+    first, _ = statements(a, b)
+    for depth in unordered(flow, a, b):
+        tag = flow.touches.program.loops[first.loops[depth]].tag
+        if isinstance(tag, Parallel | Vector) and tag.combine is Combine.PRIVATE:
+            yield depth
+
+
+def _in_one_iteration(flow: Flow, a: Touch, b: Touch, depth: int) -> isl.Map:
+    same = a.prefix(depth + 1).apply_range(b.prefix(depth + 1).reverse())
+    return flow.same_place(a, b).intersect(same)
+
+
+def _meets(flow: Flow, update: Touch, depth: int) -> bool:
+    """Whether different iterations of a loop update one place."""
+    return not race_at(update, update, flow.same_place(update, update), depth, None).is_empty()
+
+
+def _still_uncombined(flow: Flow, a: Touch, b: Touch) -> bool:
+    return any(any(_uncombined(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+
+
+# -- other uses of the buffer
+
+
+def _still_mixed(flow: Flow, key: str) -> bool:
+    return any(found == key for found, _ in _faults(flow))
+
+
+def _faults(flow: Flow) -> Iterator[Fault]:
+    """Loops that keep private copies of a buffer in which they also have something else than these partial results."""
+    program = flow.touches.program
+    for loop, buffer, updates in private_copies(program):
+        operators = {program.algorithm.computations[s.source].op: s for s in updates}
+        name = program.loops[loop].name
+        if len(operators) > 1:
+            first, second, *_ = operators.values()
+            message = (
+                f"loop {name} keeps private copies of {buffer} for {first.handle} and {second.handle}, which combine "
+                "partial results in different ways"
+            )
+            repair = f"keep {second.source} in a buffer of its own"
+            yield fault("reduction", f"operators {loop} {buffer}", second, message, repair)
+        else:
+            yield from _mixed(flow, loop, buffer, updates)
+
+
+def _mixed(flow: Flow, loop: LoopId, buffer: str, updates: tuple[Statement, ...]) -> Iterator[Fault]:
+    program = flow.touches.program
+    for touch in flow.touches.of_buffer(buffer):
+        statement = touch.actor.statement
+        own = touch.is_write and statement in updates
+        if own or statement is None or loop not in statement.loops or touch.domain.is_empty():
+            continue
+        spot = first_spot(touch, touch.domain)
+        does = "stores" if touch.is_write else "reads"
+        message = (
+            f"{words(spot.computed(program))} {does} {words(spot.named)} in {buffer} inside loop "
+            f"{program.loops[loop].name}, which keeps private copies of {buffer} until its end"
+        )
+        repair = f"keep {touch.source} in a buffer of its own"
+        if touch.source in (update.source for update in updates):
+            repair = f"move {statement.handle} out of loop {program.loops[loop].name}"
+        if isinstance(program.loops[loop].tag, Parallel):
+            repair += ", or use combine=tm.ATOMIC"
+        yield fault("reduction", f"mixed {loop} {buffer}", statement, message, repair)
+        return
+
+
+def _not_combined(flow: Flow, update: Touch, other: Touch, bad: isl.Map, depth: int) -> Violation:
+    witness, partial_result, spot = pair_spots(flow, update, other, bad)
+    statement, _ = statements(update, other)
+    loop = flow.touches.program.loops[statement.loops[depth]].name
+    does = "stores" if other.is_write else "reads"
+    who = words(spot.computed(flow.touches.program))
+    where = f"inside loop {loop}, which combines its partial results only at its end"
+    message = f"{who} {does} {words(partial_result.named)} {where}, {witness}"
+    return Violation("reduction", message, witness, repair=f"move it out of loop {loop}, or use combine=tm.ATOMIC")

@@ -1,0 +1,300 @@
+"""Condition (c): of a reduction, every term is in it once, and only complete results leave it.
+
+A *chain* is a place and a value: the partial results of one reduction that are kept there. Each chain is started once,
+has every term once, has its start before all updates and all updates before every read of the result; nothing else is
+stored there in between (`dependence.flow` has that). Then every partial result is consumed exactly once, whatever the
+order of the updates.
+
+Where values are recomputed in one place, a chain is also told apart by the iterations of the loops that starts and
+updates share (its *generation*): lexicographic order keeps generations apart in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Candidate, Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.ranks.reductions import not_combined
+from tiramisu_py.program.statement import Device, Role
+from tiramisu_py.proof.memory.races import pair_spots
+from tiramisu_py.proof.memory.values import first_spot, one, reads_alike
+from tiramisu_py.proof.reductions.chains import Chains, Miscount, union_of
+from tiramisu_py.proof.violations.findings import Finding, on_rank, rank_words, reading, words
+from tiramisu_py.proof.violations.repairs import onto_gpu, order_repair
+from tiramisu_py.sets import smallest
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every way in which a reduction is not complete, or more than complete."""
+    for computation in flow.touches.program.algorithm.computations.values():
+        if computation.is_reduction:
+            chains = Chains(flow, computation)
+            yield from _miscounted(chains)
+            yield from _unstarted(chains)
+            yield from _replaced(chains)
+            yield from _early_readers(chains)
+
+
+def _again(flow: Flow, c: Computation) -> Chains:
+    return Chains(flow, flow.touches.program.algorithm.computations[c.name])
+
+
+def _miscounted(chains: Chains) -> Iterator[Finding]:
+    for wrong in chains.miscounts():
+        yield Finding(_counted_wrong(chains, wrong), partial(_still_miscounted, c=chains.computation))
+        return
+
+
+def _where(device: Device) -> str:
+    return "the host" if device is None else f"GPU {device}"
+
+
+def _still_miscounted(flow: Flow, c: Computation) -> bool:
+    return any(True for _ in _again(flow, c).miscounts())
+
+
+def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
+    c, touch = chains.computation, wrong.touch
+    params = smallest.smallest_params(wrong.keys)
+    key = smallest.first(sets.fixed(wrong.keys, params))
+    place = sets.out_size(touch.places)
+    point = key[place + chains.generation :]
+    value = (c.name, point[: len(c.iterators)])
+    first = touch.ranks + len(touch.buffer.scope)
+    witness = Witness(params, None, value, (touch.buffer.name, key[first:place]))
+    over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
+    where = f" on {rank_words(key[: touch.ranks])}" if touch.ranks else ""
+    elsewhere = _added_elsewhere(chains, params, point, key[: touch.ranks]) if over else None
+    if elsewhere is not None:
+        message = (
+            f"{words(value)} {wrong.what}{where}: {_term(c, point)} is added on {rank_words(elsewhere)}, {witness}"
+        )
+        combined = any(w.actor.statement is not None and w.actor.statement.onto is not None for w in chains.updates)
+        start = f"let each of them start it, with no loop over ranks around {c.name}.init"
+        return Violation(
+            "reduction",
+            message,
+            witness,
+            repair=f"all ranks combine {c.name}: {start}" if combined else _on_one_rank(chains),
+        )
+    repair = _on_one_device(chains, touch)
+    return Violation("reduction", f"{words(value)} {wrong.what}{over}{where}, {witness}", witness, repair=repair)
+
+
+def _added_elsewhere(
+    chains: Chains, params: dict[str, int], point: tuple[int, ...], rank: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The first other rank on which a term is added; None where there is none."""
+    for update in chains.updates if rank else ():
+        points = sets.graph(chains.points[update.actor.name], update.domain)
+        term = smallest.alone(points.range(), point, params)
+        ranks = sets.fixed(term.apply(points.reverse()).apply(update.on_ranks), params)
+        others = ranks.subtract(smallest.singleton(ranks.get_space(), rank))
+        if not others.is_empty():
+            return smallest.first(others)
+    return None
+
+
+def _over_ranks(chains: Chains, update: Touch) -> str:
+    """The command that lets ranks combine the terms of an update; "" where it has no loop over ranks."""
+    statement = update.actor.statement
+    assert statement is not None
+    loops = (chains.flow.touches.program.loops[number] for number in statement.loops)
+    found = [loop for loop in loops if isinstance(loop.tag, Rank) and loop.tagged_by]
+    if not found or statement.onto is not None or not_combined(chains.computation):
+        return ""
+    return f"{statement.handle}.tag_distribute({found[0].name}, combine=tm.PRIVATE)"
+
+
+def _on_one_rank(chains: Chains) -> str:
+    """What to do about a reduction whose terms are on different ranks."""
+    c = chains.computation
+    tagged = (_over_ranks(chains, update) for update in chains.updates)
+    command = next((f"combine them with {loop}, " for loop in tagged if loop), "")
+    return (
+        f"the terms of {c.name} are on different ranks: {command}keep the loop over "
+        f"{', '.join(c.over)} on one rank, or reduce on each rank to a value of its own (the rank as one more index), "
+        "bring these to one rank, and combine them"
+    )
+
+
+def _on_one_device(chains: Chains, touch: Touch) -> str:
+    """The repair of a chain that is started on one device and goes on on another; "" where none does."""
+    own, others = (
+        [w for w in (*chains.starts, *chains.updates) if w.buffer == touch.buffer and (w.home == touch.home) is here]
+        for here in (True, False)
+    )
+    if {w.role for w in own} >= {Role.INIT, Role.UPDATE} or not others:
+        return ""
+    first, second = own[0].actor.statement, others[0].actor.statement
+    assert first is not None and second is not None
+    advice = (
+        f"partial results are not transferred: run {first.handle} (now on {_where(own[0].device)}) and "
+        f"{second.handle} (now on {_where(others[0].device)}) on one device"
+    )
+    command = onto_gpu(chains.flow, first, second) or onto_gpu(chains.flow, second, first)
+    return f"{advice}: {command}" if command else advice
+
+
+def _term(c: Computation, point: tuple[int, ...]) -> str:
+    """A term in words: the values of the iterators that are reduced over."""
+    inner = zip(c.over, point[len(c.iterators) :], strict=True)
+    return f"the term {', '.join(f'{name} = {at}' for name, at in inner)}"
+
+
+# -- the start before the updates
+
+
+def _unstarted(chains: Chains) -> Iterator[Finding]:
+    for update in chains.updates:
+        bad = _without_start(chains, update)
+        if not bad.is_empty():
+            yield Finding(_not_started(chains, update, bad), partial(_still_unstarted, c=chains.computation))
+
+
+def _still_unstarted(flow: Flow, c: Computation) -> bool:
+    chains = _again(flow, c)
+    return any(not _without_start(chains, update).is_empty() for update in chains.updates)
+
+
+def _accumulator(chains: Chains, update: Touch) -> Touch:
+    assert update.actor.statement is not None
+    found = chains.flow.touches.accumulator(update.actor.statement)
+    assert found is not None
+    return found
+
+
+def _without_start(chains: Chains, update: Touch) -> isl.Set:
+    """The updates whose chain is not started before them, or is overwritten since."""
+    flow, accumulator = chains.flow, _accumulator(chains, update)
+    bad = flow.unserved(accumulator)
+    for start in chains.starts if chains.generation else ():
+        if start.home == update.home:
+            own = chains.same(start, accumulator)
+            earlier = flow.precedence.before(start, accumulator, own)
+            bad = bad.union((own if earlier is None else own.subtract(earlier)).range())
+    return bad
+
+
+def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
+    flow, accumulator = chains.flow, _accumulator(chains, update)
+    spot = first_spot(accumulator, bad)
+    witness = Witness(spot.params, spot.named, spot.named, spot.element)
+    if any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot)))):
+        made = f"while {words(spot.named)} is made there{on_rank(spot)}"
+        message = f"another value is stored to {words(spot.element)} {made}, {witness}"
+        return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
+    point = smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params)
+    term = _term(chains.computation, point)
+    message = f"{term} is added to {words(spot.named)} before that is started{on_rank(spot)}, {witness}"
+    starts = [start for start in chains.starts if start.home == update.home]
+    repair = order_repair(flow, accumulator, starts) or _on_one_device(chains, update)
+    return Violation("reduction", message, witness, repair=repair)
+
+
+# -- nothing else in between
+
+
+def _replaced(chains: Chains) -> Iterator[Finding]:
+    """Complete results that are copied, or received, over the partial result that goes on there."""
+    for update in chains.updates:
+        for copy in chains.copies:
+            bad = _goes_on(chains, update, copy)
+            if not bad.is_empty():
+                found = partial(_still_replaced, c=chains.computation)
+                yield Finding(_copied_over(chains, update, copy, bad), found)
+
+
+def _still_replaced(flow: Flow, c: Computation) -> bool:
+    chains = _again(flow, c)
+    return any(not _goes_on(chains, update, copy).is_empty() for update in chains.updates for copy in chains.copies)
+
+
+def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
+    """``update -> copy`` of one value at one place, the copy first, and the chain not started again since."""
+    flow = chains.flow
+    accumulator = _accumulator(chains, update)
+    if copy.home != update.home:
+        return sets.no_pairs(accumulator.domain.get_space(), copy.domain.get_space())
+    pairs = flow.one_chain(copy, accumulator)
+    earlier = flow.precedence.before(copy, accumulator, pairs)
+    if earlier is None or earlier.is_empty():
+        return sets.no_pair(pairs.reverse())
+    for start in chains.starts:
+        if start.home == copy.home:
+            since = flow.precedence.before(copy, start, flow.one_chain(copy, start))
+            until = flow.precedence.before(start, accumulator, chains.same(start, accumulator))
+            if since is not None and until is not None:
+                earlier = earlier.subtract(since.apply_range(until))
+    return earlier.reverse()
+
+
+def _copied_over(chains: Chains, update: Touch, copy: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(chains.flow, _accumulator(chains, update), copy, bad)
+    assert copy.actor.statement is not None
+    does = "receives" if copy.actor.statement.receives else "copies"
+    message = (
+        f"{copy.actor.statement.handle} {does} {words(other.named)} to {words(other.element)}, where terms are added "
+        f"to it afterwards{on_rank(one)}, {witness}"
+    )
+    return Violation("overwritten", message, witness, repair=f"keep {other.named[0]} in a buffer of its own")
+
+
+# -- the updates before the readers
+
+
+def _early_readers(chains: Chains) -> Iterator[Finding]:
+    for home in dict.fromkeys(update.home for update in chains.updates):
+        for read in chains.flow.touches.readers(home):
+            late = list(late_updates(chains, read))
+            if late:
+                found = partial(_still_early, c=chains.computation, read=read)
+                yield Finding(_incomplete(chains.flow, read, late), found)
+
+
+def _still_early(flow: Flow, c: Computation, read: Touch) -> bool:
+    chains = _again(flow, c)
+    return any(True for other in reads_alike(flow, read) for _ in late_updates(chains, other))
+
+
+def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
+    """The updates that do not come before a read of the result of their chain, and the pairs ``read -> update``."""
+    flow = chains.flow
+    for update in chains.updates:
+        if update.source != read.source or update.home != read.home or flow.precedence.always(update, read):
+            continue
+        pairs = flow.one_chain(read, update)
+        earlier = flow.precedence.before(update, read, pairs.reverse())
+        late = pairs if earlier is None else pairs.subtract(earlier.reverse())
+        late = late.subtract(_of_later_generations(chains, read, update)) if chains.generation else late
+        if not late.is_empty():
+            yield Candidate(update, late)
+
+
+def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map:
+    """``read -> update`` whose chain is only started after the read."""
+    found = sets.no_pair(chains.flow.one_chain(read, update))
+    for start in chains.starts:
+        if start.home == read.home:
+            later = chains.flow.precedence.before(read, start, chains.flow.one_chain(read, start))
+            found = found if later is None else found.union(later.apply_range(chains.same(start, update)))
+    return found
+
+
+def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
+    bad = union_of([candidate.pairs.domain() for candidate in late], read.domain)
+    spot = first_spot(read, bad)
+    reader = spot.computed(flow.touches.program)
+    witness = Witness(spot.params, spot.named, reader, spot.element)
+    who = f"{reading(flow.touches.program, spot)} {'sends' if read.role is Role.SEND else 'reads'}"
+    message = f"{who} {words(spot.named)} before all of its terms are added{on_rank(spot)}, {witness}"
+    return Violation("reduction", message, witness, repair=order_repair(flow, read, [c.write for c in late]))

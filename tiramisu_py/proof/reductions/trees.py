@@ -1,0 +1,128 @@
+"""Reductions in a tree: the threads of a block add to one element, and nothing else touches it in their kernel.
+
+``combine=tm.TREE`` keeps a private copy for each thread, combines those of a block pairwise, and adds the result to
+the element: the element is then the same for all threads of a block, and holds no partial result before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.dependence import kernel_order
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.kernels import KernelNest, is_tree
+from tiramisu_py.program.loops import GpuThread
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction, tagged, thread_words
+from tiramisu_py.proof.memory.races import pair_spots, statements
+from tiramisu_py.proof.memory.values import first_spot
+from tiramisu_py.proof.violations.findings import Finding, words
+from tiramisu_py.schedule.devices.waits import all_threads
+
+
+def findings(flow: Flow) -> Iterator[Finding]:
+    """Every tree that has several targets, or whose target something else touches."""
+    for nest in dict.fromkeys(nests_by_statement(flow).values()):
+        yield from _trees(flow, nest)
+
+
+def _trees(flow: Flow, nest: KernelNest) -> Iterator[Finding]:
+    """Partial results that the threads of a block combine in a tree: one target a block, and nothing else there."""
+    for statement in nest.statements:
+        if is_tree(nest.program, statement):
+            yield from _tree(flow, nest, statement)
+
+
+def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Finding]:
+    write = flow.touches.write(statement)
+    if write is None:
+        return
+    persists = partial(_still_no_tree, name=statement.name)
+    clock = kernel_order.clock(nest.program, write)
+    targets = clock.apply_range(clock.reverse()).intersect(kernel_order.same_block(nest, write, write))
+    targets = targets.intersect(flow.same_rank(write, write))
+    apart = targets.subtract(flow.same_place(write, write))
+    if not apart.is_empty():
+        witness, one, other = pair_spots(flow, write, write, apart)
+        message = (
+            "combine=tm.TREE combines what all threads of a block add to one element, but "
+            f"{thread_words(nest, one)} and {thread_words(nest, other)} add to {words(one.element)} and "
+            f"{words(other.element)}, {witness}"
+        )
+        repair = f"{tagged(nest, write)}, combine=tm.ATOMIC)"
+        yield Finding(Violation("reduction", message, witness, repair=repair), persists)
+    elif element_of_block(nest, statement) is None:
+        yield Finding(_several_elements(nest, write), persists)
+    for other_touch in _others(flow, nest, write):
+        bad = _in_one_launch(flow, nest, write, other_touch)
+        if not bad.is_empty():
+            witness, one, other = pair_spots(flow, write, other_touch, bad)
+            does = "stores" if other_touch.is_write else "reads"
+            message = (
+                f"{words(other.computed(flow.touches.program))} {does} {words(one.named)} inside the kernel that "
+                f"combines its partial results in a tree, {witness}"
+            )
+            repair = f"move {statements(write, other_touch)[1].handle} out of the kernel, or use combine=tm.ATOMIC"
+            yield Finding(Violation("reduction", message, witness, repair=repair), persists)
+
+
+def element_of_block(nest: KernelNest, statement: Statement) -> tuple[int, isl.Map] | None:
+    """The least depth of loops inside which all threads of a block update one element, and which one.
+
+    The element is a function of the iterations of these loops. None where threads update different ones at a time.
+    """
+    program = nest.program
+    storage = program.storages[statement.target]
+    instances = statement.instances.intersect_params(program.context.params())
+    scope = len(program.buffers[storage.buffer].scope) + (program.rank_axes if program.is_spread else 0)
+    place = program.place(statement, storage, program.value_of(statement))
+    element = sets.function(statement.frame, None, sets.outputs(place)[scope:])
+    for depth in range(len(nest.host) + len(nest.blocks), len(statement.loops) + 1):
+        shared = instances.apply(sets.graph(statement.prefix(depth)))
+        relation = sets.graph(statement.prefix(depth), instances).reverse().apply_range(sets.graph(element))
+        for position, loop in enumerate(statement.loops[:depth]):
+            if isinstance(program.loops[loop].tag, GpuThread):
+                all_of_them = all_threads(nest, shared, position, loop)
+                relation = sets.freed_input(relation, position).intersect_domain(all_of_them)
+        if relation.is_single_valued():
+            return depth, relation.coalesce()
+    return None
+
+
+def _several_elements(nest: KernelNest, write: Touch) -> Violation:
+    spot = first_spot(write, write.domain)
+    statement = write.actor.statement
+    assert statement is not None
+    witness = Witness(spot.params, spot.named, spot.named, spot.element)
+    message = (
+        f"{statement.handle} is combined with combine=tm.TREE, but threads of a block add to other elements while one "
+        f"adds to {words(spot.element)}, {witness}"
+    )
+    repair = f"use combine=tm.ATOMIC for {statement.handle}, or run the loops that tell the elements apart on blocks"
+    return Violation("reduction", message, witness, repair=repair)
+
+
+def _others(flow: Flow, nest: KernelNest, write: Touch) -> Iterator[Touch]:
+    inside = {s.name for s in nest.statements}
+    for touch in (*flow.touches.writers(write.home), *flow.touches.readers(write.home)):
+        if touch.actor.name in inside and not one_reduction(touch, write):
+            yield touch
+
+
+def _in_one_launch(flow: Flow, nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    host = len(nest.host)
+    return flow.same_place(a, b).intersect(a.prefix(host).apply_range(b.prefix(host).reverse()))
+
+
+def _still_no_tree(flow: Flow, name: str) -> bool:
+    nest = nests_by_statement(flow).get(name)
+    statement = flow.touches.program.statements.get(name)
+    if nest is None or statement is None or not is_tree(nest.program, statement):
+        return False
+    return any(_tree(flow, nest, statement))

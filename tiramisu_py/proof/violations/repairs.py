@@ -1,0 +1,197 @@
+"""What would make a refused program right: the shift that makes a fusion legal, an order, a larger buffer, a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.dimension_names import dimension_names
+from tiramisu_py.algorithm.domains.extents import extent_of
+from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.errors import DeclarationError
+from tiramisu_py.program.loops import AXES, GpuThread
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Device, Role, Statement
+from tiramisu_py.program.storage import Memory, Storage
+from tiramisu_py.proof.loop_repairs import rearranged
+from tiramisu_py.proof.violations.folding import larger_modulo
+
+
+def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
+    """How a read can come after the writes of what it names; "" where no simple change is known."""
+    reader = read.actor.statement
+    steps: dict[int, int] = {}
+    orders: dict[str, None] = {}
+    alone = all(write.actor.statement is reader for write in writes)
+    for write in writes:
+        writer = write.actor.statement
+        if reader is None or writer is None or writer is reader:
+            continue
+        found = minimal_shift(flow, read, write)
+        if found is None:
+            return f"let {reader.handle} share fewer loops with {writer.handle}{_unlike(flow, writer, reader)}"
+        depth, distance = found
+        if distance:
+            steps[depth] = max(steps.get(depth, 0), distance)
+        elif loop := _common_loop(flow, writer, reader):
+            order = ", ".join(s.handle for s in (reader, writer))
+            return f"{flow.touches.program.algorithm.name}.order({order}, at={loop})"
+        elif not _first(flow, writer, reader):
+            orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
+    names = () if reader is None else flow.touches.program.loop_names(reader)
+    shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
+    return " and ".join([*orders, *shifts]) or ("" if not alone else rearranged(flow, read))
+
+
+def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
+    """The loop that a receive is to share with what computes, from what it brings, the values of a recurrence."""
+    program = flow.touches.program
+    if not writer.receives or writer.source != reader.source or shared(writer, reader):
+        return ""
+    mine, theirs = program.loop_names(writer), program.loop_names(reader)
+    alike = [name for name, other in zip(mine, theirs, strict=False) if name == other]
+    rank_loops = {loop.name for loop in program.loops.values() if loop.is_rank}
+    return alike[0] if alike and alike[0] == mine[0] and alike[0] not in rank_loops else ""
+
+
+def _level(flow: Flow, a: Statement, b: Statement) -> str:
+    """The innermost loop that two statements share."""
+    count = shared(a, b)
+    return flow.touches.program.loop_names(a)[count - 1] if count else "tm.root"
+
+
+def minimal_shift(flow: Flow, read: Touch, write: Touch) -> tuple[int, int] | None:
+    """The loop (by depth) that two statements share, and the least distance to shift the reader there.
+
+    The distances are those of the value flow, ``write -> read`` of one value, whatever the places are. None where no
+    constant distance will do; 0 where none is needed.
+    """
+    writer, reader = write.actor.statement, read.actor.statement
+    assert writer is not None and reader is not None
+    count = shared(writer, reader)
+    pairs = flow.same_value(write, read)
+    times = pairs.apply_domain(write.prefix(count)).apply_range(read.prefix(count))
+    for depth in range(count):
+        if times.is_empty():
+            return depth, 0
+        least = sets.least_distance(times, depth)
+        if least is None:
+            return None
+        if least < 0:
+            return depth, -least + (0 if _in_order(flow, times, depth, -least, writer, reader) else 1)
+        times = sets.equal_at(times, depth)
+    return count, 0
+
+
+def _in_order(flow: Flow, times: isl.Map, depth: int, by: int, writer: Statement, reader: Statement) -> bool:
+    """Whether pairs that a shift brings into one iteration of the loop are in order further inside."""
+    level = sets.equal_at(sets.shifted_out(times, depth, by), depth)
+    space = level.get_space().domain()
+    late = isl.Map.lex_gt(space) if _first(flow, writer, reader) else isl.Map.lex_ge(space)
+    return bool(level.is_disjoint(late))
+
+
+def _first(flow: Flow, a: Statement, b: Statement) -> bool:
+    """Whether a stands before b in the body of the loops they share."""
+    depth = shared(a, b)
+    return flow.precedence.positions[a.name][depth] < flow.precedence.positions[b.name][depth]
+
+
+def storage_repair(flow: Flow, read: Touch) -> str:
+    """What keeps a value from being overwritten."""
+    program = flow.touches.program
+    tile = own_tile(program, read.storage)
+    if tile:
+        return tile
+    others = [s.source for s in program.storages_in(read.storage.buffer) if s.name != read.storage.name]
+    if others:
+        return f"keep {read.source} in a buffer of its own, or order the last read of it before {', '.join(others)}"
+    command = larger_modulo(flow, read.storage)
+    larger = f"keep more values of {read.source} at a time"
+    return f"{larger}: {command}" if command else f"{larger}: store_in with another layout, or a buffer of full size"
+
+
+def own_buffer(write: Touch) -> str:
+    """What keeps a statement from overwriting what it reads elsewhere."""
+    return f"store {write.source} in a buffer of its own, not over {write.buffer.name}"
+
+
+def own_tile(program: Program, storage: Storage) -> str:
+    """Where a tile in shared memory is to be computed that each thread would fill as its own; "" for any other."""
+    buffer = program.buffers[storage.buffer]
+    threads = [loop for loop in storage.inner if isinstance(program.loops[loop].tag, GpuThread)]
+    computed = any(s.target == storage.name and s.role is not Role.COPY for s in program.storing)
+    if buffer.memory is not Memory.SHARED or not threads or not computed:
+        return ""
+    return (
+        f"shared memory is one for all threads of a block: compute {storage.source} at the block loop "
+        f"{program.loops[buffer.scope[-1]].name}, not at the thread loop {program.loops[threads[-1]].name}"
+    )
+
+
+def transfer_repair(flow: Flow, read: Touch, source: Device) -> str:
+    """The commands that bring what a read needs from the memory of another device."""
+    name = flow.touches.program.algorithm.name
+    return f"{name}.derive_transfers(), or {create_xfer(flow, read, source, read.device)}"
+
+
+def create_xfer(flow: Flow, read: Touch, source: Device, target: Device) -> str:
+    """The command that copies all values of what is read from one device to another."""
+    program = flow.touches.program
+    name = program.algorithm.name
+    domain = flow.touches.values.domain(read.source)
+    dims = dimension_names(program.algorithm, read.source)
+    ranges = ", ".join(f"{dim}: {_range(domain, axis, program.context)}" for axis, dim in enumerate(dims))
+    ends = ("cpu" if source is None else "gpu", "cpu" if target is None else "gpu")
+    devices = [device for device in (source, target) if device is not None]
+    options = f", device={devices[0]}" if devices[0] else ""
+    options += f", to_device={devices[1]}" if len(devices) > 1 else ""
+    direction = f"tm.{ends[0].upper()}2{ends[1].upper()}"
+    return f"{name}.create_xfer({{{ranges}}}, {read.source}[{', '.join(dims)}], {direction}{options})"
+
+
+def onto_gpu(flow: Flow, host: Statement, kernel: Statement) -> str:
+    """The command that runs a statement of the host on the GPU that another one is on; "" where neither is there."""
+    program = flow.touches.program
+    nest = next((nest for nest in flow.kernels if kernel in nest.statements), None)
+    tags = [program.loops[loop].tag for loop in host.loops]
+    if nest is None or program.queue_of(host) is not None or any(tags):
+        return ""
+    names, blocks = program.loop_names(host), [program.loops[loop].name for loop in nest.blocks]
+    chosen = blocks if set(blocks) <= set(names) else list(names[: len(AXES)])
+    options = [f"blocks=[{', '.join(chosen)}]"] if chosen else []
+    options += [f"device={nest.launch.device}"] if nest.launch.device else []
+    return f"{host.handle}.tag_gpu({', '.join(options)})"
+
+
+def _range(domain: isl.Set, axis: int, context: isl.Set) -> str:
+    """The values of one dimension as the user writes them: ``R``, or ``(1, R - 1)``; dots where they have no form."""
+    try:
+        low = of_params(sets.smallest_coordinate(domain, axis), context)
+        end = extent_of(domain, axis, context)
+    except (isl.Error, DeclarationError, ValueError):
+        return "..."
+    return str(end) if str(low) == "0" else f"({low}, {end})"
+
+
+def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
+    """Which shared loop the two statements count differently, since it was split by different sizes."""
+    for loop, one, other in zip(writer.loops, sets.outputs(writer.coords), sets.outputs(reader.coords), strict=False):
+        sizes = [_divisors(form) for form in (one, other)]
+        if loop in reader.loops and all(sizes) and sizes[0] != sizes[1]:
+            taken = [
+                f"{', '.join(map(str, size))} in {s.handle}" for size, s in zip(sizes, (writer, reader), strict=True)
+            ]
+            name = flow.touches.program.loops[loop].name
+            return f", or split them alike: one iteration of {name} takes {taken[0]}, and {taken[1]}"
+    return ""
+
+
+def _divisors(form: isl.Aff) -> list[int]:
+    """By what the floor divisions of a form divide."""
+    return sorted(sets.terms(div).denominator for _, div in sets.terms(form).divs)

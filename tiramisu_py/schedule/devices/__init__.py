@@ -1,0 +1,1 @@
+"""Commands for GPUs: tag_gpu, cache_shared, barriers, transfers, waits."""

@@ -1,0 +1,333 @@
+"""cache_shared and cache_local: copies for the threads of a block, and for each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.expressions import Access, Const, Iter, as_expr
+from tiramisu_py.dependence.footprints import local_index
+from tiramisu_py.dependence.values_read import needed_values
+from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.program.kernels import KernelNest
+from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId, Vector
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.arguments import listed, loop_name, size, statements
+from tiramisu_py.schedule.devices.copy_threads import spread
+from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
+from tiramisu_py.schedule.devices.waits import all_threads, thread_number
+from tiramisu_py.schedule.locality.compute_at import distinct, loads, scope_of, without_holes
+from tiramisu_py.schedule.locality.copies import check_copy, laid_out
+from tiramisu_py.schedule.nesting import check_nesting
+
+#: Bytes that one asynchronous copy into shared memory can take.
+DEFERRED_BYTES = (4, 8, 16)
+#: How many neighbours a thread can copy at once.
+WIDTHS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """What `cache_shared` and `cache_local` make of a source: the name of the copy, its loops, and how it is kept."""
+
+    name: str
+    source: str
+    iterators: tuple[str, ...]
+    memory: Memory
+    threads: tuple[str, ...] | None = None
+    pad: int = 0
+    deferred: bool = False
+    buffers: int = 1
+    vector: int = 1
+    layout: tuple[object, ...] | None = None
+
+    @property
+    def filled(self) -> str:
+        """The name of the storage that the copy fills: of two buffers in turn, that of the next iteration."""
+        return self.name if self.buffers == 1 else f"{self.name}_next"
+
+
+def in_shared_memory(
+    name: str,
+    source: str,
+    iterators: object,
+    threads: object,
+    pad: object,
+    deferred: object,
+    buffers: object,
+    vector: object = 1,
+    layout: object = None,
+) -> Cache:
+    """A cache in shared memory, its arguments checked."""
+    if buffers not in (1, 2) or isinstance(buffers, bool):
+        raise CommandError(f"buffers={buffers!r}: a copy has 1 buffer, or 2 that take turns")
+    named = tuple(loop_name(given) for given in listed(iterators, "iterators"))
+    chosen = None if threads is None else tuple(loop_name(given) for given in listed(threads, "threads"))
+    if vector not in WIDTHS or isinstance(vector, bool):
+        raise CommandError(f"vector={vector!r}: a thread copies {', '.join(map(str, WIDTHS))} neighbours at once")
+    unknown = [given for given in chosen or () if given not in named]
+    if unknown:
+        raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(named)}")
+    return Cache(
+        name,
+        source,
+        named,
+        Memory.SHARED,
+        chosen,
+        size(pad, "pad", 0),
+        bool(deferred),
+        int(str(buffers)),
+        int(str(vector)),
+        None if layout is None else tuple(listed(layout, "layout")),
+    )
+
+
+def in_registers(name: str, source: str, iterators: object) -> Cache:
+    """A cache in registers, its arguments checked."""
+    return Cache(name, source, tuple(loop_name(given) for given in listed(iterators, "iterators")), Memory.REGISTER)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a copy is made: its kernel, the loops around it, who reads it there, and from where it copies."""
+
+    kernel: KernelNest
+    scope: tuple[LoopId, ...]
+    readers: tuple[Statement, ...]
+    origin: str
+
+
+def cache(program: Program, consumer: Sequence[str], level: object, wanted: Cache, command: str) -> Program:
+    """Copy what the consumer reads in each iteration of a loop of its kernel, and let it read the copy."""
+    check_copy(program, wanted.source, wanted.iterators, wanted.name)
+    place = _place(program, consumer, level, wanted)
+    needed = _needed(program, place, wanted)
+    extents, index = _box(program, place, needed, wanted)
+    program, statement = _copying(program, place, wanted, needed, index, extents, command)
+    program = program.with_statement_before(statement, [reader.name for reader in place.readers])
+    program = _stored(program, place, wanted, extents, index)
+    for reader in place.readers:
+        changed = replace(program.statements[reader.name], sources={**reader.sources, wanted.source: wanted.name})
+        order = Order(statement.name, reader.name, place.scope[-1], command)
+        program = program.with_statement(changed).with_(orders=(*program.orders, order))
+    program = _after_origin(program, place, statement.name, wanted, command)
+    for loop in statement.loops:
+        check_nesting(program, loop)
+    check_limits(program, [statement.name])
+    return program
+
+
+def _place(program: Program, consumer: Sequence[str], level: object, wanted: Cache) -> Place:
+    scope = scope_of(program, consumer, level)
+    inside = [s for s in statements(program, consumer) if s.loops[: len(scope)] == scope]
+    kernel = kernel_around(program, inside[0])
+    if kernel is None:
+        raise CommandError(f"{inside[0].name} is in no kernel: tag its loops with tag_gpu first")
+    last = program.loops[kernel.blocks[-1]]
+    if last.id not in scope:
+        raise CommandError(
+            f"loop {loop_name(level)} is outside of the kernel's blocks, and a copy belongs to one of them: choose "
+            f"{last.name}, or a loop inside"
+        )
+    readers = tuple(s for s in inside if loads(s, wanted.source))
+    if not readers:
+        raise CommandError(f"{', '.join(consumer)} does not read {wanted.source} there")
+    origins = {reader.sources.get(wanted.source, wanted.source) for reader in readers}
+    if len(origins) > 1:
+        raise CommandError(f"{', '.join(consumer)} reads {wanted.source} from several copies: {', '.join(origins)}")
+    place = Place(kernel, scope, readers, origins.pop())
+    if wanted.memory is Memory.REGISTER:
+        _check_own_threads(program, readers, scope, level)
+    _check_possible(program, place, wanted)
+    return place
+
+
+def _check_possible(program: Program, place: Place, wanted: Cache) -> None:
+    level = program.loops[place.scope[-1]]
+    if wanted.buffers == 2 and isinstance(level.tag, GpuBlock | GpuThread):
+        raise CommandError(f"buffers=2: two buffers take turns in a sequential loop, and {level.name} is none")
+    width = program.algorithm.source(wanted.source).dtype.bytes
+    if wanted.deferred and width not in DEFERRED_BYTES:
+        raise CommandError(f"deferred: cp.async copies 4, 8 or 16 bytes, and {wanted.source} has elements of {width}")
+    memory = program.buffers[program.storages[place.origin].buffer].memory
+    if wanted.deferred and memory in (Memory.SHARED, Memory.REGISTER):
+        raise CommandError(f"deferred: cp.async copies from the GPU's memory, and {place.origin} is in {memory.value}")
+
+
+def _check_own_threads(
+    program: Program, readers: Sequence[Statement], scope: tuple[LoopId, ...], level: object
+) -> None:
+    for reader in readers:
+        for loop in reader.loops[len(scope) :]:
+            if isinstance(program.loops[loop].tag, GpuThread):
+                raise CommandError(
+                    f"registers belong to one thread, and loop {loop_name(level)} is outside of the thread loop "
+                    f"{program.loops[loop].name} of {reader.name}: choose that loop or one inside"
+                )
+
+
+def _needed(program: Program, place: Place, wanted: Cache) -> isl.Map:
+    """The values that each iteration of the scope reads: in shared memory, those that any thread reads."""
+    found: isl.Map | None = None
+    for reader in place.readers:
+        outer = sets.graph(reader.prefix(len(place.scope)), reader.instances)
+        values = outer.reverse().apply_range(needed_values(program, reader, wanted.source))
+        found = values if found is None else found.union(values)
+    assert found is not None
+    if wanted.memory is Memory.SHARED:
+        for position, loop in enumerate(place.scope):
+            if isinstance(program.loops[loop].tag, GpuThread):
+                found = sets.freed_input(found, position)
+    return without_holes(program, wanted.source, found)
+
+
+def _box(program: Program, place: Place, needed: isl.Map, wanted: Cache) -> tuple[tuple[int, ...], isl.MultiAff]:
+    extents, index = local_index(program, needed, len(place.scope), wanted.source)
+    if not all(isinstance(extent, Const) for extent in extents):
+        inner = program.loops[place.scope[-1]].name
+        kind = "shared memory" if wanted.memory is Memory.SHARED else "registers"
+        raise CommandError(
+            f"the part of {wanted.source} that one iteration of {inner} reads has the extents "
+            f"{', '.join(map(str, extents))}, and a copy in {kind} has constant ones: split the loops inside by a "
+            f"constant; where {wanted.source} is read in several places, the part is the box around all of them"
+        )
+    return tuple(int(extent.value) for extent in extents if isinstance(extent, Const)), index
+
+
+def _copying(
+    program: Program,
+    place: Place,
+    wanted: Cache,
+    needed: isl.Map,
+    index: isl.MultiAff,
+    extents: tuple[int, ...],
+    command: str,
+) -> tuple[Program, Statement]:
+    outer = [program.loops[loop].name for loop in place.scope]
+    dims = distinct([*outer, *wanted.iterators])
+    instances = sets.with_dims(sets.flat_pairs(needed, wanted.name), dims)
+    space = instances.get_space()
+    at = sets.outputs(sets.from_frame(index, space))
+    own = [(Loop(0, name), form) for name, form in zip(wanted.iterators, at, strict=True)]
+    if wanted.memory is Memory.SHARED:
+        own, instances = _spread(place, wanted, instances, at, extents, command)
+    first = program.next_loop()
+    loops = [replace(loop, id=first + k) for k, (loop, _) in enumerate(own)]
+    variables = sets.variables(space)
+    coords = [*variables[: len(place.scope)], *(form for _, form in own)]
+    if wanted.buffers == 2:
+        coords[len(place.scope) - 1] = sets.plus(coords[len(place.scope) - 1], -1)
+    declared = program.algorithm.source(wanted.source)
+    statement = Statement(
+        name=wanted.name,
+        source=wanted.source,
+        role=Role.COPY,
+        dims=tuple(dims),
+        instances=sets.with_dims(instances.coalesce(), dims),
+        point=sets.function(space, wanted.source, variables[len(place.scope) :]),
+        loops=place.scope + tuple(loop.id for loop in loops),
+        coords=sets.function(space, None, coords),
+        body=Access(wanted.source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=wanted.filled,
+        sources={} if place.origin == wanted.source else {wanted.source: place.origin},
+        deferred=wanted.deferred,
+    )
+    return program.with_loop(*loops), statement
+
+
+def _spread(
+    place: Place, wanted: Cache, instances: isl.Set, at: list[isl.Aff], extents: tuple[int, ...], command: str
+) -> tuple[list[tuple[Loop, isl.Aff]], isl.Set]:
+    """The copy's own loops, which deal its elements out to the threads of the block, and its instances.
+
+    Of a thread loop around the copy each thread has its share: the instances are those in which it copies.
+    """
+    *outer, last = at
+    width = wanted.vector
+    strips = [*outer, sets.floor_div(last, width) if width > 1 else last]
+    sizes = [*extents[:-1], -(-extents[-1] // width)]
+    try:
+        found = spread(place.kernel.shape, wanted.iterators, wanted.threads, strips, sizes)
+        own = list(found.turns)
+        around = {_axis(place, loop): d for d, loop in enumerate(place.scope) if _axis(place, loop) is not None}
+        for axis in reversed(range(len(found.numbers))):
+            loop, number = found.numbers[axis]
+            depth = around.get(axis)
+            if depth is not None:
+                instances = all_threads(place.kernel, instances, depth, place.scope[depth])
+                thread = thread_number(place.kernel, instances.get_space(), depth, place.scope[depth])
+                instances = instances.intersect(sets.as_set(thread.to_pw_aff().eq_set(number.to_pw_aff())))
+            elif loop:
+                own.append((Loop(0, loop, GpuThread(axis), command), number))
+    except UnsupportedError as error:
+        raise CommandError(str(error)) from None
+    if width > 1:
+        own.append((Loop(0, f"{wanted.iterators[-1]}_lane", Vector(width), command), sets.modulo(last, width)))
+    return own, instances
+
+
+def _axis(place: Place, loop: LoopId) -> int | None:
+    tag = place.kernel.program.loops[loop].tag
+    return tag.axis if isinstance(tag, GpuThread) else None
+
+
+def _stored(program: Program, place: Place, wanted: Cache, extents: tuple[int, ...], index: isl.MultiAff) -> Program:
+    """The buffer of the copy, and the storages through which it is read and filled."""
+    declared = program.algorithm.source(wanted.source)
+    per_block = len(place.kernel.host) + len(place.kernel.blocks)
+    count = per_block if wanted.memory is Memory.SHARED else len(place.scope)
+    if wanted.layout is not None:
+        extents, index = _laid_out(program, wanted, extents, index)
+    sizes = [*extents[:-1], extents[-1] + wanted.pad]
+    filling = index
+    if wanted.buffers == 2:
+        sizes = [2, *sizes]
+        index = _taking_turns(index, len(place.scope) - 1)
+        filling = _one_later(index, len(place.scope) - 1)
+    buffer = Buffer(wanted.name, tuple(map(as_expr, sizes)), declared.dtype, wanted.memory, place.scope[:count])
+    inner = place.scope[count:]
+    program = program.with_buffer(buffer)
+    program = program.with_storage(Storage(wanted.filled, wanted.source, wanted.name, filling, inner=inner))
+    return program.with_storage(Storage(wanted.name, wanted.source, wanted.name, index, inner=inner))
+
+
+def _laid_out(
+    program: Program, wanted: Cache, extents: tuple[int, ...], index: isl.MultiAff
+) -> tuple[tuple[int, ...], isl.MultiAff]:
+    """The extents and the index of a copy with a layout of its own."""
+    assert wanted.layout is not None
+    box = tuple(map(as_expr, extents))
+    room, layout = laid_out(program, wanted.name, wanted.iterators, wanted.layout, box)
+    return tuple(int(extent.value) for extent in room if isinstance(extent, Const)), sets.compose(index, layout)
+
+
+def _taking_turns(index: isl.MultiAff, level: int) -> isl.MultiAff:
+    """The index with the number of the buffer before it: one for even iterations of a loop, one for odd ones."""
+    space = index.get_space().domain()
+    turn = sets.modulo(sets.variables(space)[level], 2)
+    return sets.function(space, None, [turn, *sets.outputs(index)])
+
+
+def _one_later(index: isl.MultiAff, level: int) -> isl.MultiAff:
+    """The index that the next iteration of a loop uses."""
+    space = index.get_space().domain()
+    moved = [sets.plus(form, 1) if k == level else form for k, form in enumerate(sets.variables(space))]
+    return sets.compose(sets.function(space, None, moved), index)
+
+
+def _after_origin(program: Program, place: Place, name: str, wanted: Cache, command: str) -> Program:
+    made = program.storages[place.origin].buffer
+    copied = place.origin != wanted.source
+    filling = [s for s in program.storing if s.name != name and program.storages[s.target].buffer == made]
+    for producer in filling if copied else program.statements_of(wanted.source):
+        sharing = producer.loops[: len(place.scope)] == place.scope
+        order = Order(producer.name, name, place.scope[-1] if sharing else None, command)
+        program = program.with_(orders=(*program.orders, order))
+    return program

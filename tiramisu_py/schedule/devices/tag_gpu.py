@@ -1,0 +1,278 @@
+"""Commands that run loops on the blocks and threads of a GPU: tag_gpu, coarsen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name, kernels
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop, LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.arguments import find, listed, loop_name, loops_named, nest, size, statements, unused
+from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
+from tiramisu_py.schedule.loops.transforms import Coordinates, Rewrite
+from tiramisu_py.schedule.nesting import block_loops, check_nesting
+from tiramisu_py.schedule.storage.shared_scope import settled
+
+#: Dimensions of a grid, and of a block.
+MOST_AXES = 3
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """What `tag_gpu` is told: the block and thread loops (of each the last along x), and how the kernel is launched."""
+
+    blocks: tuple[str, ...]
+    threads: tuple[str, ...]
+    launch: Launch
+    combine: Combine | None = None
+
+
+def tagging(
+    blocks: object,
+    threads: object,
+    stream: object,
+    device: object,
+    grid: object,
+    minimum_blocks: object,
+    combine: object,
+    barriers: object,
+) -> Tagging:
+    """The arguments of `tag_gpu`, checked."""
+    outer = _named(blocks, "blocks")
+    inner = _named(threads, "threads")
+    repeated = [name for name in (*outer, *inner) if (*outer, *inner).count(name) > 1]
+    if repeated:
+        raise CommandError(f"loop {repeated[0]} is named twice: a loop runs on blocks or on threads, along one axis")
+    if combine not in (None, Combine.ATOMIC, Combine.TREE):
+        raise CommandError(f"combine={combine!r}: on a GPU, choose tm.ATOMIC or tm.TREE")
+    launch = Launch(
+        size(stream, "stream", 0),
+        size(device, "device", 0),
+        None if grid is None else size(grid, "grid"),
+        None if minimum_blocks is None else size(minimum_blocks, "minimum_blocks"),
+        bool(barriers),
+    )
+    if inner and not outer and launch != Launch():
+        raise CommandError("stream, device, grid, minimum_blocks and barriers are for the kernel: name its block loops")
+    return Tagging(outer, inner, launch, combine if isinstance(combine, Combine) else None)
+
+
+def _named(given: object, what: str) -> tuple[str, ...]:
+    names = tuple(loop_name(loop) for loop in listed(given, what))
+    if len(names) > MOST_AXES:
+        raise CommandError(f"{what} has {len(names)} loops: a GPU has {MOST_AXES} axes, x, y and z")
+    return names
+
+
+def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: str) -> Program:
+    """Run loops on blocks and threads; what has no loop at all is run by one thread."""
+    wanted = (*tagged.blocks, *tagged.threads)
+    own = statements(program, names)
+    alone = [s for s in own if not s.loops] if tagged.blocks or not wanted else []
+    chosen = [s for s in own if wanted and all(find(program, s, name) is not None for name in wanted)]
+    words = "; ".join(nest(program, s) for s in own)
+    if not wanted and not alone:
+        raise CommandError(f"tag_gpu needs blocks=[...], threads=[...] or both: {words}")
+    if wanted and not chosen:
+        raise CommandError(f"no statement has the loops {', '.join(wanted)}: {words}")
+    for statement in chosen:
+        program = _tagged(program, statement, tagged, command)
+    without = [s.name for s in own if s not in chosen and _lacks_threads(program, s, tagged)]
+    for name in without:
+        program = _tagged(program, program.statements[name], tagged, command)
+    for statement in alone:
+        program = _alone(program, statement, tagged, command)
+    names = [*(statement.name for statement in chosen), *without]
+    for name in names:
+        for loop in program.statements[name].loops:
+            check_nesting(program, loop)
+    check_limits(program, names)
+    return without_single_iterations(settled(program))
+
+
+def _lacks_threads(program: Program, statement: Statement, tagged: Tagging) -> bool:
+    """Whether a statement is in no kernel yet, and has all the block loops but not all the thread loops.
+
+    Such is the start of a reduction whose terms are dealt out to threads: thread 0 of the axis runs it.
+    """
+    found = [find(program, statement, name) for name in tagged.blocks]
+    return bool(found) and None not in found and not any(program.loops[loop].tag for loop in statement.loops)
+
+
+def _tagged(program: Program, statement: Statement, tagged: Tagging, command: str) -> Program:
+    blocks, threads = (
+        [find(program, statement, name) for name in listed_] for listed_ in (tagged.blocks, tagged.threads)
+    )
+    others = [loop for loop in block_loops(program, statement) if loop not in (*blocks, *threads)]
+    if tagged.blocks and others:
+        other = program.loops[others[0]]
+        raise CommandError(
+            f"{statement.name} is inside the block loop {other.name} already ({other.tagged_by}): name all block loops "
+            "of the kernel, or threads=[...] alone"
+        )
+    if not tagged.blocks and not others:
+        raise CommandError(f"{statement.name} is in no kernel: name block loops too, blocks=[...]")
+    for axis, loop in enumerate(reversed(blocks)):
+        assert loop is not None
+        program = _with_tag(program, loop, GpuBlock(axis, tagged.launch, tagged.combine), command)
+    for axis, loop in enumerate(reversed(threads)):
+        if loop is not None:
+            program = _with_tag(program, loop, GpuThread(axis, tagged.combine), command)
+    return program
+
+
+def _alone(program: Program, statement: Statement, tagged: Tagging, command: str) -> Program:
+    """A statement without loops in a kernel of one thread: a block loop of one iteration around it."""
+    number = program.next_loop()
+    loop = Loop(number, "once", GpuBlock(0, tagged.launch), command)
+    once = sets.function(statement.frame, None, [sets.constant(statement.frame, 0)])
+    return program.with_loop(loop).with_statement(replace(statement, loops=(number,), coords=once))
+
+
+def _with_tag(program: Program, number: LoopId, tag: GpuBlock | GpuThread, command: str) -> Program:
+    loop = program.loops[number]
+    if loop.tag is not None and type(loop.tag) is not type(tag):
+        raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")
+    return program.with_loop(replace(loop, tag=tag, tagged_by=command))
+
+
+# -- limits
+
+
+def kernel_around(program: Program, statement: Statement) -> KernelNest | None:
+    """The kernel that a statement is in."""
+    first = program.kernel_of(statement)
+    return next((found for found in kernels(program) if found.first == first), None) if first is not None else None
+
+
+def check_limits(program: Program, names: Sequence[str]) -> None:
+    """Refuse kernels with more threads in a block, or more shared memory, than a GPU has."""
+    for found in kernels(program):
+        if any(statement.name in names for statement in found.statements):
+            _check_threads(found)
+            _check_shared(found)
+
+
+def _check_threads(kernel: KernelNest) -> None:
+    shape = [1, 1, 1]
+    for statement in kernel.statements:
+        for axis, loop in enumerate(kernel.thread_loops(statement)):
+            shape[axis] = max(shape[axis], _extent(kernel, loop))
+    for axis, (number, most) in enumerate(zip(shape, MOST_ALONG, strict=True)):
+        if number > most:
+            raise CommandError(
+                f"a block of the kernel of {kernel.name} has {number} threads along {axis_name(axis)}: a GPU has at "
+                f"most {most} there; split the loop, or let each thread do several iterations with coarsen"
+            )
+    if prod(shape) > MOST_THREADS:
+        words = " x ".join(str(number) for number in shape if number > 1)
+        raise CommandError(
+            f"a block of the kernel of {kernel.name} has {words} = {prod(shape)} threads: a GPU runs at most "
+            f"{MOST_THREADS} in a block; make the tile smaller, or let each thread do several iterations with coarsen"
+        )
+
+
+def _extent(kernel: KernelNest, loop: LoopId | None) -> int:
+    """The iterations of a thread loop where a constant bounds them (later commands may see to that)."""
+    if loop is None:
+        return 1
+    try:
+        return kernel.extent(loop) or 1
+    except UnsupportedError:
+        return 1
+
+
+def _check_shared(kernel: KernelNest) -> None:
+    program = kernel.program
+    used = {program.storages[s.target].buffer for s in kernel.statements if s.stores}
+    shared = [b for b in map(program.buffers.__getitem__, used) if b.memory is Memory.SHARED]
+    sizes = {buffer.name: bytes_of(buffer) for buffer in sorted(shared, key=lambda b: b.name)}
+    total = sum(sizes.values())
+    if total > MOST_SHARED:
+        words = ", ".join(f"{name} {number}" for name, number in sizes.items() if number)
+        raise CommandError(
+            f"the kernel of {kernel.name} needs {total} bytes of shared memory for each block ({words}): a GPU has at "
+            f"least {MOST_SHARED}, and more only on some; make the tile smaller"
+        )
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """The size of a buffer; 0 where an extent is not constant."""
+    extents = [extent.value if isinstance(extent, Const) else 0 for extent in buffer.extents]
+    return prod(int(extent) for extent in extents) * buffer.dtype.bytes
+
+
+# -- coarsening
+
+
+def coarsen(program: Program, names: Sequence[str], loop: object, factor: object, inner: object) -> Program:
+    """Let each thread take `factor` iterations a stride apart, or each block `factor` neighbours."""
+    by = size(factor, f"the factor of {loop_name(loop)}", 2)
+    fresh = loop_name(inner)
+    for statement, found in loops_named(program, names, loop):
+        unused(program, program.with_this_loop(found), [fresh])
+        current = program.statements[statement.name]
+        match program.loops[found].tag:
+            case GpuThread():
+                program = _thread_coarsened(program, current, found, by, fresh)
+            case GpuBlock():
+                program = _block_coarsened(program, current, found, by, fresh)
+            case _:
+                raise CommandError(
+                    f"loop {loop_name(loop)} of {statement.name} runs neither on threads nor on blocks: tag it with "
+                    "tag_gpu first, or split it"
+                )
+    return without_single_iterations(settled(program))
+
+
+def _thread_coarsened(program: Program, statement: Statement, old: LoopId, factor: int, inner: str) -> Program:
+    kernel = kernel_around(program, statement)
+    assert kernel is not None
+    try:
+        extent = kernel.extent(old)
+    except UnsupportedError as error:
+        raise CommandError(str(error)) from None
+    assert extent is not None
+    if factor > extent:
+        raise CommandError(
+            f"loop {program.loops[old].name} has at most {extent} iterations: a thread cannot take {factor} of them"
+        )
+    stride = -(-extent // factor)
+    corner = kernel.corner(old)
+    origin = sets.constant_of(corner) if sets.is_constant(corner) else 0
+    first = program.next_loop()
+    new = (replace(program.loops[old], id=first), Loop(first + 1, inner))
+
+    def forward(c: Coordinates) -> Coordinates:
+        moved = sets.plus(c[0], -origin)
+        turn = sets.floor_div(moved, stride)
+        return [moved.sub(sets.scaled(turn, stride)), turn]
+
+    def backward(c: Coordinates) -> Coordinates:
+        return [sets.plus(sets.scaled(c[1], stride).add(c[0]), origin)]
+
+    return Rewrite((old,), new, forward, backward).applied(program)
+
+
+def _block_coarsened(program: Program, statement: Statement, old: LoopId, factor: int, inner: str) -> Program:
+    blocks = block_loops(program, statement)
+    run = blocks[blocks.index(old) :]
+    first = program.next_loop()
+    grown = replace(program.loops[old], id=first)
+    new = (grown, *(program.loops[loop] for loop in run[1:]), Loop(first + 1, inner))
+
+    def forward(c: Coordinates) -> Coordinates:
+        block = sets.floor_div(c[0], factor)
+        return [block, *c[1:], c[0].sub(sets.scaled(block, factor))]
+
+    def backward(c: Coordinates) -> Coordinates:
+        return [sets.scaled(c[0], factor).add(c[-1]), *c[1:-1]]
+
+    return Rewrite(run, new, forward, backward).applied(program)

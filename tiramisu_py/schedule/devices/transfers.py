@@ -1,0 +1,239 @@
+"""Transfers: copies of values from the memory of one device to that of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.dimension_names import dimension_names
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.domain import parse_domain
+from tiramisu_py.algorithm.domains.references import Owner
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.dependence.values_read import existing
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Bulk, Loop, LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement, Transfer
+from tiramisu_py.schedule.arguments import check_new_name, listed, loop_name, nest, size
+from tiramisu_py.schedule.locality.compute_at import loads
+from tiramisu_py.sets import smallest
+
+
+class Direction(Enum):
+    """Between which devices a transfer goes: from the host to a GPU, back, or from one GPU to another."""
+
+    CPU2GPU = "cpu2gpu"
+    GPU2CPU = "gpu2cpu"
+    GPU2GPU = "gpu2gpu"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Mode(Enum):
+    """Whether the host goes on only when a transfer is complete (SYNC), or at once (ASYNC)."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def with_transfer(
+    program: Program, name: str, source: str, instances: isl.Set, transfer: Transfer, bulk: bool, command: str
+) -> Program:
+    """The program with one more transfer: of the values of `source` (an input or a computation) in `instances`.
+
+    `instances` are value indices, in a tuple of any name. With `bulk` all of it is one operation; otherwise each
+    value is one, until its loops are collapsed. The loops are new, and have the names of the source's dimensions;
+    `command` is what the user sees as their origin. The transfer is declared after the statements that compute the
+    source and, where it goes to a GPU, before the first that reads it; orders given later count more.
+    """
+    point = sets.identity(sets.universe(instances.get_space()).get_space())
+    dims = dimension_names(program.algorithm, source)
+    program, made = _declared(program, name, source, sets.named(instances, name), dims, point, transfer)
+    return collapsed(program, made.name, made.loops, command) if bulk else program
+
+
+def source_of(access: object, owner: object) -> str:
+    """The name of what a transfer takes values of."""
+    if isinstance(access, Access) and access.owner is not owner:
+        other = f" {access.owner.name}" if isinstance(access.owner, Owner) else ""
+        raise CommandError(f"{access!r} belongs to another function{other}: name a value of this one")
+    if not isinstance(access, Access):
+        raise CommandError(f"{access!r} names no value to transfer: give one such as image[r, c] of this function")
+    if not access.indices:
+        raise CommandError(f"{access.source} is a scalar: kernels are passed it, and need no transfer")
+    return access.source
+
+
+def between(direction: object, mode: object, stream: object, device: object, to_device: object) -> Transfer:
+    """Between which devices, and how, a transfer goes."""
+    if not isinstance(direction, Direction):
+        raise CommandError(f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU or tm.GPU2GPU")
+    if not isinstance(mode, Mode):
+        raise CommandError(f"mode={mode!r}: choose tm.SYNC or tm.ASYNC")
+    gpu, sequence = size(device, "device", 0), size(stream, "stream", 0)
+    if (direction is Direction.GPU2GPU) != (to_device is not None):
+        raise CommandError("to_device= is the GPU that a tm.GPU2GPU transfer goes to, and for no other direction")
+    source = None if direction is Direction.CPU2GPU else gpu
+    target = {Direction.CPU2GPU: gpu, Direction.GPU2CPU: None}.get(direction, to_device)
+    if direction is Direction.GPU2GPU and size(to_device, "to_device", 0) == gpu:
+        raise CommandError(f"a transfer from GPU {gpu} to itself moves nothing")
+    return Transfer(source, target, mode is Mode.ASYNC, sequence)  # type: ignore[arg-type]
+
+
+def default_name(source: str, transfer: Transfer) -> str:
+    """A name for a transfer that the user gives none."""
+    return f"{source}_to_{'cpu' if transfer.target is None else 'gpu'}"
+
+
+def one_sided(program: Program, name: str, domain: object, access: Expr, transfer: Transfer, owner: object) -> Program:
+    """The program with one more transfer, as the user declares it: of ``access`` for each point of `domain`."""
+    check_name(name, "a transfer")
+    check_new_name(program, name, "the transfer (see name=)")
+    found = parse_domain(program.algorithm, name, domain, None, owner)
+    if found.guards:
+        raise CommandError(f"the domain of {name} has conditions that are not affine: {found.guards[0]}")
+    assert isinstance(access, Access)
+    return create_transfer(program, name, found.iterators, found.points, access, transfer)
+
+
+def create_transfer(
+    program: Program, name: str, dims: Sequence[str], domain: isl.Set, access: Access, transfer: Transfer
+) -> Program:
+    """The program with one more transfer in the one-sided form: of the values ``access`` at the points of `domain`.
+
+    `dims` are the iterators of the domain, which the indices of the access use.
+    """
+    instances = sets.with_dims(sets.named(domain, name), dims)
+    reader = Affine(instances.get_space())
+    try:
+        forms = [reader.single(index) for index in access.indices]
+    except NotAffine as error:
+        raise CommandError(f"{access} cannot be transferred: {error.part} is not affine in {', '.join(dims)}") from None
+    point = sets.function(instances.get_space(), None, forms)
+    if not sets.graph(point, instances).is_injective():
+        raise CommandError(f"{access} names a value several times: a transfer takes each value once")
+    program, _ = _declared(program, name, access.source, instances, dims, point, transfer)
+    return program
+
+
+def _check_not_into_an_input(program: Program, source: str, transfer: Transfer) -> None:
+    """Refuse a transfer that writes the caller's array of an input: its values are there already."""
+    if source in program.algorithm.inputs:
+        buffer = program.buffers[program.storages[source].buffer]
+        if buffer.argument and transfer.target == buffer.device:
+            where = "host memory" if buffer.device is None else f"the memory of GPU {buffer.device}"
+            raise CommandError(f"{source} is an input in {where}: its values are there, and no transfer writes it")
+
+
+def _declared(
+    program: Program,
+    name: str,
+    source: str,
+    instances: isl.Set,
+    dims: Sequence[str],
+    point: isl.MultiAff,
+    transfer: Transfer,
+) -> tuple[Program, Statement]:
+    check_name(name, "a transfer")
+    check_new_name(program, name, "the transfer (see name=)")
+    if source not in program.storages:
+        raise CommandError(f"{source} is kept in no memory: there is nothing to transfer")
+    _check_not_into_an_input(program, source, transfer)
+    space = sets.with_dims(instances, dims).get_space()
+    check_values(program, name, source, sets.graph(sets.from_frame(point, space), instances).range())
+    declared = program.algorithm.source(source)
+    first = program.next_loop()
+    loops = [Loop(first + k, dim) for k, dim in enumerate(dims)]
+    statement = Statement(
+        name=name,
+        source=source,
+        role=Role.COPY,
+        dims=tuple(dims),
+        instances=sets.with_dims(instances, dims),
+        point=sets.renamed(sets.from_frame(point, space), source),
+        loops=tuple(loop.id for loop in loops),
+        coords=sets.renamed(sets.identity(space), None),
+        body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=source,
+        transfer=transfer,
+    )
+    return _in_place(program.with_loop(*loops), statement), statement
+
+
+def check_values(program: Program, name: str, source: str, values: isl.Set) -> None:
+    """Refuse a transfer, or half of an exchange, that takes values which the source does not have."""
+    outside = sets.named(values, None).intersect_params(program.context).subtract(existing(program, source))
+    if not outside.is_empty():
+        params = smallest.smallest_params(outside)
+        value = f"{source}[{', '.join(map(str, smallest.first(sets.fixed(outside, params))))}]"
+        sizes = ", ".join(f"{param} = {number}" for param, number in params.items())
+        where = f", at {sizes}" if sizes else ""
+        raise CommandError(f"{name} takes values of {source} that do not exist: there is no {value}{where}")
+
+
+def _in_place(program: Program, transfer: Statement) -> Program:
+    """Declare a transfer after what stores its values and, towards a GPU, before what loads them."""
+    assert transfer.transfer is not None
+    names = list(program.statements)
+    stored = [s.name for s in program.storing if s.source == transfer.source and s.target == transfer.source]
+    last = max((names.index(name) for name in stored), default=-1)
+    after = names[last + 1 :]
+    if transfer.transfer.target is not None:
+        loading = [n for n in after if loads(program.statements[n], transfer.source)]
+        after = after[after.index(loading[0]) :] if loading else []
+    return program.with_statement_before(transfer, after)
+
+
+def collapse_many(program: Program, names: Sequence[str], given: Sequence[object], command: str) -> Program:
+    """Make all iterations of the innermost loops of a transfer, or of half of an exchange, one operation."""
+    wanted = [loop_name(loop) for loop in listed(given, "the list of loops")]
+    if not wanted:
+        raise CommandError("collapse_many needs a loop")
+    for name in names:
+        statement = program.statements[name]
+        program = collapsed(program, name, _innermost(program, statement, wanted), command)
+    return program
+
+
+def _innermost(program: Program, statement: Statement, wanted: Sequence[str]) -> tuple[LoopId, ...]:
+    """The innermost loops of a transfer: those that are wanted, and those that are one operation already."""
+    for count in range(len(wanted), len(statement.loops) + 1):
+        inner = statement.loops[-count:]
+        others = [loop for loop in inner if program.loops[loop].name not in wanted]
+        named = len(others) == count - len(wanted)
+        if named and all(isinstance(program.loops[loop].tag, Bulk) for loop in others):
+            return inner
+    raise CommandError(
+        f"the loops of one operation are the innermost ones, and not {', '.join(wanted)} ({nest(program, statement)})"
+    )
+
+
+def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str) -> Program:
+    """The program with loops of a transfer tagged as one operation."""
+    for number in loops:
+        loop = program.loops[number]
+        others = [s.name for s in program.with_this_loop(number) if s.name != name]
+        if others:
+            raise CommandError(
+                f"loop {loop.name} of {program.statements[name].handle} is shared with {', '.join(others)}: it is not "
+                "one operation"
+            )
+        if loop.is_rank:
+            raise CommandError(
+                f"loop {loop.name} runs on ranks, and a message is from one rank to one: collapse loops inside of it"
+            )
+        if loop.tag is not None and not isinstance(loop.tag, Bulk):
+            raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")
+        program = program.with_loop(replace(loop, tag=Bulk(), tagged_by=command))
+    return program

@@ -1,0 +1,221 @@
+"""The command `partition`: a loop cut into parts, each for threads of the host or a GPU, of some ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.targets import Cores, Gpu, Partition, Target, ranks_of
+from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, nest, statements
+from tiramisu_py.schedule.instances.partition_cuts import parts_of, verify
+from tiramisu_py.schedule.instances.partition_targets import dealt_to_ranks, on_target
+from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
+from tiramisu_py.schedule.instances.targets import checked
+
+#: The statements to cut, each with its loop of the level's name.
+Chosen = list[tuple[Statement, LoopId]]
+
+
+def partition(
+    program: Program, names: Sequence[str], loop: object, where: object, given: object, command: str
+) -> Program:
+    """Cut statements into parts at a level, each on its target; the record is the last of `Program.partitions`."""
+    level = loop_name(loop)
+    targets = _targets(program, given)
+    chosen = _chosen(program, names, level)
+    taken = _iterations(program, chosen)
+    wanted = parts_of(program, taken, level, where, len(targets))
+    verify(program, chosen, taken, wanted)
+    program, parts = _cut(program, chosen, wanted.sets)
+    chunks: list[str | None] = []
+    for k, (part, target) in enumerate(zip(parts, targets, strict=True)):
+        over = ranks_of(target)
+        if over is not None:
+            program = dealt_to_ranks(program, part, level, wanted.span(k, taken), over, command)
+        program, chunk = on_target(program, part, level, target, command)
+        chunks.append(chunk)
+    return program.with_(
+        partitions=(
+            *program.partitions,
+            Partition(
+                chosen[0][0].source,
+                level,
+                wanted.points,
+                tuple(parts),
+                targets,
+                tuple(sets.plain(own.intersect(taken)) for own in wanted.sets),
+                tuple(chunks),
+            ),
+        )
+    )
+
+
+# -- what is given
+
+
+def _targets(program: Program, given: object) -> tuple[Target, ...]:
+    targets = listed(given, "the list of targets")
+    if not targets:
+        raise CommandError("there is no target: give one for each part, [tm.gpu(), tm.cores()]")
+    for target in targets:
+        if not isinstance(target, Cores | Gpu):
+            raise CommandError(f"{_word(target)} is no target: give tm.cores(...) or tm.gpu(...)")
+    found = tuple(checked(target) for target in targets if isinstance(target, Cores | Gpu))
+    without = [target for target in found if target.ranks is None]
+    if without and len(without) < len(found):
+        raise CommandError(
+            f"{without[0]} says on no rank, and others do: give each target ranks=, or none (then every rank runs all "
+            "parts of what it has)"
+        )
+    if not without:
+        _check_ranks(program, found)
+    return found
+
+
+def _word(given: object) -> str:
+    return f"{given.__name__}, without parentheses," if callable(given) and hasattr(given, "__name__") else repr(given)
+
+
+def _check_ranks(program: Program, targets: Sequence[Target]) -> None:
+    if program.blocks is not None:
+        raise CommandError(
+            "ranks= names ranks by their numbers, but blocks have bounds that are known at run time "
+            f"({', '.join(program.blocks.bounds)}): leave ranks= out, and partition what each rank has"
+        )
+    along = program.grid[0] if program.grid else None
+    number = getattr(along, "value", None)
+    for target in targets:
+        ranks = ranks_of(target)
+        if ranks is not None and number is not None and ranks[-1] >= number:
+            raise CommandError(
+                f"{target} names rank {ranks[-1]}, but the process grid has ranks 0 to {int(number) - 1}: see grid(...)"
+            )
+
+
+def _chosen(program: Program, names: Sequence[str], level: str) -> Chosen:
+    own = statements(program, names)
+    found = [(s, find(program, s, level)) for s in own]
+    chosen = [(s, loop) for s, loop in found if loop is not None]
+    if not chosen:
+        loops_named(program, names, level)
+    for statement, loop in found:
+        if loop is None:
+            raise CommandError(_without_level(program, statement, [s for s, _ in chosen], level))
+    for statement, loop in chosen:
+        _check_level(program, statement, loop, [s.name for s in own])
+    return chosen
+
+
+def _without_level(program: Program, statement: Statement, others: Sequence[Statement], level: str) -> str:
+    update = others[0]
+    if statement.role is Role.INIT and update.role is Role.UPDATE:
+        both = [name for name in program.loop_names(statement) if name in program.loop_names(update)]
+        advice = f"{', '.join(both)}" if both else "there is none"
+        return (
+            f"loop {level} is the one over which {update.source} adds up its terms, and {statement.handle} has no such "
+            f"loop: partition a loop of both ({advice}), or the terms alone, {update.handle}.partition({level}, ...)"
+        )
+    earlier = next((p for p in program.partitions if any(statement.name in part for part in p.parts)), None)
+    if earlier is not None:
+        return (
+            f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop "
+            f"{level} any more: partition one of its parts, or undo() the first partition"
+        )
+    return f"{nest(program, statement)}, and no loop {level}: partition the others apart"
+
+
+def _check_level(program: Program, statement: Statement, loop: LoopId, names: Sequence[str]) -> None:
+    found = program.loops[loop]
+    if found.tag is not None:
+        raise CommandError(
+            f"loop {found.name} of {statement.handle} is tagged already, by {found.tagged_by}: partition it first, and "
+            "then say how the parts run"
+        )
+    sharing = [s.handle for s in program.with_this_loop(loop) if s.name not in names]
+    if sharing:
+        raise CommandError(
+            f"loop {found.name} of {statement.handle} is shared with {', '.join(sharing)}: partition before fusing them"
+        )
+    kept = [b.name for b in program.buffers.values() if loop in b.scope]
+    kept += [s.name for s in program.storages.values() if loop in s.inner]
+    if kept:
+        raise CommandError(
+            f"{kept[0]} is kept for each iteration of loop {found.name}: partition before the command that said so"
+        )
+
+
+def _iterations(program: Program, chosen: Chosen) -> isl.Set:
+    """The iterations of the level that there are, as a set of one dimension."""
+    found: isl.Set | None = None
+    for statement, loop in chosen:
+        within = statement.instances.intersect_params(program.context.params())
+        taken = within.apply(sets.graph(_coordinate(statement, loop)))
+        found = taken if found is None else found.union(taken)
+    assert found is not None
+    return sets.plain(found)
+
+
+def _coordinate(statement: Statement, loop: LoopId) -> isl.MultiAff:
+    """``instance -> [iteration of a loop]``."""
+    return sets.function(statement.frame, None, [sets.outputs(statement.coords)[statement.depth(loop)]])
+
+
+# -- cutting
+
+
+def _cut(program: Program, chosen: Chosen, pieces: Sequence[isl.Set]) -> tuple[Program, list[tuple[str, ...]]]:
+    """The program with each statement in parts; statements that shared the level share it in each part again."""
+    fresh: dict[tuple[LoopId, int], LoopId] = {}
+    parts: list[list[str]] = [[] for _ in pieces]
+    inside = _orders_inside(program, chosen)
+    program = program.with_(orders=tuple(order for order in program.orders if order not in inside))
+    for statement, loop in chosen:
+        current = program.statements[statement.name]
+        made = []
+        for k, piece in enumerate(pieces):
+            name = f"{statement.name}_{k}"
+            check_new_name(program, name, f"part {k} of {statement.handle}")
+            program, loops = _loops_of_part(program, current, loop, k, fresh)
+            instances = sets.preimage(piece, _coordinate(current, loop)).intersect(current.instances).coalesce()
+            made.append(on_instances(current, name, sets.named(instances, name), loops))
+            parts[k].append(name)
+        program = in_place_of(program, current, made)
+    orders = [
+        replace(
+            o,
+            before=f"{o.before}_{k}",
+            after=f"{o.after}_{k}",
+            level=None if o.level is None else fresh.get((o.level, k), o.level),
+        )
+        for o in inside
+        for k in range(len(pieces))
+    ]
+    return program.with_(orders=(*program.orders, *orders)), [tuple(part) for part in parts]
+
+
+def _orders_inside(program: Program, chosen: Chosen) -> list[Order]:
+    """The orders between statements that share the level: they hold in each part, and say nothing across parts."""
+    level = {statement.name: loop for statement, loop in chosen}
+    return [o for o in program.orders if o.before in level and level[o.before] == level.get(o.after)]
+
+
+def _loops_of_part(
+    program: Program, statement: Statement, level: LoopId, part: int, fresh: dict[tuple[LoopId, int], LoopId]
+) -> tuple[Program, tuple[LoopId, ...]]:
+    depth = statement.depth(level)
+    loops = list(statement.loops[:depth])
+    for old in statement.loops[depth:]:
+        if (old, part) not in fresh:
+            new = replace(program.loops[old], id=program.next_loop())
+            program = program.with_loop(new)
+            fresh[old, part] = new.id
+        loops.append(fresh[old, part])
+    return program, tuple(loops)

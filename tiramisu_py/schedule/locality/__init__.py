@@ -1,0 +1,1 @@
+"""Commands that bring producers near their consumers: compute_at, cache, slide, time_tile."""

@@ -1,0 +1,203 @@
+"""compute_at: a producer inside its consumer's loops, recomputed where that is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.traversal import accesses
+from tiramisu_py.dependence.values_read import existing, needed_values
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.arguments import loop_name, loops_named, nest, statements
+from tiramisu_py.schedule.loops.order import Root
+from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
+from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.storage.one_buffer import check_all_parts
+from tiramisu_py.schedule.storage.shared_scope import settled
+from tiramisu_py.schedule.storage.store import scoped
+
+
+def compute_at(
+    program: Program, source: str, names: Sequence[str], consumer: Sequence[str], level: object, command: str
+) -> Program:
+    """Compute `source` inside the consumer's loops up to `level`: for each iteration the values that it reads."""
+    scope = scope_of(program, consumer, level)
+    own = statements(program, names)
+    _check_movable(program, source, own)
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    shared = any(other.name != storage.name for other in program.storages_in(buffer.name))
+    placed = buffer.argument or storage.chosen or shared
+    if not placed:
+        check_all_parts(program, names, "compute_at")
+    readers = _readers(program, source, scope)
+    needed = needed_by(program, source, readers, len(scope))
+    for statement in own:
+        program = program.with_statement(_moved(program, statement, scope, needed))
+        for loop in statement.loops:
+            check_nesting(program, loop)
+        for reader in readers:
+            order = Order(statement.name, reader.name, scope[-1], command)
+            program = program.with_(orders=(*program.orders, order))
+    if placed:
+        return without_single_iterations(program)
+    return without_single_iterations(settled(scoped(program, storage, scope, source)))
+
+
+def scope_of(program: Program, consumer: Sequence[str], level: object) -> tuple[LoopId, ...]:
+    """The consumer's loops up to `level`."""
+    if isinstance(level, Root):
+        raise CommandError("root is outside all loops: name a loop of the consumer")
+    found = loops_named(program, consumer, level)
+    if len(found) > 1:
+        raise CommandError(
+            f"{loop_name(level)} names several loops ({', '.join(s.name for s, _ in found)}): "
+            "name one part of the consumer"
+        )
+    statement, loop = found[0]
+    return statement.loops[: statement.depth(loop) + 1]
+
+
+def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[Statement]:
+    inside = [s for s in program.with_this_loop(scope[-1]) if not _computes(s, source) and reads(program, s, source)]
+    if not inside:
+        level = program.loops[scope[-1]].name
+        raise CommandError(f"no statement in loop {level} reads {source}{_read_elsewhere(program, source, scope)}")
+    return inside
+
+
+def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) -> str:
+    """What reads a computation outside of some loops, and how it gets into them."""
+    level = program.loops[scope[-1]].name
+    copies = [
+        s.sources[source]
+        for s in program.with_this_loop(scope[-1])
+        if loads(s, source) and s.sources.get(source, source) != source
+    ]
+    if copies:
+        return f": what is there reads the copy {copies[0]}; compute {source} at a loop of {copies[0]}"
+    readers = [s for s in program.acting if not _computes(s, source) and reads(program, s, source)]
+    if not readers:
+        return ""
+    first, into = readers[0], program.with_this_loop(scope[-1])[0].handle
+    where = f": {first.handle} does, outside of this loop ({nest(program, first)})"
+    if first.role is Role.COPY or first.source in program.algorithm.outputs:
+        return f"{where}; choose a loop of {first.handle}"
+    return f"{where}; move that first, {first.source}.compute_at({into}, {level}), or choose a loop of {first.handle}"
+
+
+def _computes(statement: Statement, source: str) -> bool:
+    return statement.source == source and statement.role is not Role.COPY
+
+
+def reads(program: Program, statement: Statement, source: str) -> bool:
+    """Whether a statement reads values of `source` from its own storage."""
+    return statement.sources.get(source, source) == source and loads(statement, source)
+
+
+def loads(statement: Statement, source: str) -> bool:
+    """Whether a statement reads values of `source`, from any storage."""
+    bodies = (statement.body, *statement.guards)
+    return any(access.source == source for body in bodies for access in accesses(body))
+
+
+def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
+    if any(statement.role is Role.COPY for statement in own):
+        raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
+    if any(a.source == source for s in own for a in accesses(s.body)):
+        raise CommandError(
+            f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece. Leave "
+            f"it in loops that it shares with what reads it (reader.after({source}, loop), the loop not inside the "
+            "recurrence), or, over time, tile it with time_tile"
+        )
+    moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
+    if moved:
+        raise CommandError(
+            f"{' and '.join(moved)} move{'s' if len(moved) == 1 else ''} values of {source} between ranks, and "
+            "compute_at keeps them for one iteration only: remove the exchange first, or share loops by after or fuse"
+        )
+    mine = {s.name for s in own}
+    for statement in own:
+        for loop in statement.loops:
+            others = [s.name for s in program.with_this_loop(loop) if s.name not in mine]
+            if others:
+                raise CommandError(
+                    f"{statement.name} shares loop {program.loops[loop].name} with {', '.join(others)}: "
+                    f"compute_at moves {source} alone"
+                )
+
+
+def needed_by(program: Program, source: str, readers: list[Statement], depth: int) -> isl.Map:
+    """The values of `source` that each iteration of the outermost `depth` loops reads, holes between them filled."""
+    return without_holes(program, source, read_by(program, source, readers, depth))
+
+
+def read_by(program: Program, source: str, readers: Sequence[Statement], depth: int) -> isl.Map:
+    """The values of `source` that each iteration of the outermost `depth` loops reads."""
+    needed: isl.Map | None = None
+    for reader in readers:
+        outer = sets.graph(reader.prefix(depth), reader.instances)
+        values = outer.reverse().apply_range(needed_values(program, reader, source))
+        needed = values if needed is None else needed.union(values)
+    assert needed is not None
+    return needed
+
+
+def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
+    """Needed values with the holes between their pieces filled: with values of the source that exist."""
+    whole = filled(needed.intersect_params(program.context))
+    return whole if whole.is_equal(needed) else whole.intersect_range(existing(program, source)).coalesce()
+
+
+def filled(needed: isl.Map) -> isl.Map:
+    """The relation with the holes between its pieces filled, so that loops over it need no tests inside.
+
+    More values than needed may be computed: those that exist, in iterations that need some.
+    """
+    needed = needed.coalesce()
+    if len(needed.get_basic_maps()) == 1:
+        return needed
+    hull = sets.as_map(needed.compute_divs().simple_hull())
+    return hull.intersect_domain(needed.domain()).coalesce()
+
+
+def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], needed: isl.Map) -> Statement:
+    """The statement with the loops `scope` before its own, and one execution for each value that an iteration needs.
+
+    Given S, its value map V and needed = {o -> v}, the instances become {S[o, x] : V(x) in needed(o)}.
+    """
+    values = sets.graph(program.value_of(statement), statement.instances)
+    pairs = needed.apply_range(values.reverse()).coalesce()
+    outer = [program.loops[loop].name for loop in scope]
+    dims = distinct([*outer, *statement.dims])
+    instances = sets.with_dims(sets.flat_pairs(pairs, statement.name), dims)
+    space = instances.get_space()
+    variables = sets.variables(space)
+    inner = sets.function(space, statement.name, variables[len(scope) :])
+    coords = [*variables[: len(scope)], *sets.outputs(sets.compose(inner, statement.coords))]
+    return replace(
+        statement,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.compose(inner, statement.point),
+        coords=sets.function(space, None, coords),
+        loops=scope + statement.loops,
+    )
+
+
+def distinct(names: list[str]) -> list[str]:
+    """The names, made different by underscores where they repeat."""
+    found: list[str] = []
+    for name in names:
+        fresh = name
+        while fresh in found:
+            fresh += "_"
+        found.append(fresh)
+    return found

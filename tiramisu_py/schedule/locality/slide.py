@@ -1,0 +1,200 @@
+"""slide: a producer that keeps what later iterations of its consumer's loop read.
+
+After ``v.compute_at(by, c0)`` each iteration of c0 computes all the values of v that it reads. With ``v.slide(c0)`` a
+value is computed once, in the first iteration that may need it: strips of `by` neighbours run one an iteration, `lead`
+iterations ahead, and the buffer keeps the last few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.dependence.footprints import local_index
+from tiramisu_py.dependence.values_read import existing
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Storage
+from tiramisu_py.schedule.arguments import loop_name, nest, size, statements, whole
+from tiramisu_py.schedule.locality.compute_at import distinct, filled, loads
+from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window_of
+from tiramisu_py.schedule.storage.fold import check_plain
+from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
+
+
+def slide(
+    program: Program, source: str, names: Sequence[str], level: object, along: object, by: object, origin: object
+) -> Program:
+    """Compute each strip of values once, in the iteration of `level` that first needs it, and keep what is read later.
+
+    Source: Halide's storage folding and sliding windows.
+    """
+    sliding = _sliding(program, source, names, level)
+    wanted = None if by is None else size(by, "by")
+    window = window_of(program, sliding, along, wanted, whole(origin, "origin"))
+    for statement in sliding.own:
+        program = program.with_statement(_slid(program, sliding, statement, window))
+    return _folded(program, sliding, window)
+
+
+# -- what slides
+
+
+def _sliding(program: Program, source: str, names: Sequence[str], level: object) -> Sliding:
+    own = statements(program, names)
+    found = {program.storages[statement.target].name for statement in own}
+    if len(found) > 1:
+        raise CommandError(f"the parts of {source} are kept in several places: {', '.join(sorted(found))}")
+    if not kept_apart(program, source):
+        check_all_parts(program, names, "slide")
+    storage = program.storages[found.pop()]
+    readers = [s for s in program.acting if s not in own and _loads_from(program, s, storage)]
+    loop = _level(program, own, readers, level)
+    depth = own[0].depth(loop)
+    for statement in own:
+        if statement.loops[: depth + 1] != own[0].loops[: depth + 1]:
+            raise CommandError(f"{statement.handle} is in other loops than {own[0].handle}: {nest(program, statement)}")
+        for inner in statement.loops[depth + 1 :]:
+            if any(inner in reader.loops for reader in readers):
+                raise CommandError(
+                    f"{own[0].handle} is computed at {program.loops[inner].name}, inside {loop_name(level)}: "
+                    "slide along that loop, or compute it further out"
+                )
+    _check_kind(program, own, loop)
+    inside = tuple(reader for reader in readers if loop in reader.loops)
+    return Sliding(source, tuple(own), loop, depth, storage, inside)
+
+
+def _loads_from(program: Program, statement: Statement, storage: Storage) -> bool:
+    source = storage.source
+    return loads(statement, source) and program.storage_for(statement, source).name == storage.name
+
+
+def _level(program: Program, own: Sequence[Statement], readers: Sequence[Statement], level: object) -> LoopId:
+    """The loop of this name that the statements share with what reads them."""
+    wanted = loop_name(level)
+    shared = {loop for reader in readers for loop in reader.loops}
+    for loop in reversed(own[0].loops):
+        if program.loops[loop].name == wanted and loop in shared:
+            return loop
+    name = own[0].handle
+    raise CommandError(
+        f"{name} is not computed in a loop {wanted} of what reads it: first {name}.compute_at(consumer, {wanted}) "
+        f"({nest(program, own[0])})"
+    )
+
+
+def _check_kind(program: Program, own: Sequence[Statement], level: LoopId) -> None:
+    loop = program.loops[level]
+    if loop.is_concurrent or loop.is_rank:
+        kind = loop.tag.name if loop.tag is not None else ""
+        raise CommandError(
+            f"loop {loop.name} is a {kind} loop ({loop.tagged_by}): its iterations do not follow one another, and what "
+            "slides goes from each to the next"
+        )
+    if any(program.kernel_of(statement) is not None for statement in own):
+        raise CommandError(f"{own[0].handle} is in a kernel: windows slide along loops of the host")
+    if any(statement.transfer or statement.message for statement in own):
+        raise CommandError(f"{own[0].handle} moves values between devices or ranks: it cannot slide")
+
+
+# -- the statements
+
+
+def _slid(program: Program, sliding: Sliding, statement: Statement, window: Window) -> Statement:
+    """The statement with each value computed once for each iteration of the loops outside, `lead` iterations ahead."""
+    depth, coords = sliding.depth, sets.outputs(statement.coords)
+    point = sets.outputs(statement.point)
+    outer = sets.function(statement.frame, None, [*coords[:depth], *point])
+    values = sets.graph(outer, statement.instances.intersect_params(program.context)).range().coalesce()
+    names = [program.loops[loop].name for loop in statement.loops[:depth]]
+    dims = distinct([*names, *program.point_names(statement)[: len(point)]])
+    instances = sets.with_dims(sets.named(_plain(program, statement, values, depth), statement.name), dims)
+    space = instances.get_space()
+    variables = sets.variables(space)
+    distance = window.from_start(space, variables[:depth], variables[depth + window.axis])
+    time = sets.plus(sets.floor_div(distance, window.by), -window.lead)
+    old = _instance(statement, depth)
+    before = sets.function(space, None, [*variables[:depth], time, *variables[depth:]])
+    inner = sets.outputs(sets.compose(sets.compose(before, old), statement.coords))[depth + 1 :]
+    return replace(
+        statement,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, sets.tuple_name(statement.point.get_space().range()) or None, variables[depth:]),
+        coords=sets.function(space, None, [*variables[:depth], time, *inner]),
+    )
+
+
+def _plain(program: Program, statement: Statement, values: isl.Set, depth: int) -> isl.Set:
+    """The instances without holes, where what fills them exists."""
+    if len(values.get_basic_sets()) == 1 or statement.part_of or statement.role in (Role.INIT, Role.UPDATE):
+        return values
+    relation = filled(_by_prefix(values, depth))
+    return sets.named(sets.flat_pairs(relation.intersect_range(existing(program, statement.source)), "x"), None)
+
+
+def _by_prefix(values: isl.Set, depth: int) -> isl.Map:
+    space = values.get_space()
+    variables = sets.variables(space)
+    outer, value = (sets.function(space, None, part) for part in (variables[:depth], variables[depth:]))
+    return sets.graph(outer, values).reverse().apply_range(sets.graph(value, values))
+
+
+def _instance(statement: Statement, depth: int) -> isl.MultiAff:
+    """``[coordinates of the loops to `level`, point] -> instance``."""
+    coords, point = sets.outputs(statement.coords), sets.outputs(statement.point)
+    known = sets.function(statement.frame, None, [*coords[: depth + 1], *point])
+    found = sets.as_single_function(sets.graph(known, statement.instances).reverse())
+    if found is None:
+        raise CommandError(f"{statement.handle} has several instances for one value in an iteration: it cannot slide")
+    return sets.without_dim_names(found)
+
+
+# -- the buffer
+
+
+def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
+    """The buffer with one copy for each iteration outside of the level, which keeps the strips that are still read."""
+    storage, depth = sliding.storage, sliding.depth
+    buffer = program.buffers[storage.buffer]
+    scope = sliding.own[0].loops[:depth]
+    if buffer.argument or len(buffer.scope) <= depth:
+        return program
+    if len(list(program.storages_in(buffer.name))) > 1:
+        raise CommandError(f"buffer {buffer.name} is shared by several computations: what slides needs one of its own")
+    if buffer.scope != sliding.own[0].loops[: depth + 1] or storage.inner:
+        raise CommandError(f"buffer {buffer.name} belongs to other loops than those in which it slides")
+    footprint: isl.Map | None = None
+    for name in (statement.name for statement in sliding.own):
+        statement = program.statements[name]
+        instances = statement.instances.intersect_params(program.context)
+        outer = sets.graph(statement.prefix(depth), instances)
+        values = outer.reverse().apply_range(sets.graph(program.value_of(statement), instances))
+        footprint = values if footprint is None else footprint.union(values)
+    assert footprint is not None
+    check_plain(program, storage)
+    across = sets.graph(_with_zero(footprint.get_space().range(), window.axis))
+    extents, index = local_index(program, footprint.apply_range(across).coalesce(), depth, sliding.source)
+    space = index.get_space().domain()
+    variables = sets.variables(space)
+    distance = window.from_start(space, variables[:depth], variables[depth + window.axis])
+    kept = window.by * window.count
+    forms = sets.outputs(index)
+    forms[window.axis] = sets.modulo(sets.plus(distance, -window.by * window.first), kept)
+    sizes = tuple(Const(kept, int64) if axis == window.axis else extent for axis, extent in enumerate(extents))
+    program = program.with_buffer(replace(buffer, scope=scope, extents=sizes))
+    return program.with_storage(replace(storage, index=sets.function(space, None, forms)))
+
+
+def _with_zero(space: isl.Space, axis: int) -> isl.MultiAff:
+    """The function that puts 0 in the place of one coordinate."""
+    forms = [sets.constant(space, 0) if k == axis else form for k, form in enumerate(sets.variables(space))]
+    return sets.function(space, None, forms)

@@ -1,0 +1,131 @@
+"""How far the steps of a time loop reach: the distances of their reads, and the halos that several levels need.
+
+A tile of `levels` levels computes, of a level that `r` more levels of the same tile follow, its own points widened by
+``slope * r + offset`` on each side. The slope is one for all computations of a step; a computation that others of the
+same level read beside their own point has an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.domains.reads import readings
+from tiramisu_py.algorithm.expressions import Access
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A read of `source` by the statement `reader`, `least` to `most` levels back.
+
+    `below` and `above` are how far it reaches on either side of the reader's point, by dimension.
+    """
+
+    reader: str
+    by: str
+    source: str
+    least: int
+    most: int
+    below: tuple[int, ...]
+    above: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Halo:
+    """By how much tiles grow along one dimension on one side: a level back, and of each computation from the start."""
+
+    slope: int
+    offsets: dict[str, int]
+
+
+def distances(
+    program: Program, steps: Sequence[Statement], sources: Sequence[str], time: str, dims: Sequence[str]
+) -> list[Distance]:
+    """The reads of the sources by the statements of a step; raises `CommandError` where one has no constant reach."""
+    return [
+        _distance(program, statement, access, relation, time, dims)
+        for statement in steps
+        for access, relation in _readings(program, statement)
+        if access.source in sources
+    ]
+
+
+def _readings(program: Program, statement: Statement) -> list[tuple[Access, isl.Map]]:
+    space = program.algorithm.frame(statement.source, program.point_names(statement))
+    points = sets.graph(statement.point, statement.instances).range().intersect_params(program.context.params())
+    found = []
+    for body in (statement.body, *statement.guards):
+        for reading in readings(program.algorithm, body, space):
+            relation = reading.relation.intersect_domain(points)
+            if not relation.is_empty():
+                found.append((reading.access, relation))
+    return found
+
+
+def _distance(
+    program: Program, statement: Statement, access: Access, relation: isl.Map, time: str, dims: Sequence[str]
+) -> Distance:
+    source = access.source
+    own = value_names(program.algorithm.source(statement.source))
+    theirs = value_names(program.algorithm.source(source))
+    variables = sets.variables(relation.get_space().domain())
+    spans = []
+    for dim in (time, *dims):
+        if dim not in theirs:
+            raise CommandError(f"{statement.name} reads {access}, and {source} has no {dim}: it is no part of the step")
+        reach = sets.component(relation, theirs.index(dim))
+        span = sets.span_above(reach, variables[own.index(dim)])
+        if span is None:
+            why = (
+                "a pass keeps its last levels only: keep such values in a computation of their own"
+                if dim == time
+                else f"a tile needs a halo of constant width; leave {dim} untiled"
+            )
+            raise CommandError(f"{statement.name} reads {access}, at no constant distance along {dim}: {why}")
+        spans.append(span)
+    (low, high), *others = spans
+    if high > 0:
+        raise CommandError(f"{statement.name} reads {access}, of a later level: {time} is not the loop over time")
+    return Distance(
+        statement.name,
+        statement.source,
+        source,
+        -high,
+        -low,
+        tuple(-below for below, _ in others),
+        tuple(above for _, above in others),
+    )
+
+
+def halos(reads: Sequence[Distance], sources: Sequence[str], dim: str, position: int, level: str) -> tuple[Halo, Halo]:
+    """The halos along a dimension, below and above."""
+    sides = []
+    for amounts in ([d.below[position] for d in reads], [d.above[position] for d in reads]):
+        edges = [(d.by, d.source, d.least, amount) for d, amount in zip(reads, amounts, strict=True)]
+        sides.append(_halo(edges, sources, dim, level))
+    return sides[0], sides[1]
+
+
+def _halo(edges: Sequence[tuple[str, str, int, int]], sources: Sequence[str], dim: str, level: str) -> Halo:
+    """The least slope with which the offsets, longest paths from readers to what they read, are finite."""
+    for slope in range(1 + sum(max(amount, 0) for *_, amount in edges)):
+        offsets = dict.fromkeys(sources, 0)
+        for _ in range(len(offsets) + 1):
+            changed = False
+            for reader, source, back, amount in edges:
+                wanted = offsets[reader] + amount - slope * back
+                if wanted > offsets[source]:
+                    offsets[source], changed = wanted, True
+            if not changed:
+                return Halo(slope, offsets)
+    raise CommandError(
+        f"{' and '.join(sources)} read values of the same level of {level} in a cycle along {dim}: a tile would need "
+        f"all of {dim}; leave {dim} untiled"
+    )

@@ -1,0 +1,255 @@
+"""time_tile: overlapped tiles in time and space; what a tile needs of its neighbours it computes itself.
+
+A *pass* is a run of `steps` levels of time. Within a pass each tile computes its own part of the last level, and of
+each level before what that one needs: its part, widened by a halo. Levels inside a pass are kept in a buffer of the
+tile; what the next pass reads is stored to the arrays of the computations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.dependence.values_read import existing
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Loop, LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.arguments import check_new_name, free_name, loop_name, nest, size, statements, whole
+from tiramisu_py.schedule.instances.separate import in_place_of
+from tiramisu_py.schedule.locality.compute_at import distinct
+from tiramisu_py.schedule.locality.time_levels import Passes, TimeTile
+from tiramisu_py.schedule.locality.time_tile_buffers import stored
+
+
+def wanted(
+    time: object, steps: object, tiles: object, outer: object, origin: object, wavefront: object = None
+) -> TimeTile:
+    """What `time_tile` is asked for, its arguments checked."""
+    if not isinstance(tiles, Mapping) or not tiles:
+        raise CommandError(f"tiles={tiles!r}: give a dict of the sizes of tiles by loop, as in {{y: 64, x: 1024}}")
+    name, count = loop_name(time), size(steps, "the number of levels of a pass")
+    sizes = {loop_name(dim): size(by, f"the size of tiles along {loop_name(dim)}") for dim, by in tiles.items()}
+    if name in sizes:
+        raise CommandError(f"{name} is the loop over time: give the number of its levels, and tiles along others")
+    if outer is None:
+        outer = [f"{dim}0" for dim in (name, *sizes)]
+    if not isinstance(outer, list | tuple) or len(outer) != 1 + len(sizes):
+        raise CommandError(f"outer={outer!r}: name {1 + len(sizes)} loops, over passes and over tiles along each loop")
+    names = tuple(loop_name(given) for given in outer)
+    return TimeTile(name, count, sizes, names, whole(origin, "origin"), _wavefront(wavefront, sizes))
+
+
+def _wavefront(given: object, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise CommandError(f"wavefront={given!r}: give a dict of one loop to a number of rows, as in {{y: 8}}")
+    ((loop, rows),) = given.items()
+    if loop_name(loop) not in sizes:
+        raise CommandError(
+            f"wavefront={{{loop_name(loop)}: {rows}}}: tiles are along {', '.join(sizes)}; name one of these"
+        )
+    return loop_name(loop), size(rows, "the number of rows of a wavefront")
+
+
+def time_tile(program: Program, names: Sequence[str], asked: TimeTile, command: str) -> Program:
+    """Compute the statements of a time step in overlapped tiles of several levels."""
+    chosen = statements(program, names)
+    for statement in chosen:
+        _check(program, statement, asked)
+    return _Tiling(Passes(program, chosen, asked), command).applied(program)
+
+
+def _check(program: Program, statement: Statement, asked: TimeTile) -> None:
+    if statement.role is not Role.VALUE:
+        raise CommandError(
+            f"{statement.handle} is no plain value of a level: time_tile takes no reductions and no copies"
+        )
+    own = value_names(program.algorithm.source(statement.source))
+    if not own or own[0] != asked.time:
+        raise CommandError(f"{asked.time} is not the first iterator of {statement.source}: {nest(program, statement)}")
+    missing = [dim for dim in asked.tiles if dim not in own]
+    if missing:
+        raise CommandError(f"no loop {missing[0]} here: {nest(program, statement)}")
+    plain = sets.outputs(sets.prefix(statement.point, len(own)))
+    coords = sets.outputs(statement.coords)
+    same = len(plain) == len(coords) and all(a.plain_is_equal(b) for a, b in zip(plain, coords, strict=True))
+    if not same or program.loop_names(statement) != tuple(own):
+        raise CommandError(
+            f"{nest(program, statement)}: time_tile comes before other commands on its loops ({', '.join(own)})"
+        )
+    taken = [name for name in asked.outer if name in own]
+    if taken or len(set(asked.outer)) < len(asked.outer):
+        raise CommandError(f"the loops over passes and tiles need names of their own, not {', '.join(asked.outer)}")
+    tagged = [program.loops[loop] for loop in statement.loops if program.loops[loop].tag]
+    if tagged:
+        raise CommandError(f"loop {tagged[0].name} is tagged by {tagged[0].tagged_by}: tile before tagging it")
+    storage = program.storages[statement.target]
+    if storage.name != statement.source or program.buffers[storage.buffer].scope:
+        raise CommandError(f"{statement.name} is kept in an iteration of some loops: choose a buffer of the whole call")
+
+
+class _Tiling:
+    """One tiling of a time step, and the loops that its statements share: over passes, over tiles, and over levels."""
+
+    def __init__(self, passes: Passes, command: str) -> None:
+        self.passes = passes
+        self.asked = passes.asked
+        self.command = command
+        first = passes.program.next_loop()
+        blocks = () if self.asked.wavefront is None else (f"{self.asked.wavefront[0]}1",)
+        names = (*self.asked.outer, *blocks, self.asked.time)
+        self.loops = tuple(Loop(first + k, name) for k, name in enumerate(names))
+        self.shared = tuple(loop.id for loop in self.loops)
+        self.scope = self.shared[: len(self.asked.outer)]
+        self.context = passes.program.context.params()
+        self.local = {source: free_name(passes.program, f"{source}_tile") for source in passes.sources}
+
+    def applied(self, program: Program) -> Program:
+        """The program with the time step in tiles."""
+        program = program.with_loop(*self.loops)
+        old = {loop for s in self.passes.steps for loop in s.loops}
+        level = self.shared[-1]
+        program = program.with_(orders=tuple(replace(o, level=level) if o.level in old else o for o in program.orders))
+        parts: dict[str, list[str]] = {}
+        for statement in self.passes.steps:
+            program, parts[statement.name] = self._parts(program, statement)
+        program = program.with_(orders=(*program.orders, *self._within_levels(parts)))
+        for source in self.passes.sources:
+            program = stored(program, self.passes, source, self.local[source], self.scope)
+        program = self._copies(program, [name for made in parts.values() for name in made])
+        used = {loop for s in program.statements.values() for loop in s.loops}
+        return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
+
+    def _within_levels(self, parts: Mapping[str, list[str]]) -> Iterable[Order]:
+        """Orders of what is read in the level in which it is computed."""
+        for d in self.passes.reads:
+            for writer in self.passes.steps:
+                if d.least == 0 and writer.source == d.source and writer.name != d.reader:
+                    for a in parts[writer.name]:
+                        yield from (Order(a, b, self.shared[-1], self.command) for b in parts[d.reader])
+
+    # -- what computes
+
+    def _parts(self, program: Program, statement: Statement) -> tuple[Program, list[str]]:
+        """A statement's parts: by what they read from the pass before, and whether the next pass reads them."""
+        of, made = self.passes, list[Statement]()
+        region = of.region(statement.instances, statement.source, statement.name)
+        space = region.get_space()
+        starts = [0, *sorted(set(of.starts(statement).values()) - {0}), self.asked.steps]
+        last = of.last(space, 1) if of.is_direct(statement.source) else sets.empty(space)
+        for number, (begin, end) in enumerate(pairwise(starts)):
+            levels = region.intersect(of.levels(space, begin, end))
+            for is_last, cut in ((False, levels.subtract(last)), (True, levels.intersect(last))):
+                piece = cut.intersect_params(self.context).coalesce()
+                if not piece.is_empty():
+                    name = f"{statement.name}_{_role(number, len(starts) - 2, is_last)}"
+                    program, part = self._part(program, statement, name, piece, begin, is_last)
+                    made.append(part)
+        made.sort(key=lambda part: part.name.removeprefix(statement.name).startswith("_only"))
+        return in_place_of(program, statement, made), [part.name for part in made]
+
+    def _part(
+        self, program: Program, statement: Statement, name: str, piece: isl.Set, begin: int, is_last: bool
+    ) -> tuple[Program, Statement]:
+        check_new_name(program, name, f"a part of {statement.name}")
+        program, dims, loops = self._inner(program, statement.dims, statement.dims[1:], self.shared)
+        instances = sets.with_dims(sets.named(piece, name), dims)
+        space = instances.get_space()
+        own = sets.function(space, statement.name, sets.variables(space)[len(self.asked.outer) :])
+        in_tile = [source for source, first in self.passes.starts(statement).items() if first <= begin]
+        part = replace(
+            statement,
+            name=name,
+            dims=dims,
+            instances=instances,
+            point=sets.compose(own, statement.point),
+            coords=self._coords(space, statement.source),
+            loops=loops,
+            sources={**statement.sources, **{source: self.local[source] for source in in_tile}},
+            target=statement.source if is_last else self.local[statement.source],
+            part_of=(*statement.part_of, statement.name),
+        )
+        return program, part
+
+    def _coords(self, space: isl.Space, source: str) -> isl.MultiAff:
+        """The iterations of an instance: its dimensions, and the block of a wavefront around its level."""
+        forms = sets.variables(space)
+        if self.asked.wavefront is not None:
+            forms.insert(len(self.asked.outer), self.passes.block(space, source))
+        return sets.function(space, None, forms)
+
+    def _inner(
+        self, program: Program, own: Sequence[str], names: Sequence[str], shared: tuple[LoopId, ...]
+    ) -> tuple[Program, tuple[str, ...], tuple[LoopId, ...]]:
+        """Names for the dimensions of a statement inside the tile loops, and fresh loops `names` inside `shared`."""
+        first = program.next_loop()
+        loops = [Loop(first + k, name) for k, name in enumerate(names)]
+        dims = tuple(distinct([*self.asked.outer, *own]))
+        return program.with_loop(*loops), dims, shared + tuple(loop.id for loop in loops)
+
+    # -- what copies
+
+    def _copies(self, program: Program, computing: Sequence[str]) -> Program:
+        """The program with copies of levels that reads of the next levels, or of the next pass, reach."""
+        for source in self.passes.sources:
+            region = self.passes.region(sets.named(existing(program, source), None), source, source)
+            loaded = region.intersect(self.passes.before(region.get_space(), source))
+            if not loaded.is_empty():
+                self._check_rows(source, "reads reach back more than a level")
+                program, name = self._copy(program, source, "load", loaded, source, self.local[source])
+                program = self._ordered(program, [(name, other) for other in computing])
+            left = region.intersect(self.passes.left(region.get_space(), source))
+            if not left.is_empty():
+                self._check_rows(source, "the last levels of a pass are read in the tile too")
+                program, name = self._copy(program, source, "store", left, self.local[source], source)
+                program = self._ordered(program, [(other, name) for other in computing])
+        return program
+
+    def _check_rows(self, source: str, why: str) -> None:
+        if self.asked.wavefront is not None:
+            raise CommandError(f"a wavefront keeps few rows of each level, and {source} is copied, since {why}")
+
+    def _ordered(self, program: Program, pairs: Iterable[tuple[str, str]]) -> Program:
+        orders = (Order(a, b, self.scope[-1], self.command) for a, b in pairs)
+        return program.with_(orders=(*program.orders, *orders))
+
+    def _copy(
+        self, program: Program, source: str, what: str, copied: isl.Set, origin: str, target: str
+    ) -> tuple[Program, str]:
+        """A statement that copies levels between the array of a source and the buffer of the tile."""
+        declared = program.algorithm.computations[source]
+        name = free_name(program, f"{source}_{what}")
+        program, dims, loops = self._inner(program, declared.iterators, declared.iterators, self.scope)
+        instances = sets.named(copied.intersect_params(self.context).coalesce(), name)
+        instances = sets.with_dims(instances, dims)
+        space = instances.get_space()
+        statement = Statement(
+            name=name,
+            source=source,
+            role=Role.COPY,
+            dims=dims,
+            instances=instances,
+            point=sets.function(space, source, sets.variables(space)[len(self.asked.outer) :]),
+            loops=loops,
+            coords=sets.renamed(sets.identity(space), None),
+            body=Access(source, tuple(map(Iter, declared.iterators)), declared.dtype),
+            target=target,
+            sources={} if origin == source else {source: origin},
+        )
+        return program.with_statement(statement), name
+
+
+def _role(number: int, early: int, is_last: bool) -> str:
+    """The name of a part: of levels that read what is stored, `early` groups, and of those after them."""
+    if number < early:
+        return ("only" if is_last else "first") + (str(number + 1) if number else "")
+    return "last" if is_last else "inner"

@@ -1,0 +1,1 @@
+"""Commands on loops: split, tile, reorder, skew, shift; tags; order."""

@@ -1,0 +1,87 @@
+"""The escape hatch: a statement's loops given as an isl map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Loop
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.arguments import nest, statements
+
+
+def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:
+    """Replace the loops of a statement by those of an isl map ``{ [i, j] -> [a, b] }``, named by its outputs."""
+    own = statements(program, names)
+    if len(own) != 1:
+        raise CommandError(f"a time map is for one statement; choose one of {', '.join(s.name for s in own)}")
+    statement = own[0]
+    if not isinstance(text, str):
+        raise CommandError(f"a time map is isl text, not {type(text).__name__}")
+    shared = [s.name for s in program.statements.values() if s is not statement and set(s.loops) & set(statement.loops)]
+    if shared:
+        raise CommandError(
+            f"{statement.name} shares loops with {', '.join(shared)}: give it a time map before fusing them"
+        )
+    for loop in (program.loops[number] for number in statement.loops):
+        if loop.is_rank:
+            raise CommandError(
+                f"loop {loop.name} of {statement.handle} runs on ranks ({loop.tagged_by}), and a time map makes all "
+                "loops anew: give it the time map before tag_distribute"
+            )
+    relation = _parsed(program, statement, text)
+    coords = _as_function(statement, relation, text)
+    first = program.next_loop()
+    loop_names = _output_names(relation, statement, coords)
+    loops = [Loop(first + k, name) for k, name in enumerate(loop_names)]
+    changed = replace(statement, coords=coords, loops=tuple(loop.id for loop in loops))
+    return program.with_loop(*loops).with_statement(changed)
+
+
+def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
+    try:
+        relation = sets.as_map(sets.read_map(program.algorithm.isl_context, text))
+    except sets.IslTextError as error:
+        raise CommandError(f"isl cannot read the time map {text!r}: {error}") from None
+    if sets.in_size(relation) != len(statement.dims):
+        raise CommandError(
+            f"the time map {text!r} takes {sets.in_size(relation)} dimensions: {nest(program, statement)}"
+        )
+    unknown = [name for name in sets.params(relation) if name not in program.algorithm.params]
+    if unknown:
+        raise CommandError(f"the time map {text!r} uses {', '.join(unknown)}, which is no parameter")
+    if sets.in_name(relation) not in ("", statement.name, statement.source):
+        raise CommandError(f"the time map {text!r} is for {sets.in_name(relation)}, not for {statement.name}")
+    return sets.aligned_map(relation, statement.frame, None)
+
+
+def _as_function(statement: Statement, relation: isl.Map, text: str) -> isl.MultiAff:
+    missing = statement.instances.subtract(relation.domain())
+    if not missing.is_empty():
+        raise CommandError(f"the time map {text!r} leaves out instances of {statement.name}")
+    inside = relation.intersect_domain(statement.instances)
+    if not inside.is_single_valued():
+        raise CommandError(f"the time map {text!r} gives an instance of {statement.name} several times")
+    if not inside.is_injective():
+        raise CommandError(f"the time map {text!r} puts several instances of {statement.name} at one time")
+    found = sets.as_single_function(inside)
+    if found is None:
+        raise CommandError(f"the time map {text!r} has several pieces: cut {statement.name} with separate_at first")
+    return found
+
+
+def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff) -> list[str]:
+    """A loop has the name of its output dimension, else of the instance dimension that it is, else t0, t1, ..."""
+    variables = sets.variables(statement.frame)
+    names = []
+    for k, (given, coordinate) in enumerate(zip(sets.out_dim_names(relation), sets.outputs(coords), strict=True)):
+        same = [dim for dim, v in zip(statement.dims, variables, strict=True) if v.plain_is_equal(coordinate)]
+        names.append(given or (same[0] if same else f"t{k}"))
+    if len(set(names)) < len(names):
+        raise CommandError(f"the time map of {statement.name} names a loop twice: {', '.join(names)}")
+    return names

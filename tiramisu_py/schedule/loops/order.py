@@ -1,0 +1,161 @@
+"""Commands on order: which statements share loops, and which comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Vector
+from tiramisu_py.program.ordering import Order, shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.arguments import find, loop_name, nest, statements
+from tiramisu_py.schedule.nesting import check_nesting
+
+
+class Root:
+    """The level outside all loops: whole nests are ordered, nothing is shared."""
+
+    def __repr__(self) -> str:
+        return "root"
+
+
+root = Root()
+
+#: The tags that say how partial results of a reduction are combined.
+Combining = Parallel | Vector | GpuBlock | GpuThread | Rank
+
+
+def place_after(
+    program: Program, first: Sequence[str], second: Sequence[str], level: object, keep_first: bool, command: str
+) -> Program:
+    """`second` follows `first`; they share the loops up to `level` (none for `root`)."""
+    return _placed(program, first, second, level, keep_first, command, ordered=True)
+
+
+def fuse(program: Program, kept: Sequence[str], joining: Sequence[str], level: object, command: str) -> Program:
+    """`joining` enters the loops of `kept` up to `level`; their order stays as it is."""
+    if isinstance(level, Root):
+        raise CommandError("fuse needs a loop to share; at root there is none")
+    return _placed(program, kept, joining, level, True, command, ordered=False)
+
+
+def _placed(
+    program: Program,
+    first: Sequence[str],
+    second: Sequence[str],
+    level: object,
+    keep_first: bool,
+    command: str,
+    ordered: bool,
+) -> Program:
+    pairs = [(a.name, b.name) for a in statements(program, first) for b in statements(program, second)]
+    if any(a == b for a, b in pairs):
+        raise CommandError(f"{pairs[0][0]} cannot be ordered after itself")
+    if isinstance(level, Root):
+        return _at_root(program, pairs, command)
+    return _at_level(program, pairs, loop_name(level, "a level"), keep_first, command, ordered)
+
+
+def _at_root(program: Program, pairs: list[tuple[str, str]], command: str) -> Program:
+    for a, b in pairs:
+        first, second = program.statements[a], program.statements[b]
+        if shared(first, second):
+            name = program.loops[first.loops[0]].name
+            raise CommandError(f"{a} and {b} share loop {name}: they cannot be ordered as whole nests at root")
+        program = program.with_(orders=(*program.orders, Order(a, b, None, command)))
+    return program
+
+
+def _at_level(
+    program: Program, pairs: list[tuple[str, str]], level: str, keep_first: bool, command: str, ordered: bool
+) -> Program:
+    placed = False
+    for a, b in pairs:
+        first, second = program.statements[a], program.statements[b]
+        kept, joining = (first, second) if keep_first else (second, first)
+        count = _depth(program, kept, joining, level)
+        if count is None:
+            continue
+        program = merged(program, kept, joining, count)
+        placed = True
+        if ordered:
+            program = program.with_(orders=(*program.orders, Order(a, b, kept.loops[count - 1], command)))
+    if not placed:
+        involved = dict.fromkeys(name for pair in pairs for name in pair)
+        words = "; ".join(nest(program, program.statements[name]) for name in involved)
+        once = [name for name in involved if program.statements[name].waits and not program.statements[name].loops]
+        advice = f"; a wait is in loops where it has a domain: wait({{{level}: ...}})" if once else ""
+        raise CommandError(f"there is no loop {level} to share: {words}{advice}")
+    return program
+
+
+def _depth(program: Program, kept: Statement, joining: Statement, level: str) -> int | None:
+    loop = find(program, kept, level)
+    if loop is None:
+        loop = find(program, joining, level)
+        if loop is None:
+            return None
+        count = joining.depth(loop) + 1
+    else:
+        count = kept.depth(loop) + 1
+    return count if len(kept.loops) >= count and len(joining.loops) >= count else None
+
+
+def merged(program: Program, kept: Statement, joining: Statement, count: int) -> Program:
+    """The program in which two statements (and all that share their loops) share the outermost `count` loops."""
+    renaming: dict[LoopId, LoopId] = {}
+    for x, y in zip(kept.loops[:count], joining.loops[:count], strict=True):
+        if x != y:
+            program = program.with_loop(_agreed(program, x, y))
+            renaming[y] = x
+    if not renaming:
+        return program
+    program = _renamed(program, renaming)
+    for loop in renaming.values():
+        check_nesting(program, loop)
+    return program
+
+
+def _agreed(program: Program, kept: LoopId, joining: LoopId) -> Loop:
+    """The loop that two become: tagged as both are, with the `combine` that one of them names."""
+    a, b = program.loops[kept], program.loops[joining]
+    if b.tag is not None and None in (_combine(a), _combine(b)) and _uncombined(a) == _uncombined(b):
+        said = b if _combine(b) else a
+        return replace(a, tag=said.tag, tagged_by=said.tagged_by)
+    if b.tag is not None and b.tag != a.tag:
+        have = f"loop {a.name} is tagged by {a.tagged_by}" if a.tag else f"loop {a.name} is not tagged"
+        raise CommandError(
+            f"{have}, but loop {b.name} by {b.tagged_by}; one loop has one tag: share the loop first, and tag it then"
+        )
+    return a
+
+
+def _combine(loop: Loop) -> Combine | None:
+    return loop.tag.combine if isinstance(loop.tag, Combining) else None
+
+
+def _uncombined(loop: Loop) -> Tag | None:
+    return replace(loop.tag, combine=None) if isinstance(loop.tag, Combining) else loop.tag
+
+
+def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
+    def new(loops: tuple[LoopId, ...]) -> tuple[LoopId, ...]:
+        return tuple(renaming.get(loop, loop) for loop in loops)
+
+    gone = renaming.keys()
+    changed = [replace(s, loops=new(s.loops)) for s in program.statements.values() if not gone.isdisjoint(s.loops)]
+    program = program.with_statement(*changed)
+    for buffer in program.buffers.values():
+        if any(loop in renaming for loop in buffer.scope):
+            program = program.with_buffer(replace(buffer, scope=new(buffer.scope)))
+    for storage in program.storages.values():
+        if any(loop in renaming for loop in storage.inner):
+            program = program.with_storage(replace(storage, inner=new(storage.inner)))
+    orders = tuple(
+        replace(o, level=renaming[o.level]) if o.level is not None and o.level in renaming else o
+        for o in program.orders
+    )
+    loops = {number: loop for number, loop in program.loops.items() if number not in renaming}
+    return program.with_(orders=orders, loops=loops)

@@ -1,0 +1,113 @@
+"""Commands that say how the iterations of a loop run: parallelize, vectorize, unroll."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.arguments import find, loop_name, loops_named, nest, size
+from tiramisu_py.schedule.nesting import check_nesting
+
+SCHEDULES = ("static", "dynamic", "guided")
+WIDTHS = (2, 4, 8, 16, 32, 64)
+#: How the iterations run that do not fill a vector, or an unrolled tile; the first is what nobody asks for.
+VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
+UNROLL_REMAINDERS = ("loop", "specialize")
+
+
+def parallelize(
+    program: Program,
+    names: Sequence[str],
+    loops: Sequence[object],
+    schedule: object = "static",
+    chunk: object = None,
+    combine: object = None,
+    command: str = "",
+) -> Program:
+    """Deal the iterations of a loop (or of several nested ones together) out to threads."""
+    if not loops:
+        raise CommandError("parallelize needs a loop")
+    if schedule not in SCHEDULES:
+        raise CommandError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    step = None if chunk is None else size(chunk, "chunk")
+    tag = Parallel(str(schedule), step, _combine(combine), len(loops))
+    for statement, outer in loops_named(program, names, loops[0]):
+        run = _adjacent(program, program.statements[statement.name], outer, loops)
+        program = tagged(program, outer, tag, command)
+        for inner in run[1:]:
+            program = tagged(program, inner, replace(tag, collapse=0), command)
+    return program
+
+
+def _adjacent(program: Program, statement: Statement, outer: LoopId, loops: Sequence[object]) -> list[LoopId]:
+    found = [outer]
+    for given in loops[1:]:
+        loop = find(program, statement, loop_name(given))
+        if loop is None or statement.depth(loop) != statement.depth(found[-1]) + 1:
+            raise CommandError(
+                f"loops that are dealt out together are nested directly: {loop_name(given)} is not just inside "
+                f"{program.loops[found[-1]].name} ({nest(program, statement)})"
+            )
+        found.append(loop)
+    return found
+
+
+def vectorize(
+    program: Program,
+    names: Sequence[str],
+    loop: object,
+    width: object,
+    combine: object = None,
+    command: str = "",
+    remainder: object = "scalar",
+) -> Program:
+    """Run a loop in strips of `width` lanes."""
+    if not isinstance(width, Integral) or width not in WIDTHS or isinstance(width, bool):
+        raise CommandError(f"the vector width of {loop_name(loop)} is {width!r}: choose one of {WIDTHS}")
+    tag = Vector(int(width), _combine(combine), _remainder(remainder, VECTOR_REMAINDERS))
+    for _, found in loops_named(program, names, loop):
+        program = tagged(program, found, tag, command)
+    return program
+
+
+def unroll(
+    program: Program,
+    names: Sequence[str],
+    loop: object,
+    factor: object = None,
+    command: str = "",
+    remainder: object = "loop",
+) -> Program:
+    """Repeat a loop's body `factor` times, or for all of its iterations."""
+    times = None if factor is None else size(factor, f"the unrolling factor of {loop_name(loop)}")
+    tag = Unroll(times, _remainder(remainder, UNROLL_REMAINDERS))
+    for _, found in loops_named(program, names, loop):
+        program = tagged(program, found, tag, command)
+    return program
+
+
+def _remainder(given: object, known: tuple[str, ...]) -> str:
+    if isinstance(given, str) and given in known:
+        return given
+    raise CommandError(f"remainder={given!r}: choose one of {', '.join(known)}")
+
+
+def _combine(given: object) -> Combine | None:
+    if given is None or given in (Combine.PRIVATE, Combine.ATOMIC):
+        return given
+    raise CommandError(f"combine={given!r}: choose tm.PRIVATE or tm.ATOMIC")
+
+
+def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
+    """The program with a loop tagged; raises `CommandError` on a contradiction with another tag."""
+    old = program.loops[loop]
+    if old.tag is not None and type(old.tag) is not type(tag):
+        raise CommandError(f"loop {old.name} is tagged already, by {old.tagged_by}")
+    program = program.with_loop(replace(old, tag=tag, tagged_by=command))
+    check_nesting(program, loop)
+    return program

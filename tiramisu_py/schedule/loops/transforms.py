@@ -1,0 +1,272 @@
+"""Commands on loops: split, tile, interchange, reorder, skew, shift, reverse.
+
+All but `shift` replace a run of adjacent loops by others, in every statement that shares them, by an invertible affine
+map of their coordinates; buffers that have one copy for each iteration follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Expr, as_expr
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Loop, LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Storage
+from tiramisu_py.schedule.arguments import find, loop_name, loops_named, nest, size, statements, unused, whole
+from tiramisu_py.schedule.nesting import check_nesting
+
+Coordinates = list[isl.Aff]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A run of adjacent loops `old`, what replaces it, and the map of coordinates both ways."""
+
+    old: tuple[LoopId, ...]
+    new: tuple[Loop, ...]
+    forward: Callable[[Coordinates], Coordinates]
+    backward: Callable[[Coordinates], Coordinates]
+
+    def applied(self, program: Program) -> Program:
+        """The program after the rewrite; statements, scopes and orders follow."""
+        for statement in program.with_this_loop(self.old[0]):
+            program = program.with_statement(self._statement(program, statement))
+        for buffer in list(program.buffers.values()):
+            if any(loop in buffer.scope for loop in self.old):
+                program = self._scope(program, buffer.name)
+        for storage in list(program.storages.values()):
+            if any(loop in storage.inner for loop in self.old):
+                program = self._inner(program, storage)
+        last = self.new[-1].id
+        orders = tuple(replace(o, level=last) if o.level in self.old else o for o in program.orders)
+        return program.with_(orders=orders).with_loop(*self.new)
+
+    def _statement(self, program: Program, statement: Statement) -> Statement:
+        at, end = statement.depth(self.old[0]), statement.depth(self.old[0]) + len(self.old)
+        if statement.loops[at:end] != self.old:
+            inner = ", ".join(program.loops[loop].name for loop in self.old)
+            raise CommandError(
+                f"{nest(program, statement)}: it shares the outer of the loops {inner}, but not all of them; "
+                "the command would need them perfectly nested"
+            )
+        coords = sets.outputs(statement.coords)
+        changed = coords[:at] + self.forward(coords[at:end]) + coords[end:]
+        loops = statement.loops[:at] + tuple(loop.id for loop in self.new) + statement.loops[end:]
+        return replace(statement, loops=loops, coords=sets.function(statement.frame, None, changed))
+
+    def _scope(self, program: Program, name: str) -> Program:
+        buffer = program.buffers[name]
+        at = next(i for i, loop in enumerate(buffer.scope) if loop in self.old)
+        end = at + len(self.old)
+        if buffer.scope[at:end] != self.old:
+            names = ", ".join(program.loops[loop].name for loop in buffer.scope)
+            raise CommandError(
+                f"{name} has one copy for each iteration of ({names}): rearrange these loops before compute_at/store_at"
+            )
+        scope = buffer.scope[:at] + tuple(loop.id for loop in self.new) + buffer.scope[end:]
+        if any(loop in storage.inner for storage in program.storages_in(name) for loop in self.old):
+            raise CommandError(f"{name} is filled in loops that would leave its block: rearrange them before")
+        for storage in list(program.storages_in(name)):
+            program = program.with_storage(replace(storage, index=self._index(storage.index, at, len(buffer.scope))))
+        return program.with_buffer(replace(buffer, scope=scope))
+
+    def _inner(self, program: Program, storage: Storage) -> Program:
+        at = next(i for i, loop in enumerate(storage.inner) if loop in self.old)
+        end = at + len(self.old)
+        if storage.inner[at:end] != self.old:
+            names = ", ".join(program.loops[loop].name for loop in storage.inner)
+            raise CommandError(
+                f"{storage.name} is filled again in each iteration of ({names}): rearrange these loops before the "
+                "command that fills it"
+            )
+        inner = storage.inner[:at] + tuple(loop.id for loop in self.new) + storage.inner[end:]
+        before = len(program.buffers[storage.buffer].scope)
+        index = self._index(storage.index, before + at, before + len(storage.inner))
+        return program.with_storage(replace(storage, index=index, inner=inner))
+
+    def _index(self, index: isl.MultiAff, at: int, scope: int) -> isl.MultiAff:
+        rank = sets.in_size(index) - scope
+        grown = scope - len(self.old) + len(self.new)
+        variables = sets.variables(sets.sized_frame(index.get_space(), None, grown + rank))
+        old = self.backward(variables[at : at + len(self.new)])
+        inner = variables[:at] + old + variables[at + len(self.new) :]
+        space = sets.sized_frame(index.get_space(), None, grown + rank)
+        return sets.compose(sets.function(space, None, inner), index)
+
+
+def split(
+    program: Program, names: Sequence[str], loop: object, by: object, outer: object, inner: object, origin: object = 0
+) -> Program:
+    """Cut a loop into blocks of a constant size: ``outer = floor((i - origin) / by)``, ``inner`` the rest."""
+    step = size(by, f"the block size of {loop_name(loop)}")
+    start = whole(origin, "origin")
+    for _, old in loops_named(program, names, loop):
+        new = (loop_name(outer), loop_name(inner))
+        unused(program, program.with_this_loop(old), new, apart=[old])
+        program = _split(program, old, step, new, start)
+    return program
+
+
+def _split(program: Program, old: LoopId, step: int, names: tuple[str, str], origin: int) -> Program:
+    first = program.next_loop()
+    tag = program.loops[old].tag
+    if tag is not None:
+        raise CommandError(
+            f"loop {program.loops[old].name} is tagged by {program.loops[old].tagged_by}: split it before tagging it"
+        )
+
+    def forward(c: Coordinates) -> Coordinates:
+        moved = sets.plus(c[0], -origin)
+        block = sets.floor_div(moved, step)
+        return [block, moved.sub(sets.scaled(block, step))]
+
+    def backward(c: Coordinates) -> Coordinates:
+        return [sets.plus(sets.scaled(c[0], step).add(c[1]), origin)]
+
+    new = (Loop(first, names[0]), Loop(first + 1, names[1]))
+    return Rewrite((old,), new, forward, backward).applied(program)
+
+
+def tile(
+    program: Program, names: Sequence[str], loops: Sequence[object], sizes: Sequence[object], new: Sequence[object]
+) -> Program:
+    """Split each of several adjacent loops and move the block loops outwards."""
+    n = len(loops)
+    if len(sizes) != n or len(new) != 2 * n:
+        raise CommandError(f"tile needs a size and two new names for each of its {n} loops")
+    outer, inner = list(new[:n]), list(new[n:])
+    before = {
+        name for name in names if all(find(program, program.statements[name], loop_name(x)) is not None for x in loops)
+    }
+    if not before:
+        raise CommandError(
+            f"no statement has the loops {', '.join(loop_name(x) for x in loops)}: "
+            + "; ".join(nest(program, s) for s in statements(program, names))
+        )
+    chosen = [name for name in names if name in before]
+    for loop, by, o, i in zip(loops, sizes, outer, inner, strict=True):
+        program = split(program, chosen, loop, by, o, i)
+    return reorder(program, chosen, [*outer, *inner])
+
+
+def reorder(program: Program, names: Sequence[str], order: Sequence[object]) -> Program:
+    """Permute loops: the loops named take, in the order given, the positions that they occupy."""
+    wanted = [loop_name(loop) for loop in order]
+    if not wanted:
+        raise CommandError("reorder needs the loops in their new order")
+    if len(set(wanted)) < len(wanted):
+        raise CommandError(f"reorder names a loop twice: {', '.join(wanted)}")
+    done: set[tuple[LoopId, ...]] = set()
+    for statement in statements(program, names):
+        current = program.statements[statement.name]
+        found = [find(program, current, name) for name in wanted]
+        if any(loop is None for loop in found):
+            continue
+        chosen = tuple(loop for loop in found if loop is not None)
+        if chosen not in done:
+            program = _permuted(program, current, chosen)
+            done.add(chosen)
+    if not done:
+        missing = "; ".join(nest(program, s) for s in statements(program, names))
+        raise CommandError(f"no statement has all the loops {', '.join(wanted)}: {missing}")
+    return program
+
+
+def _permuted(program: Program, statement: Statement, chosen: tuple[LoopId, ...]) -> Program:
+    positions = sorted(statement.depth(loop) for loop in chosen)
+    old = statement.loops[positions[0] : positions[-1] + 1]
+    target = list(old)
+    for position, loop in zip(positions, chosen, strict=True):
+        target[position - positions[0]] = loop
+    if tuple(target) == old:
+        return program
+    take = [old.index(loop) for loop in target]
+    back = [target.index(loop) for loop in old]
+    new = tuple(program.loops[loop] for loop in target)
+    program = Rewrite(old, new, lambda c: [c[k] for k in take], lambda c: [c[k] for k in back]).applied(program)
+    for loop in chosen:
+        check_nesting(program, loop)
+    return program
+
+
+def innermost(program: Program, statement: Statement, loop: LoopId) -> Program:
+    """Move a loop of a statement inside all others."""
+    return _permuted(program, statement, (*statement.loops[statement.depth(loop) + 1 :], loop))
+
+
+def interchange(program: Program, names: Sequence[str], a: object, b: object) -> Program:
+    """Swap two loops."""
+    first, second = loop_name(a), loop_name(b)
+    for statement, _ in loops_named(program, names, a):
+        current = program.statements[statement.name]
+        x, y = find(program, current, first), find(program, current, second)
+        if x is None or y is None:
+            raise CommandError(f"no loop {second if y is None else first} to swap: {nest(program, current)}")
+        inner, outer = (second, first) if current.depth(x) < current.depth(y) else (first, second)
+        program = _permuted_by_name(program, current, (inner, outer))
+    return program
+
+
+def _permuted_by_name(program: Program, statement: Statement, order: Sequence[str]) -> Program:
+    chosen = [find(program, statement, name) for name in order]
+    return _permuted(program, statement, tuple(loop for loop in chosen if loop is not None))
+
+
+def skew(
+    program: Program, names: Sequence[str], outer: object, inner: object, factor: object, new: object | None = None
+) -> Program:
+    """``inner' = inner + factor * outer``."""
+    by = whole(factor, "the skewing factor")
+    for statement, loop in loops_named(program, names, inner):
+        current = program.statements[statement.name]
+        out = find(program, current, loop_name(outer))
+        if out is None or current.depth(out) >= current.depth(loop):
+            raise CommandError(f"{loop_name(outer)} must be a loop around {loop_name(inner)}: {nest(program, current)}")
+        run = current.loops[current.depth(out) : current.depth(loop) + 1]
+        named = replace(program.loops[loop], name=loop_name(new) if new is not None else program.loops[loop].name)
+        unused(program, program.with_this_loop(loop), [named.name], apart=[loop])
+        fresh = tuple(program.loops[x] for x in run[:-1]) + (named,)
+        program = Rewrite(
+            run,
+            fresh,
+            lambda c, f=by: [*c[:-1], c[-1].add(sets.scaled(c[0], f))],  # type: ignore[misc]
+            lambda c, f=by: [*c[:-1], c[-1].sub(sets.scaled(c[0], f))],  # type: ignore[misc]
+        ).applied(program)
+    return program
+
+
+def reverse(program: Program, names: Sequence[str], loop: object) -> Program:
+    """``i' = -i``: the loop runs backwards."""
+    for _, old in loops_named(program, names, loop):
+        same = (program.loops[old],)
+        program = Rewrite((old,), same, lambda c: [c[0].neg()], lambda c: [c[0].neg()]).applied(program)
+    return program
+
+
+def shift(program: Program, names: Sequence[str], loop: object, by: object) -> Program:
+    """``i' = i + by`` for these statements only; `by` is an integer or affine in the parameters."""
+    distance = as_expr(whole(by, "the distance") if isinstance(by, int) else by)
+    loops_named(program, names, loop)
+    for statement in statements(program, names):
+        found = find(program, statement, loop_name(loop))
+        if found is None:
+            continue
+        position = statement.depth(found)
+        coords = sets.outputs(statement.coords)
+        coords[position] = coords[position].add(_affine(statement, distance))
+        program = program.with_statement(replace(statement, coords=sets.function(statement.frame, None, coords)))
+    return program
+
+
+def _affine(statement: Statement, distance: Expr) -> isl.Aff:
+    try:
+        return Affine(statement.frame, {}).single(distance)
+    except NotAffine:
+        raise CommandError(f"the distance {distance} is neither an integer nor affine in the parameters") from None

@@ -1,0 +1,62 @@
+"""Unroll-and-jam: copies of the iterations of an outer loop side by side in the innermost loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.schedule.arguments import find, loop_name, loops_named
+from tiramisu_py.schedule.loops.tags import unroll
+from tiramisu_py.schedule.loops.transforms import innermost, split
+
+
+def unroll_and_jam(
+    program: Program,
+    names: Sequence[str],
+    loop: object,
+    factor: object,
+    outer: object = None,
+    inner: object = None,
+    command: str = "",
+) -> Program:
+    """Split a loop by `factor`, move the inner of the two loops inside all others, and unroll it there."""
+    found = loops_named(program, names, loop)
+    for statement, number in found:
+        _check_alone(program, statement, number)
+    blocks = loop_name(loop if outer is None else outer)
+    copies = _fresh(program, [number for _, number in found], f"{loop_name(loop)}_jam") if inner is None else inner
+    inside = {s.name for _, number in found for s in program.with_this_loop(number)}
+    program = split(program, names, loop, factor, blocks, copies)
+    for name in inside:
+        statement = program.statements[name]
+        moved = find(program, statement, loop_name(copies))
+        assert moved is not None
+        program = innermost(program, statement, moved)
+    return unroll(program, sorted(inside), copies, command=command)
+
+
+def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
+    """Refuse a loop whose statements do not share all the loops inside of it."""
+    for other in program.with_this_loop(loop):
+        if other.loops[: shared(statement, other)] != max(statement.loops, other.loops, key=len):
+            name = program.loops[loop].name
+            raise CommandError(
+                f"{statement.handle} and {other.handle} share the loop {name}, but not all loops inside of it, so that "
+                f"its iterations cannot stand side by side: unroll_and_jam {name} first, and place {other.handle} in "
+                f"the loops of {statement.handle} (compute_at, after) then"
+            )
+
+
+def _fresh(program: Program, loops: Sequence[LoopId], wanted: str) -> str:
+    """A name for a loop inside of these: the one wanted, with a number behind where another has it already."""
+    statements = [statement for loop in loops for statement in program.with_this_loop(loop)]
+    taken = {program.loops[loop].name for statement in statements for loop in statement.loops}
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}{number}"
+    return name

@@ -1,0 +1,1 @@
+"""Commands for ranks: distribute, blocks, exchanges."""

@@ -1,0 +1,287 @@
+"""Commands that say on which ranks loops run, and which ranks hold the caller's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation, value_names
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.distribution import Dealt, Distribution, Pieces, Spread
+from tiramisu_py.program.loops import Combine, LoopId, Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.reductions import not_combined
+from tiramisu_py.program.ranks.spread import axes
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.arguments import adds_up, listed, loop_name, loops_named, size
+from tiramisu_py.schedule.loops.tags import tagged
+from tiramisu_py.schedule.ranks.uneven_distribution import Cut, cut_up
+
+
+def tag_distribute(
+    program: Program,
+    names: Sequence[str],
+    loops: Sequence[object],
+    axis: object,
+    local: object,
+    combine: object,
+    command: str,
+) -> Program:
+    """Run loops on ranks: the first along axis 0 of the process grid, the second along axis 1, and so on.
+
+    A single loop may be along another `axis`.
+    """
+    if not loops:
+        raise CommandError("tag_distribute needs a loop")
+    _check_no_bounds(program, f"give tag_distribute one loop, and bounds=({_bounds(program)})")
+    wanted = [loop_name(loop) for loop in loops]
+    twice = [name for name in wanted if wanted.count(name) > 1]
+    if twice:
+        raise CommandError(f"loop {twice[0]} is named twice: a loop runs along one axis of the process grid")
+    if axis is not None and len(loops) > 1:
+        raise CommandError("axis= is for a single loop: several are along axes 0, 1, ... in the order they are named")
+    if not isinstance(local, bool):
+        raise CommandError(f"drop_rank_iter={local!r}: give True (a rank keeps its own part) or False (all of it)")
+    first = 0 if axis is None else size(axis, "axis", 0)
+    combined = combine if isinstance(combine, Combine) else None
+    for number, name in enumerate(wanted, start=first):
+        found = [loop for _, loop in loops_named(program, names, name)]
+        _check_combined(program, found, name, combine)
+        for loop in found:
+            program = tagged(program, loop, Rank(number, local, combined), command)
+    check_axes(program)
+    return program
+
+
+def _bounds(program: Program) -> str:
+    return "" if program.blocks is None else ", ".join(program.blocks.bounds)
+
+
+def _check_no_bounds(program: Program, advice: str) -> None:
+    """Refuse constant ranks beside blocks with bounds that are known at run time."""
+    if program.blocks is not None:
+        raise CommandError(f"ranks have blocks already, with the bounds {_bounds(program)}: {advice}")
+
+
+def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: object) -> None:
+    """Refuse `combine`: where no reduction runs over the loop it means nothing, and MPI has not all operators."""
+    if combine is None:
+        return
+    if not isinstance(combine, Combine):
+        raise CommandError(f"combine={combine!r}: choose tm.PRIVATE, for the loop of a reduction")
+    over = [s for loop in loops for s in program.with_this_loop(loop) if _reduces_over(program, s, loop)]
+    if not over:
+        raise CommandError(f"combine=tm.{combine.name}: no reduction runs over loop {name}; leave combine= out")
+    if combine is not Combine.PRIVATE:
+        raise CommandError(
+            f"combine=tm.{combine.name}: ranks share no memory, so each collects its own partial results of "
+            f"{over[0].source}: use combine=tm.PRIVATE"
+        )
+    for statement in over:
+        source = program.algorithm.source(statement.source)
+        fault = not_combined(source) if isinstance(source, Computation) else ""
+        if fault:
+            raise CommandError(f"combine=tm.PRIVATE: {fault}")
+
+
+def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:
+    """Whether terms of one value are combined in different iterations of a loop, or it has one iteration only."""
+    if statement.role is not Role.UPDATE:
+        return False
+    iterations = sets.as_set(sets.component(statement.coords_map, statement.depth(loop)).range())
+    return adds_up(program, statement, loop) or bool(iterations.is_singleton())
+
+
+def grid(program: Program, extents: Sequence[object]) -> Program:
+    """Declare the process grid: how many ranks there are along each of its axes."""
+    if not extents:
+        raise CommandError("grid needs the number of ranks along each axis: grid(4), or grid(2, P)")
+    _check_no_bounds(program, "there are as many ranks as the function is called with")
+    program = program.with_(grid=tuple(_extent(program, given) for given in extents))
+    check_axes(program)
+    for source, distribution in program.distributions.items():
+        for axis, spread in enumerate(distribution.axes):
+            _check_fits(program, source, axis, spread)
+    return program
+
+
+def _extent(program: Program, given: object) -> Expr:
+    """The number of ranks along an axis: at least 1, constant or affine in the parameters."""
+    if not isinstance(given, Expr):
+        return as_expr(size(given, "the number of ranks along an axis"))
+    space = program.algorithm.frame(None, ())
+    try:
+        form = Affine(space, {}).single(given)
+    except NotAffine:
+        raise CommandError(
+            f"the number of ranks {given} is neither an integer nor affine in the parameters "
+            f"({', '.join(program.algorithm.params) or 'there are none'})"
+        ) from None
+    none = sets.as_set(form.to_pw_aff().lt_set(sets.constant(space, 1).to_pw_aff()))
+    if not none.intersect_params(program.context.params()).is_empty():
+        raise CommandError(f"there may be no rank along an axis: declare the function with assume={f'{given} >= 1'!r}")
+    return given
+
+
+def check_axes(program: Program) -> None:
+    """Refuse loops, arrays of the caller and messages that do not agree on how many axes the process grid has."""
+    if program.blocks is not None:
+        return
+    count = axes(program)
+    if program.grid and count > len(program.grid):
+        has = f"the process grid ({', '.join(map(str, program.grid))}) has {_axes(len(program.grid))}"
+        for loop in program.loops.values():
+            if isinstance(loop.tag, Rank) and loop.tag.axis >= len(program.grid):
+                raise CommandError(f"loop {loop.name} runs along axis {loop.tag.axis} ({loop.tagged_by}), but {has}")
+        count = len(program.grid)
+    for source, distribution in program.distributions.items():
+        if len(distribution.axes) != count:
+            raise CommandError(
+                f"{source} is distributed along {_axes(len(distribution.axes))}, but the process grid has "
+                f"{_axes(count)}: give {source}.distribute(..., rank=(...)) one entry for each (None: the same on all "
+                "ranks along it)"
+            )
+    for statement in program.acting:
+        if statement.message is not None and sets.out_size(sets.graph(statement.message.peer)) != count:
+            named = sets.out_size(sets.graph(statement.message.peer))
+            raise CommandError(
+                f"{statement.handle} names a rank by {named} coordinate{'' if named == 1 else 's'}, but the process "
+                f"grid has {_axes(count)}: declare it with {program.algorithm.name}.grid(...), or tag all loops with "
+                "tag_distribute, before create_xfer"
+            )
+
+
+def _axes(count: int) -> str:
+    return f"{count} ax{'is' if count == 1 else 'es'}"
+
+
+# -- arrays of the caller
+
+
+def distribute(program: Program, source: str, iterators: object, rank: object) -> Program:
+    """Let the ranks hold an input or an output in parts: the element ``[iterators]`` where `rank` says."""
+    _check_callers(program, source)
+    names = [loop_name(iterator, "an iterator") for iterator in listed(iterators, "the list of iterators")]
+    if len(set(names)) < len(names):
+        raise CommandError(f"an iterator is named twice: {', '.join(names)}")
+    dims = len(value_names(program.algorithm.source(source)))
+    if len(names) != dims:
+        raise CommandError(
+            f"{source} has {dims} dimension{'' if dims == 1 else 's'}, and {len(names)} "
+            f"iterator{' is' if len(names) == 1 else 's are'} named: name one for each dimension"
+        )
+    along = list(rank) if isinstance(rank, tuple | list) else [rank]
+    if not along:
+        raise CommandError("rank=() names no axis of the process grid: give an entry for each, None for all ranks")
+    at = {name: dim for dim, name in enumerate(names)}
+    spreads = tuple(cut_up(program, given, at) if isinstance(given, Cut) else _spread(given, at) for given in along)
+    if any(spread is not None for spread in spreads):
+        advice = f"give distribute a dimension as rank=, and bounds=({_bounds(program)})"
+        _check_no_bounds(program, advice)
+    dealt = [spread.dim for spread in spreads if isinstance(spread, Dealt | Pieces)]
+    for dim in dealt:
+        if dealt.count(dim) > 1:
+            raise CommandError(
+                f"rank={rank}: {names[dim]} is dealt out along two axes of the process grid: deal it out along one, "
+                "and give None for the other"
+            )
+    for axis, spread in enumerate(spreads):
+        _check_fits(program, source, axis, spread)
+    same = [s.source for s in program.storages_in(program.storages[source].buffer) if _is_callers(program, s.source)]
+    held = dict.fromkeys(same, Distribution(spreads))
+    program = program.with_(distributions={**program.distributions, **held})
+    check_axes(program)
+    return program
+
+
+def held_alike(program: Program) -> Program:
+    """The program in which an output that is stored over a distributed input is held by the ranks as this is.
+
+    Refuses arrays of the caller that ranks cannot hold in parts: in memory of a GPU, or with a layout of their own.
+    """
+    for source in list(program.distributions):
+        _check_plain(program, source)
+        for storage in program.storages_in(program.storages[source].buffer):
+            other = storage.source
+            if not _is_callers(program, other) or other == source:
+                continue
+            if program.distributions.get(other, program.distributions[source]) != program.distributions[source]:
+                raise CommandError(f"{source} and {other} are one array of the caller: distribute them alike")
+            program = program.with_(distributions={**program.distributions, other: program.distributions[source]})
+    return program
+
+
+def _is_callers(program: Program, source: str) -> bool:
+    return source in program.algorithm.inputs or source in program.algorithm.outputs
+
+
+def _check_callers(program: Program, source: str) -> None:
+    """Refuse what is no array of the caller in host memory."""
+    if _is_callers(program, source):
+        _check_plain(program, source)
+        return
+    name = program.algorithm.name
+    slices = [output for output in program.algorithm.outputs if output == f"{source}_out"]
+    hint = f'; what {name} returns is {slices[0]}: {name}["{slices[0]}"].distribute(...)' if slices else ""
+    raise CommandError(
+        f"{source} is a temporary, neither an input nor an output: its values are held by the ranks that compute them; "
+        f"say which with {source}.tag_distribute{hint}"
+    )
+
+
+def _check_plain(program: Program, source: str) -> None:
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    if buffer.memory is Memory.GPU:
+        raise CommandError(f"{source} is in the memory of a GPU: ranks hold parts of arrays in host memory")
+    if not sets.is_identity(storage.index):
+        raise CommandError(
+            f"{source} has a layout of its own (store_in): ranks hold parts of an array at its plain indices"
+        )
+
+
+def _spread(given: object, at: Mapping[str, int]) -> Spread:
+    """What is held along one axis: ``r // B``, ``(r // B) % P``, a rank's coordinate, or None for every one."""
+    if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):
+        return given
+    if isinstance(given, Iter) and given.name in at:
+        return Dealt(at[given.name], 1)
+    if isinstance(given, Binary) and given.op == "//":
+        block = _size(given.right)
+        if isinstance(given.left, Iter) and given.left.name in at and block is not None:
+            return Dealt(at[given.left.name], block)
+    if isinstance(given, Binary) and given.op == "%":
+        inner, cycle = _spread(given.left, at), _size(given.right)
+        if isinstance(inner, Dealt) and inner.cycle is None and cycle is not None:
+            return Dealt(inner.dim, inner.block, cycle)
+    raise CommandError(
+        f"rank={given}: give blocks (r // B, with a number B), blocks that go round ((r // B) % P, with numbers), "
+        "pieces (tm.pieces(r, [H])), the coordinate of one rank, or None for all; on a grid of several axes a tuple "
+        f"with one of these for each; the iterators are {', '.join(at)}; for blocks whose size is known at run time "
+        "only there is Function.blocks"
+    )
+
+
+def _size(given: Expr) -> int | None:
+    whole = isinstance(given, Const) and isinstance(given.value, int) and given.value > 0
+    return int(given.value) if whole else None  # type: ignore[attr-defined]
+
+
+def _check_fits(program: Program, source: str, axis: int, spread: Spread) -> None:
+    """Refuse a rank beyond a declared grid of constant extents."""
+    extent = _size(program.grid[axis]) if axis < len(program.grid) else None
+    if extent is None:
+        return
+    cycle = spread.cycle if isinstance(spread, Dealt) else None
+    last = spread if isinstance(spread, int) else max(spread.ranks) if isinstance(spread, Pieces) else -1
+    if last >= extent:
+        raise CommandError(
+            f"{source} is held by rank {last} along axis {axis}, but the process grid has ranks 0 to {extent - 1}"
+        )
+    if cycle is not None and cycle > extent:
+        raise CommandError(
+            f"{source} is dealt out to {cycle} ranks along axis {axis}, but the process grid has {extent} there"
+        )

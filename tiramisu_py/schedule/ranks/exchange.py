@@ -1,0 +1,209 @@
+"""Exchanges between ranks: pairs of sends and receives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.loops import Loop, Rank
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Message, Role, Statement
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.arguments import check_new_name, statements
+from tiramisu_py.schedule.devices.transfers import check_values
+from tiramisu_py.schedule.locality.compute_at import loads
+from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.ranks.distribute import check_axes
+from tiramisu_py.schedule.ranks.exchange_half import Half
+from tiramisu_py.schedule.ranks.run_time_blocks import relative_peers
+
+
+def exchange(program: Program, name: str, send: Half, receive: Half, command: str) -> Program:
+    """The program with an exchange: the statements ``<name>_send`` and ``<name>_receive``.
+
+    Loops of their own run over the points; one whose name is that of a loop that is tagged as rank is tagged likewise.
+    They are declared after what stores the values, and before what reads them; orders given later count more.
+    """
+    check_name(name, "an exchange")
+    if any(s.message is not None and s.message.exchange == name for s in program.statements.values()):
+        raise CommandError(f"there is an exchange called {name} already: choose another name=")
+    check_new_name(program, name, "the exchange (see name=)")
+    for half, role in ((send, Role.SEND), (receive, Role.COPY)):
+        made = f"{name}_{'send' if role is Role.SEND else 'receive'}"
+        check_new_name(program, made, "half of the exchange (see name=)")
+        program = half_of(program, made, name, half, role, command)
+    check_axes(program)
+    return program
+
+
+def free_exchange(program: Program, wanted: str) -> str:
+    """A name for a new exchange: the one wanted, with a number behind where another has it already."""
+    taken = {s.message.exchange for s in program.statements.values() if s.message is not None}
+    name, number = wanted, 1
+    while name in taken or name in program.statements or name in program.storages:
+        number += 1
+        name = f"{wanted}{number}"
+    return name
+
+
+def half_of(program: Program, made: str, name: str, half: Half, role: Role, command: str) -> Program:
+    """The program with one half of an exchange."""
+    source = half.access.source
+    check_memory(program, source)
+    instances = sets.with_dims(sets.named(half.points, made), half.dims)
+    space = instances.get_space()
+    reader = Affine(space)
+    words = f"{name}.{'send' if role is Role.SEND else 'recv'}"
+    point = sets.function(space, source, [_form(reader, words, index) for index in half.access.indices])
+    peers, is_relative = relative_peers(program, half.dims, half.peers)
+    peer = sets.function(space, None, [_form(reader, words, one) for one in peers])
+    first = program.next_loop()
+    loops = []
+    for k, dim in enumerate(half.dims):
+        tag = _tag(program, half, dim)
+        loops.append(Loop(first + k, dim, tag, command if tag else ""))
+    declared = program.algorithm.source(source)
+    statement = Statement(
+        name=made,
+        source=source,
+        role=role,
+        dims=tuple(half.dims),
+        instances=instances,
+        point=point,
+        loops=tuple(loop.id for loop in loops),
+        coords=sets.renamed(sets.identity(space), None),
+        body=Access(source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=source,
+        message=Message(
+            name,
+            peer,
+            half.asynchronous,
+            half.mode,
+            half.persistent,
+            is_relative=is_relative,
+            collective=half.collective,
+        ),
+    )
+    if program.blocks is None:  # with blocks it depends on how many numbers each has: left to the proof
+        check_values(program, statement.handle, source, sets.graph(point, instances).range())
+    program = _in_place(program.with_loop(*loops), statement)
+    for loop in loops:
+        check_nesting(program, loop.id)
+    return program
+
+
+def _tag(program: Program, half: Half, dim: str) -> Rank | None:
+    """The tag of a loop of a half: that of the loops of its name that run on ranks, or its own axis for ``tm.rank``."""
+    tagged: dict[Rank, str] = {}
+    for statement in sorted(program.acting, key=lambda s: s.source != half.access.source):
+        for loop in (program.loops[number] for number in statement.loops):
+            alike = loop.name == dim if dim not in half.rank_dims else True
+            if isinstance(loop.tag, Rank) and alike and half.rank_dims.get(dim, loop.tag.axis) == loop.tag.axis:
+                tagged.setdefault(loop.tag, loop.name)
+    several = sorted({tag.axis for tag in tagged})
+    if len(several) > 1:
+        raise CommandError(
+            f"loops called {dim} run along the axes {', '.join(map(str, several))} of the process grid: give the "
+            "iterator of the exchange another name, and tag its loop with tag_distribute"
+        )
+    if tagged:
+        return next(iter(tagged))
+    return Rank(half.rank_dims[dim]) if dim in half.rank_dims else None
+
+
+def check_memory(program: Program, source: str) -> None:
+    """Refuse messages of what is not kept in host memory."""
+    if source not in program.storages:
+        raise CommandError(f"{source} is kept in no memory, so that no rank could send it: it was inlined")
+    memory = program.buffers[program.storages[source].buffer].memory
+    if memory not in (Memory.HOST, Memory.PINNED, Memory.HOST_MAPPED):
+        raise CommandError(
+            f"{source} is kept in {memory.value} memory, and messages take values from host memory: keep it there "
+            "(store_in)"
+        )
+
+
+def check_still_sent(program: Program) -> Program:
+    """The program itself; refuses one in which an exchange has values that are not kept in host memory any more."""
+    for statement in program.acting:
+        if statement.message is not None:
+            try:
+                check_memory(program, statement.source)
+            except CommandError as error:
+                raise CommandError(f"{statement.handle}: {error}") from None
+    return program
+
+
+def _form(reader: Affine, name: str, e: Expr) -> isl.Aff:
+    try:
+        return reader.single(e)
+    except NotAffine as error:
+        part = "" if error.part is e else f" ({error.part} is not)"
+        raise CommandError(
+            f"{e} in {name} is not affine in its iterators and the parameters{part}; // and % by numbers may be used, "
+            "and what differs from rank to rank may be several exchanges"
+        ) from None
+
+
+def _in_place(program: Program, half: Statement) -> Program:
+    """Declare a half after what stores its values, and before what loads them."""
+    names = list(program.statements)
+    stored = [s.name for s in program.storing if s.source == half.source]
+    sent = [s.name for s in program.acting if s.message is not None and s.source == half.source]
+    last = max((names.index(name) for name in [*stored, *sent]), default=-1)
+    after = names[last + 1 :]
+    loading = [n for n in after if loads(program.statements[n], half.source)]
+    return program.with_statement_before(half, after[after.index(loading[0]) :] if loading else [])
+
+
+def halves(program: Program, name: str) -> Sequence[Statement]:
+    """The statements of an exchange."""
+    return [s for s in program.acting if s.message is not None and s.message.exchange == name]
+
+
+# -- requests
+
+
+def set_wait_access(program: Program, names: Sequence[str], indices: Sequence[object]) -> Program:
+    """Choose, for each message of a half, the element of its array of requests that it uses."""
+    if not indices:
+        raise CommandError("set_wait_access needs the index of the request, as expressions of the iterators")
+    for statement in statements(program, names):
+        message = statement.message
+        if message is None or not message.asynchronous:
+            raise CommandError(
+                f"{statement.handle} is blocking, and has no requests to be kept: give it tm.NONBLOCK in create_xfer"
+            )
+        reader = Affine(statement.frame)
+        forms = [_form(reader, f"set_wait_access of {statement.handle}", as_expr(given)) for given in indices]
+        for given, form in zip(indices, forms, strict=True):
+            below = sets.as_set(form.to_pw_aff().lt_set(sets.constant(statement.frame, 0).to_pw_aff()))
+            if not below.intersect(statement.instances).intersect_params(program.context.params()).is_empty():
+                raise CommandError(
+                    f"the index {given} of a request of {statement.handle} may be negative: count from 0"
+                )
+        slots = sets.function(statement.frame, None, forms)
+        program = program.with_statement(replace(statement, message=replace(message, slots=slots)))
+        check_slots(program, statement.name)
+    return program
+
+
+def check_slots(program: Program, name: str) -> None:
+    """Refuse a half that uses several requests for one message."""
+    statement = program.statements[name]
+    if statement.message is None or statement.message.slots is None:
+        return
+    message = sets.graph(statement.prefix(program.host_depth(statement)), statement.instances)
+    if not message.reverse().apply_range(sets.graph(statement.message.slots)).is_single_valued():
+        raise CommandError(
+            f"one message of {statement.handle} would use several requests: leave the loops that collapse_many merges "
+            "out of set_wait_access"
+        )

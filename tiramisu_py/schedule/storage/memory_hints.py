@@ -1,0 +1,139 @@
+"""Commands on how a statement stores and loads: past the caches, and ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Ahead, NonTemporal, Role, Statement
+from tiramisu_py.program.storage import Memory
+from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size, statements
+
+#: Memory that no cache of the host stands before.
+_ELSEWHERE = {
+    Memory.GPU: "the memory of a GPU",
+    Memory.SHARED: "the shared memory of a GPU",
+    Memory.REGISTER: "registers",
+}
+#: Bounds are below this.
+_MOST_BYTES = 2**62
+
+
+def store_nontemporal(program: Program, names: Sequence[str], above: object) -> Program:
+    """Let statements store past the caches, in calls whose arrays have more than `above` bytes."""
+    chosen = NonTemporal(None if above is None else _bound(above))
+    for statement in statements(program, names):
+        _check(program, statement)
+        program = program.with_statement(replace(statement, nontemporal=chosen))
+    return program
+
+
+def _bound(above: object) -> int:
+    if isinstance(above, bool) or not isinstance(above, int) or not 0 <= above < _MOST_BYTES:
+        return size(above, "above", 0)
+    return above
+
+
+def _check(program: Program, statement: Statement) -> None:
+    handle = statement.handle
+    if not statement.stores:
+        raise CommandError(f"{handle} stores nothing")
+    if statement.receives:
+        raise CommandError(f"what {handle} stores comes in a message, which MPI writes to memory as it likes")
+    if statement.transfer is not None or program.device_of(statement) is not None:
+        raise CommandError(f"{handle} is done by a GPU: only what the host stores can go past its caches")
+    if statement.role is Role.UPDATE:
+        raise CommandError(
+            f"{handle} reads what it stores: a sum that goes past the caches comes back from memory for the next term"
+        )
+    buffer = program.buffers[program.storages[statement.target].buffer]
+    if buffer.memory in _ELSEWHERE:
+        raise CommandError(f"{handle} stores to {_ELSEWHERE[buffer.memory]}: no cache of the host is on the way there")
+
+
+def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> None:
+    """Refuse registers for what is to be stored past the caches."""
+    for statement in statements(program, names):
+        if into is Memory.REGISTER and statement.nontemporal is not None:
+            raise CommandError(
+                f"{statement.handle} stores past the caches, where registers are not: leave out "
+                f"{statement.handle}.store_nontemporal()"
+            )
+
+
+# -- prefetches
+
+
+def prefetch(
+    program: Program, names: Sequence[str], read: str, loop: object, distance: object, locality: object
+) -> Program:
+    """Let statements prefetch what they will read of `read`, `distance` iterations of a loop later."""
+    steps = size(distance, "distance")
+    if isinstance(locality, bool) or not isinstance(locality, int) or locality not in (0, 1, 2, 3):
+        raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
+    loops_named(program, names, loop)
+    wanted, found = loop_name(loop), False
+    for statement in statements(program, names):
+        for source in _sources(program, statement, read) if find(program, statement, wanted) is not None else ():
+            found = True
+            _check_prefetched(program, statement, source)
+            _check_moves(program, statement, source, wanted)
+            ahead = Ahead(source, wanted, steps, locality)
+            others = (other for other in statement.prefetches if (other.source, other.loop) != (source, wanted))
+            program = program.with_statement(replace(program.statements[statement.name], prefetches=(*others, ahead)))
+    if not found:
+        handles = ", ".join(statement.handle for statement in statements(program, names))
+        raise CommandError(f"{handles} does not read {read} in a loop {wanted}: prefetch is for what the loop reads")
+    return program
+
+
+def _accesses(statement: Statement) -> list[Access]:
+    return [part for root in (statement.body, *statement.guards) for part in walk(root) if isinstance(part, Access)]
+
+
+def _sources(program: Program, statement: Statement, read: str) -> list[str]:
+    """What a statement reads under this name: a source, or the copy of one."""
+    if not statement.stores or statement.receives:
+        return []
+    found = dict.fromkeys(access.source for access in _accesses(statement))
+    sources = [name for name in found if statement.sources.get(name, name) in program.storages]  # no scalars
+    return [name for name in sources if read in (name, program.storage_for(statement, name).name)]
+
+
+def _check_prefetched(program: Program, statement: Statement, source: str) -> None:
+    handle = statement.handle
+    if statement.transfer is not None or program.device_of(statement) is not None:
+        raise CommandError(f"{handle} is done by a GPU: only what the host reads can be prefetched")
+    buffer = program.buffers[program.storage_for(statement, source).buffer]
+    if buffer.memory in _ELSEWHERE:
+        raise CommandError(f"{handle} reads {source} in {_ELSEWHERE[buffer.memory]}: there is nothing to prefetch")
+    for access in _accesses(statement):
+        values = [part for index in access.indices for part in walk(index) if isinstance(part, Access) and part.indices]
+        if access.source == source and values:
+            raise CommandError(
+                f"{handle} reads {access}: where that is depends on values, which are not loaded ahead of time"
+            )
+
+
+def _check_moves(program: Program, statement: Statement, source: str, wanted: str) -> None:
+    """Refuse a loop with which the places do not move, while the others stay: it would be the same ones again."""
+    read = [access for access in _accesses(statement) if access.source == source]
+    loops = [program.loops[loop].name for loop in statement.loops]
+    moving = [name for depth, name in enumerate(loops) if _moves(program, statement, read, depth)]
+    if wanted not in moving:
+        others = f"; choose one of {', '.join(dict.fromkeys(moving))}" if moving else ""
+        raise CommandError(f"{statement.handle} reads {read[0]}, which does not move with {wanted} alone{others}")
+
+
+def _moves(program: Program, statement: Statement, read: Sequence[Access], depth: int) -> bool:
+    used = {part.name for access in read for index in access.indices for part in walk(index) if isinstance(part, Iter)}
+    point = zip(program.point_names(statement), sets.outputs(statement.point), strict=False)
+    coords = sets.outputs(statement.coords)
+    others = sets.function(statement.frame, None, [*coords[:depth], *coords[depth + 1 :]])
+    places = sets.function(statement.frame, None, [form for name, form in point if name in used])
+    return not sets.graph(others).reverse().apply_range(sets.graph(places)).is_single_valued()

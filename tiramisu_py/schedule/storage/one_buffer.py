@@ -1,0 +1,54 @@
+"""Commands on the buffer of a computation are for all of its statements: one of several parts cannot have another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.arguments import statements
+
+
+def check_all_parts(program: Program, names: Sequence[str], command: str) -> None:
+    """Refuse a command on a buffer that names some of the statements which store to it, and leaves out others.
+
+    The values of a computation have one place, whichever statement computes them: a read may need those of several.
+    """
+    own = statements(program, names)
+    left_out = [s for s in program.storing if s.name not in names and any(_one_thing(s, other) for other in own)]
+    if not left_out:
+        return
+    first, whole = own[0], _whole(own[0])
+    raise CommandError(
+        f"{whole} has one buffer for all of its statements, and {', '.join(s.handle for s in left_out)} "
+        f"store{'s' if len(left_out) == 1 else ''} to it as {first.handle} does: say {whole}.{command}(...), for all "
+        f"of them; {_instead(whole, command)}"
+    )
+
+
+def _instead(whole: str, command: str) -> str:
+    if command == "compute_at":
+        return f"or first keep {whole} for the whole call, {whole}.store_at(consumer, tm.root)"
+    return "what shall have a buffer of its own is a computation of its own, or a copy (cache)"
+
+
+def kept_apart(program: Program, source: str) -> bool:
+    """Whether the statements of a computation store to several places, so that a part says which one is meant."""
+    return len({statement.target for statement in program.statements_of(source)}) > 1
+
+
+def _one_thing(a: Statement, b: Statement) -> bool:
+    """Whether two statements compute values of one computation, or are parts of one copy."""
+    if a.source != b.source or a.message is not None or a.transfer is not None:
+        return False
+    if Role.COPY in (a.role, b.role):
+        return a.role is b.role and _whole(a) == _whole(b)
+    return True
+
+
+def _whole(statement: Statement) -> str:
+    """The handle of the computation or of the copy that a statement is a part of."""
+    if statement.role is not Role.COPY:
+        return statement.source
+    return statement.part_of[0] if statement.part_of else statement.name

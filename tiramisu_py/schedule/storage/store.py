@@ -1,0 +1,222 @@
+"""Commands on storage: store_in, store_at, and the scopes of local buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Input
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.expressions import as_expr
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.initial import passed
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.arguments import check_new_name, nest, statements
+from tiramisu_py.schedule.storage.local_layouts import kept_in
+from tiramisu_py.schedule.storage.memory_hints import check_past_caches
+from tiramisu_py.schedule.storage.one_buffer import check_all_parts
+from tiramisu_py.schedule.storage.pages import moved, placed
+
+#: Why the array that a caller passes is in none of these memories.
+CALLERS = {
+    Memory.PINNED: "which the caller allocates: it is page-locked where tm.pinned_empty has made it",
+    Memory.HOST_MAPPED: "which the caller allocates: keep another computation in tm.HOST_MAPPED, and copy it there",
+    Memory.SHARED: "which cannot be in shared memory",
+    Memory.REGISTER: "which cannot be a register",
+}
+
+
+def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: str) -> Program:
+    """Give a storage's buffer one copy for each iteration of `scope`, just large enough for what is kept there."""
+    footprint: isl.Map | None = None
+    for statement in program.storing:
+        if program.storages[statement.target].name != storage.name:
+            continue
+        if statement.loops[: len(scope)] != scope:
+            names = ", ".join(program.loops[loop].name for loop in scope)
+            raise CommandError(f"{what} is computed outside of the loops ({names}): {nest(program, statement)}")
+        outer = sets.graph(statement.prefix(len(scope)), statement.instances)
+        values = outer.reverse().apply_range(sets.graph(program.value_of(statement), statement.instances))
+        values = values.intersect_params(program.context)
+        footprint = values if footprint is None else footprint.union(values)
+    if footprint is None:
+        raise CommandError(f"no statement computes {what}")
+    extents, index = kept_in(program, storage, footprint.coalesce(), scope)
+    buffer = program.buffers[storage.buffer]
+    program = program.with_buffer(replace(buffer, scope=scope, extents=extents))
+    return program.with_storage(replace(storage, index=index))
+
+
+def _copies_in(program: Program, copies: Sequence[Statement], into: object) -> Program:
+    if not isinstance(into, Memory):
+        raise CommandError(f"{copies[0].name} is a copy: its layout is given by layout= when it is made")
+    check_past_caches(program, [copy.name for copy in copies], into)
+    for copy in copies:
+        buffer = program.buffers[program.storages[copy.target].buffer]
+        program = program.with_buffer(_with_memory(copy.name, buffer, into))
+    return program
+
+
+def store_in(
+    program: Program,
+    source: str,
+    names: Sequence[str],
+    into: Buffer | Input | str | Memory | None,
+    indices: Sequence[object] | None,
+    device: int = 0,
+) -> Program:
+    """Keep a computation's values in a buffer of the user's, an input's array, or its own with another layout.
+
+    `device` is the GPU whose memory a caller's array is in, where `into` is `Memory.GPU`.
+    """
+    check_all_parts(program, names, "store_in")
+    copies = _copies(program, names)
+    if copies:
+        return _copies_in(program, copies, into)
+    storage = program.storages[source]
+    own = program.buffers[storage.buffer]
+    if isinstance(into, Memory):
+        check_past_caches(program, names, into)
+        return program.with_buffer(_in_memory(source, own, into, device))
+    index = _index(program, source, indices)
+    if into is None:
+        return _laid_out_anew(program, source, index)
+    buffer = _target(program, source, into)
+    if len(buffer.extents) != sets.out_size(index):
+        raise CommandError(
+            f"{buffer.name} has {len(buffer.extents)} dimensions, but {source} is given {sets.out_size(index)} indices"
+        )
+    scope_rank = len(buffer.scope)
+    if scope_rank:
+        raise CommandError(
+            f"{buffer.name} exists once for each iteration of some loops: choose a buffer of the whole call"
+        )
+    program = program.with_buffer(moved(source, own, buffer))
+    program = program.with_storage(replace(storage, buffer=buffer.name, index=index, chosen=True))
+    return _unused_dropped(program, own)
+
+
+def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
+    """A buffer in another memory; one of the caller's is in the host's or in a GPU's."""
+    if not own.argument:
+        return _with_memory(source, own, into)
+    if into not in (Memory.HOST, Memory.GPU):
+        raise CommandError(f"{source} is in the caller's array {own.name}, {CALLERS[into]}")
+    return replace(own, memory=into, device=device if into is Memory.GPU else None)
+
+
+def _with_memory(source: str, own: Buffer, into: Memory) -> Buffer:
+    changed = replace(own, memory=into, pages=None)
+    return changed if own.pages is None else placed(source, changed, own.pages)
+
+
+def _copies(program: Program, names: Sequence[str]) -> list[Statement]:
+    """Those of the statements that copy what another statement computes, or an input."""
+    return [statement for statement in statements(program, names) if statement.role is Role.COPY]
+
+
+def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Program:
+    """A computation in the array of its own name, with another layout."""
+    sharing = [storage.name for storage in program.storages_in(source) if storage.name != source]
+    if sharing:
+        raise CommandError(
+            f"the array of {source} holds {', '.join(sharing)} too: name a buffer, as in tm.Buffer(name, extents, type)"
+        )
+    storage = program.storages[source]
+    old = program.buffers[storage.buffer]
+    fresh = Buffer(
+        source,
+        extents_of(_image(program, source, index), program.context),
+        program.algorithm.computations[source].dtype,
+        old.memory if old.name == source else Memory.HOST,
+        argument=source in program.algorithm.outputs,
+        device=old.device if old.name == source else None,
+        pages=old.pages,
+    )
+    program = program.with_buffer(fresh).with_storage(replace(storage, buffer=source, index=index, chosen=True))
+    return program if old.name == source else _unused_dropped(program, old)
+
+
+def _unused_dropped(program: Program, old: Buffer) -> Program:
+    """The program without a buffer that nothing uses any more; one without an output is no longer the caller's."""
+    if old.name in program.algorithm.inputs:
+        return program
+    users = [storage.source for storage in program.storages_in(old.name)]
+    if users:
+        argument = any(source in program.algorithm.outputs for source in users)
+        return program.with_buffer(replace(program.buffers[old.name], argument=argument))
+    return program.with_(buffers={n: b for n, b in program.buffers.items() if n != old.name})
+
+
+def _target(program: Program, source: str, into: Buffer | Input | str) -> Buffer:
+    output = source in program.algorithm.outputs
+    if isinstance(into, Buffer):
+        known = program.buffers.get(into.name)
+        if known is not None and not same_buffer(known, into):
+            raise CommandError(f"there is another buffer called {into.name}: choose another name")
+        if known is None:
+            check_new_name(program, into.name, "the buffer")
+        buffer = into if known is None else known
+    else:
+        name = into if isinstance(into, str) else into.name
+        buffer = program.buffers[program.storages[name].buffer]
+    dtype = program.algorithm.computations[source].dtype
+    if buffer.dtype != dtype:
+        raise CommandError(f"{source} is {dtype}, but buffer {buffer.name} holds {buffer.dtype}")
+    if output and buffer.memory in (Memory.REGISTER, Memory.SHARED):
+        raise CommandError(
+            f"{source} is an output: the caller cannot read the {buffer.memory.value} buffer {buffer.name}"
+        )
+    return passed(buffer) if output else buffer
+
+
+def same_buffer(a: Buffer, b: Buffer) -> bool:
+    """Whether two buffers of one name have the same extents, type and memory."""
+    if len(a.extents) != len(b.extents) or a.dtype != b.dtype or a.memory != b.memory:
+        return False
+    return all(x.same_as(y) for x, y in zip(a.extents, b.extents, strict=True))
+
+
+def _index(program: Program, source: str, indices: Sequence[object] | None) -> isl.MultiAff:
+    declared = program.algorithm.computations[source]
+    space = program.algorithm.frame(None, declared.iterators)
+    if indices is None:
+        return sets.identity(sets.sized_frame(space, None, len(declared.iterators)))
+    reader = Affine(space)
+    forms = []
+    for given in indices:
+        expression = as_expr(given)
+        try:
+            forms.append(reader.single(expression))
+        except NotAffine as error:
+            raise CommandError(
+                f"{source}.store_in: the index {expression} is not affine in {', '.join(declared.iterators)} and the "
+                f"parameters ({error.part} is not)"
+            ) from None
+    return sets.without_dim_names(sets.function(space, None, forms))
+
+
+def _image(program: Program, source: str, index: isl.MultiAff) -> isl.Set:
+    domain = sets.named(program.algorithm.computations[source].domain, None)
+    return domain.apply(sets.graph(index)).intersect_params(program.context)
+
+
+def store_at(program: Program, source: str, names: Sequence[str], scope: tuple[LoopId, ...]) -> Program:
+    """Give a computation's own buffer one copy for each iteration of the loops `scope`."""
+    if _copies(program, names):
+        raise CommandError(f"{', '.join(names)} is a copy: it is kept at the level at which it is made")
+    check_all_parts(program, names, "store_at")
+    storage = program.storages[source]
+    buffer = program.buffers[storage.buffer]
+    if buffer.argument:
+        raise CommandError(f"{source} is in the caller's array {buffer.name}: it exists once a call")
+    if len(list(program.storages_in(buffer.name))) > 1:
+        raise CommandError(f"buffer {buffer.name} is shared by several computations: store_at needs one of its own")
+    return scoped(program, replace(storage, chosen=True), scope, source)
