@@ -28,8 +28,8 @@ from tiramisu_py.ir import (
     Store,
     TreeReduce,
 )
+from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.rewriting import all_expressions, with_children, with_expressions
-from tiramisu_py.lower.ranks.device_boxes import DeviceBox
 
 
 def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Sequence[str]) -> LoopFunction:

@@ -9,7 +9,6 @@ accesses stay aligned as they were. What the caller keeps on a GPU stays whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import islpy as isl
 
@@ -19,6 +18,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.device_boxes import DeviceBox, Side
 from tiramisu_py.lower.ranks.local_boxes import elements_of
 from tiramisu_py.lower.statements.arrays import INSIDE, array_name
 from tiramisu_py.lower.statements.templates import of_operands
@@ -32,39 +32,6 @@ from tiramisu_py.sets.bounding_boxes import greatest, nearest_bounds
 ROW = 32
 #: Of a constant extent at least one in so many elements is saved, or the dimension stays whole.
 LEAST = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """One dimension of a box, as expressions of the parameters: its first index, and its extent."""
-
-    origin: Expr
-    extent: Expr
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceBox:
-    """What GPU `device` holds of a buffer; None for a dimension that is whole."""
-
-    buffer: Buffer
-    device: int
-    sides: tuple[Side | None, ...]
-
-    @property
-    def extents(self) -> tuple[Expr, ...]:
-        """The extents of the array on the GPU."""
-        pairs = zip(self.buffer.extents, self.sides, strict=True)
-        return tuple(whole if side is None else side.extent for whole, side in pairs)
-
-    @property
-    def origins(self) -> tuple[Expr, ...]:
-        """The indices of its first element."""
-        return tuple(arithmetic.number(0) if side is None else side.origin for side in self.sides)
-
-    def at(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Where the box has the element with these indices."""
-        pairs = zip(indices, self.sides, strict=True)
-        return tuple(i if side is None else simplified(arithmetic.subtracted(i, side.origin)) for i, side in pairs)
 
 
 def device_boxes(program: Program, touches: Touches) -> Mapping[str, DeviceBox]:
