@@ -17,8 +17,8 @@ from tiramisu_py.backends.c import streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.ir import Block, Comment, For, Node, Private
+from tiramisu_py.ir.expressions import neutral
 from tiramisu_py.ir.rewriting import variables
-from tiramisu_py.passes.vectors.accumulators import neutral
 from tiramisu_py.program.loops import Combine, Parallel
 
 if TYPE_CHECKING:

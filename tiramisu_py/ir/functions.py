@@ -13,6 +13,9 @@ from tiramisu_py.program.storage import Memory
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node
 
+#: A condition on the parameters, and the words that say what it means when it fails.
+Precondition = tuple[Expr, str]
+
 
 @dataclass(frozen=True)
 class ArrayArgument:
@@ -125,7 +128,7 @@ class LoopFunction:
     name: str
     params: tuple[str, ...]
     arguments: tuple[ArrayArgument | ScalarArgument, ...]
-    preconditions: tuple[tuple[Expr, str], ...]
+    preconditions: tuple[Precondition, ...]
     body: Node
     externs: tuple[ExternFunction, ...] = ()
     documentation: tuple[str, ...] = ()

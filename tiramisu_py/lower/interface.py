@@ -13,6 +13,7 @@ from tiramisu_py.ir import ArrayArgument, ScalarArgument
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.remainders import as_remainders
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.functions import Precondition
 from tiramisu_py.lower.ranks.callers_arrays import Arrays
 from tiramisu_py.lower.statements.arrays import array_name
 from tiramisu_py.lower.statements.templates import of_operands
@@ -82,9 +83,6 @@ def _box(program: Program, buffer: Buffer, space: isl.Space) -> isl.Set:
 
 
 # -- preconditions
-
-#: A condition, and what it says.
-Precondition = tuple[Expr, str]
 
 
 def preconditions(program: Program) -> tuple[Precondition, ...]:

@@ -13,12 +13,14 @@ from tiramisu_py.algorithm.expressions import Expr, ExternFunction
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.whole_vectors import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
-from tiramisu_py.lower.interface import Precondition, arguments, output_buffers, preconditions
+from tiramisu_py.ir.functions import Precondition
+from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel import Kernel, Maker
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.windows import as_padded, as_rings, in_windows
 from tiramisu_py.lower.operations.collectives import Calls
 from tiramisu_py.lower.operations.events import Waits
+from tiramisu_py.lower.operations.host import Host, host_of, pieces_of_operation
 from tiramisu_py.lower.operations.launches import Grid, launch
 from tiramisu_py.lower.operations.messages import Messages
 from tiramisu_py.lower.operations.transfers import copies
@@ -32,7 +34,7 @@ from tiramisu_py.lower.statements.arrays import Array, arrays_of
 from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
 from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
-from tiramisu_py.lower.statements.operation import Host, Operation, host_of, pieces_of_operation
+from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.lower.statements.prefetch import lookaheads
 from tiramisu_py.lower.versions import with_versions
 from tiramisu_py.passes.loops.collapse import settled

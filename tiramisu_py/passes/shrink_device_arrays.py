@@ -28,6 +28,8 @@ from tiramisu_py.ir import (
     Store,
     TreeReduce,
 )
+from tiramisu_py.ir.arithmetic.build import number, subtracted
+from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.rewriting import all_expressions, with_children, with_expressions
 
@@ -44,8 +46,8 @@ def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Seq
             case Allocate() if node.buffer in boxes:
                 node = replace(node, extents=_extents(boxes[node.buffer]))
             case Copy():
-                into = boxes[node.target].at(node.into) if node.target in boxes else node.into
-                first = boxes[node.source].at(node.first) if node.source in boxes else node.first
+                into = _inside(boxes[node.target], node.into) if node.target in boxes else node.into
+                first = _inside(boxes[node.source], node.first) if node.source in boxes else node.first
                 node = replace(node, into=into, first=first)
             case Launch():
                 given = dict(zip(before[node.kernel].params, node.values, strict=False))
@@ -54,6 +56,12 @@ def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Seq
         return with_children(node, host)
 
     return replace(function, body=host(function.body), kernels=tuple(kernels.values()))
+
+
+def _inside(box: DeviceBox, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Where the box has the element with these indices."""
+    pairs = zip(indices, box.sides, strict=True)
+    return tuple(i if side is None else simplified(subtracted(i, side.origin)) for i, side in pairs)
 
 
 def _extents(box: DeviceBox) -> tuple[Expr, ...]:
@@ -84,7 +92,8 @@ def _line(name: str, box: DeviceBox) -> str:
     """Where the box begins, as a comment; empty where that is at index 0."""
     if all(side is None or str(side.origin) == "0" for side in box.sides):
         return ""
-    return f"{name} is held from [{', '.join(map(str, box.origins))}] on"
+    origins = (number(0) if side is None else side.origin for side in box.sides)
+    return f"{name} is held from [{', '.join(map(str, origins))}] on"
 
 
 @deep
@@ -92,11 +101,11 @@ def _moved(node: Node, boxes: Mapping[str, DeviceBox]) -> Node:
     def load(e: Expr) -> Expr | None:
         if not isinstance(e, Load) or e.buffer not in boxes:
             return None
-        return replace(e, indices=boxes[e.buffer].at(tuple(rewrite(index, load) for index in e.indices)))
+        return replace(e, indices=_inside(boxes[e.buffer], tuple(rewrite(index, load) for index in e.indices)))
 
     node = with_expressions(node, lambda e: rewrite(e, load))
     if isinstance(node, Deferred) and node.store.buffer in boxes:
-        node = Deferred(replace(node.store, indices=boxes[node.store.buffer].at(node.store.indices)))
+        node = Deferred(replace(node.store, indices=_inside(boxes[node.store.buffer], node.store.indices)))
     if isinstance(node, Store | TreeReduce) and node.buffer in boxes:
-        node = replace(node, indices=boxes[node.buffer].at(node.indices))
+        node = replace(node, indices=_inside(boxes[node.buffer], node.indices))
     return with_children(node, lambda child: _moved(child, boxes))

@@ -17,12 +17,12 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Load, Store, TreeReduce
+from tiramisu_py.ir.expressions import neutral
 from tiramisu_py.lower.statements.arrays import Array
 from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import Operation, Template
-from tiramisu_py.passes.vectors.accumulators import neutral
 from tiramisu_py.program.kernels import KernelNest, is_tree
 from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.ordering import Order

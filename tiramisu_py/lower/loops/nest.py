@@ -15,6 +15,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Block, For, If, Let, Node
 from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
 from tiramisu_py.ir.arithmetic.quotients import in_quotients
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
@@ -41,7 +42,6 @@ from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import loop_value
 from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.lower.statements.private_copies import privates
-from tiramisu_py.passes.large_expressions import with_named_parts
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

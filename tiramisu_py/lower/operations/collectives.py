@@ -19,10 +19,11 @@ from tiramisu_py.ir import Collective as Call
 from tiramisu_py.ir import Node, Side
 from tiramisu_py.ir import Piece as Box
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, Points
+from tiramisu_py.lower.operations.host import pieces_of_operation
 from tiramisu_py.lower.operations.messages import Messages, Poster, strides_of
 from tiramisu_py.lower.statements.arrays import array_name
 from tiramisu_py.lower.statements.index_set_splitting import Piece
-from tiramisu_py.lower.statements.operation import Operation, Template, pieces_of_operation
+from tiramisu_py.lower.statements.operation import Operation, Template
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.ranks.collectives import Collective, collectives
 from tiramisu_py.program.statement import Role, Statement

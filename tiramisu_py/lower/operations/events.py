@@ -17,9 +17,10 @@ from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.ir import Await, Block, Events, Node, Record
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.operations.host import Host
 from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import unique
-from tiramisu_py.lower.statements.operation import Host, Operation, Template
+from tiramisu_py.lower.statements.operation import Operation, Template
 from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

@@ -14,7 +14,7 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import KernelFunction, Launch, Scalar
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.lower.interface import Precondition
+from tiramisu_py.ir.functions import Precondition
 from tiramisu_py.lower.statements.arrays import array_name
 from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.operation import Operation, Template

@@ -14,11 +14,12 @@ from tiramisu_py.ir import Node, Post, Request, Side
 from tiramisu_py.ir import Piece as Box
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, Points
+from tiramisu_py.lower.operations.host import Host, pieces_of_operation
 from tiramisu_py.lower.operations.requests import Requested
 from tiramisu_py.lower.ranks.one_rank import Ranked
 from tiramisu_py.lower.statements.arrays import array_name
 from tiramisu_py.lower.statements.index_set_splitting import Piece
-from tiramisu_py.lower.statements.operation import Host, Operation, Template, pieces_of_operation
+from tiramisu_py.lower.statements.operation import Operation, Template
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.statement import Message, Role, Statement
 

@@ -20,9 +20,10 @@ from tiramisu_py.ir import Complete, Node, Requests
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.loops.boxes_of_points import Boxes, Points
+from tiramisu_py.lower.operations.host import Host
 from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import unique
-from tiramisu_py.lower.statements.operation import Host, Operation, Template
+from tiramisu_py.lower.statements.operation import Operation, Template
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.requests import pairs, slots

@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.device_boxes import DeviceBox, Side
+from tiramisu_py.ir.device_boxes import BoxSide, DeviceBox
 from tiramisu_py.lower.ranks.local_boxes import elements_of
 from tiramisu_py.lower.statements.arrays import INSIDE, array_name
 from tiramisu_py.lower.statements.templates import of_operands
@@ -71,7 +71,7 @@ def _touched(touches: Touches, buffer: Buffer) -> Iterator[tuple[int, isl.Set]]:
         yield device, touched.coalesce()
 
 
-def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> Side | None:
+def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> BoxSide | None:
     context, is_last = program.context, axis == len(buffer.extents) - 1
     line = sets.component_of(touched, axis).intersect_params(context).coalesce()
     whole = _form(program, buffer.extents[axis])
@@ -93,7 +93,7 @@ def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> Side
         end = _multiple(arithmetic.floor_divided(arithmetic.plus(end, ROW - 1), ROW))
     extent = simplified(arithmetic.subtracted(end, first))
     negative = any(not context.is_subset(_is_at_least(sets.plus(high, 1), low)) for high in highs)
-    return Side(first, arithmetic.larger(extent, arithmetic.number(0)) if negative else extent)
+    return BoxSide(first, arithmetic.larger(extent, arithmetic.number(0)) if negative else extent)
 
 
 def _form(program: Program, extent: Expr) -> isl.PwAff | None:

@@ -27,11 +27,12 @@ from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import AllReduce
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.operations.host import pieces_of_operation
 from tiramisu_py.lower.ranks.one_rank import free_name, widened
 from tiramisu_py.lower.statements.body import Body, body_of
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
 from tiramisu_py.lower.statements.loop_names import RESERVED, unique
-from tiramisu_py.lower.statements.operation import Operation, pieces_of_operation
+from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, as_typed
+from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
-from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
+from tiramisu_py.ir.expressions import neutral
 from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children
 from tiramisu_py.program.loops import Combine
 
@@ -63,11 +64,6 @@ class Accumulation:
         term = Lane(Variable(partial.variable, dtype), lane, dtype)
         value = as_typed(partial.operator(target, term), dtype)
         return Store(target.buffer, target.indices, value, partial.statement, partial.operator)
-
-
-def neutral(operator: Operator, dtype: DType) -> Const:
-    """What changes nothing when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
-    return Const(-0.0, dtype) if operator.name == "sum" and dtype.is_float else operator.identity(dtype)
 
 
 def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
