@@ -29,7 +29,7 @@ def raised(room: str) -> Iterator[tuple[str, str]]:
                         yield entry.name, ast.unparse(node.exc.func)
 
 
-@pytest.mark.parametrize("room", ["lower", "backends"])
+@pytest.mark.parametrize("room", ["lower", "ir", "passes", "backends"])
 def test_a_refusal_after_the_proof_needs_a_reason(room: str) -> None:
     found = Counter(module for module, error in raised(room) if error == "UnsupportedError")
     assert set(found) <= set(ALLOWED), "make it a condition of the check, or a CompilerDefect that cannot be reached"
