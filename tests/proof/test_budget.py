@@ -14,7 +14,8 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.proof import Budget, check, theorem
 from tiramisu_py.proof.blame import NOT_FOUND, ONE_BY_ONE
 from tiramisu_py.proof.budget import MOMENT, SHARE
-from tiramisu_py.proof.violations.findings import Finding
+from tiramisu_py.proof.condition import Condition
+from tiramisu_py.proof.violations.findings import Finding, Key
 
 N, T = tm.params("N T")
 i, t, t0, i0 = tm.iters("i t t0 i0")
@@ -59,11 +60,11 @@ def test_a_share_is_counted_anew() -> None:
     assert max(limits.limits[1:-1]) <= 100 * MOMENT // SHARE
 
 
-def _conditions(monkeypatch: pytest.MonkeyPatch, *chosen: tuple[str, Any]) -> None:
+def _conditions(monkeypatch: pytest.MonkeyPatch, *chosen: Condition) -> None:
     monkeypatch.setattr(theorem, "CONDITIONS", chosen)
 
 
-def _endless(flow: Flow) -> Iterator[Finding]:
+def _endless(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """A condition that isl never decides."""
     text = "[N] -> { [i, j, k] : exists (e : 3e = i + 2j) and 0 <= i < N and i <= j < N and 0 <= k <= i + j }"
     some = isl.Set(text, context=flow.touches.program.algorithm.isl_context)
@@ -72,14 +73,14 @@ def _endless(flow: Flow) -> Iterator[Finding]:
     yield
 
 
-def _known(name: str) -> Any:
-    return dict(theorem.CONDITIONS)[name]
+def _known(name: str) -> Condition:
+    return next(condition for condition in theorem.CONDITIONS if condition.name == name)
 
 
 def test_a_refusal_does_not_wait_for_the_conditions_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     story = blur()
     story.q.after(story.p, r)
-    _conditions(monkeypatch, ("values", _known("values")), ("races", _endless), ("padding", _known("padding")))
+    _conditions(monkeypatch, _known("values"), Condition("races", _endless), _known("padding"))
     report = check(story.draft.program, operations=4 * MOMENT)
     assert [violation.kind for violation in report.violations] == ["order"]
     assert report.violations[0].command == story.draft.program.log[-1].text
@@ -91,7 +92,7 @@ def test_a_refusal_does_not_wait_for_the_conditions_after_it(monkeypatch: pytest
 def test_a_condition_that_takes_all_leaves_enough_for_the_refusal_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     story = blur()
     story.q.after(story.p, r)
-    _conditions(monkeypatch, ("races", _endless), ("values", _known("values")))
+    _conditions(monkeypatch, Condition("races", _endless), _known("values"))
     report = check(story.draft.program, operations=4 * MOMENT)
     assert [violation.kind for violation in report.violations] == ["unknown", "order"]
 
@@ -100,22 +101,21 @@ def test_blame_that_takes_all_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     story = blur()
     story.q.after(story.p, r)
 
-    def slow(flow: Flow) -> Iterator[Finding]:
-        for finding in _known_values(flow):
-            yield Finding(finding.violation, lambda flow: any(True for _ in _endless(flow)))
+    def slow(flow: Flow, sought: Key | None) -> Iterator[Finding]:
+        yield from _known_values(flow, None) if sought is None else _endless(flow)
 
-    _known_values = _known("values")
-    _conditions(monkeypatch, ("values", slow))
+    _known_values = _known("values").findings
+    _conditions(monkeypatch, Condition("values", slow))
     report = check(story.draft.program, operations=4 * MOMENT)
     assert [(v.kind, v.command) for v in report.violations] == [("order", NOT_FOUND)]
 
 
 def test_an_error_of_isl_becomes_unknown_with_its_message_and_the_condition(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(flow: Flow) -> Iterator[Finding]:
+    def broken(flow: Flow, _: Key | None) -> Iterator[Finding]:
         isl.Set("{ [i] : 1 = 0 }").sample_point().get_coordinate_val(isl.dim_type.set, 0)
         yield
 
-    _conditions(monkeypatch, ("values", broken))
+    _conditions(monkeypatch, Condition("values", broken))
     report = check(stages().draft.program)
     assert [violation.kind for violation in report.violations] == ["unknown"]
     assert "the condition 'values'" in report.violations[0].message

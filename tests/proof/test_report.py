@@ -226,7 +226,7 @@ def test_a_condition_that_isl_cannot_decide_is_refused() -> None:
 
 def test_an_asserted_condition_is_trusted_where_isl_gives_up() -> None:
     story = stages()
-    story.draft.change("by hand", lambda p: p.with_(asserted=tuple(name for name, _ in CONDITIONS)))
+    story.draft.change("by hand", lambda p: p.with_(asserted=tuple(condition.name for condition in CONDITIONS)))
     assert not any("asserted" in fact for fact in story.draft.check().trusted)
     story.draft.change("by hand", lambda p: p.with_(asserted=("algorithm", *p.asserted)))
     report = check(story.draft.program, operations=50)

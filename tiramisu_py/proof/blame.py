@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import islpy as isl
 
@@ -14,6 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.program import Program
+from tiramisu_py.proof.condition import Condition
 from tiramisu_py.proof.violations.findings import Finding
 
 #: What is done to a program before it is proven.
@@ -51,7 +52,7 @@ class History:
         """The history of the program, each state with everything that is declared by now."""
         return [caught_up(state, self.program) for state in self.program.history]
 
-    def last_change(self, persists: Callable[[Flow], bool]) -> Program | None:
+    def last_change(self, has: Callable[[Flow], bool]) -> Program | None:
         """The state after one that has not a property, from which on it has it; None where all states have it.
 
         Of the last `ONE_BY_ONE` states it is the one after the last that has it not. Further back it is found by
@@ -60,23 +61,23 @@ class History:
         states = self.states
         first = max(len(states) - 1 - ONE_BY_ONE, 0)
         for position in range(len(states) - 2, first - 1, -1):
-            if not persists(self.flow(states[position])):
+            if not has(self.flow(states[position])):
                 return states[position + 1]
-        if not first or persists(self.flow(states[0])):
+        if not first or has(self.flow(states[0])):
             return None
         without, having = 0, first
         while having - without > 1:
             middle = (without + having) // 2
-            if persists(self.flow(states[middle])):
+            if has(self.flow(states[middle])):
                 having = middle
             else:
                 without = middle
         return states[having]
 
-    def blamed(self, finding: Finding) -> Violation:
-        """The violation with its command."""
+    def blamed(self, condition: Condition, finding: Finding) -> Violation:
+        """The violation with its command: the one from which on the states have the finding of this key."""
         try:
-            blamed = self.last_change(finding.persists)
+            blamed = self.last_change(partial(condition.finds, finding.key))
         except isl.Error:
             return replace(finding.violation, command=NOT_FOUND)
         command = "" if blamed is None or blamed.command is None else blamed.command.text

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.statement import Ahead, Statement
-from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.proof.violations.findings import Finding, fault
 from tiramisu_py.schedule.arguments import nest
 
 
-def faults(flow: Flow) -> Iterator[Fault]:
+def faults(flow: Flow) -> Iterator[Finding]:
     """Prefetches of what a statement no longer reads, or along a loop that it no longer has."""
     program = flow.touches.program
     for statement in program.acting:
@@ -22,7 +22,7 @@ def faults(flow: Flow) -> Iterator[Fault]:
                 yield _gone(statement, ahead, what, "say it when the loops are as they shall be, of one that is there")
 
 
-def _gone(statement: Statement, ahead: Ahead, what: str, repair: str) -> Fault:
+def _gone(statement: Statement, ahead: Ahead, what: str, repair: str) -> Finding:
     command = f"{statement.handle}.prefetch({ahead.source}, {ahead.loop})"
     key = f"prefetch {ahead.source} {ahead.loop}"
     return fault("reach", key, statement, f"{command}: {what}", f"{command}: {repair}")

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import prefetches, unrolling
-from tiramisu_py.proof.violations.faults import Fault
-from tiramisu_py.proof.violations.findings import Finding
+from tiramisu_py.proof.violations.findings import Finding, Key
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything that has been asked for, and cannot be emitted."""
-    for key, violation in _faults(flow):
-        yield Finding(violation, partial(_persists, key=key))
-
-
-def _persists(flow: Flow, key: str) -> bool:
-    return any(found == key for found, _ in _faults(flow))
-
-
-def _faults(flow: Flow) -> Iterator[Fault]:
     yield from prefetches.faults(flow)
     yield from unrolling.faults(flow.touches.program)
     yield from _versions(flow.touches.program)
 
 
-def _versions(program: Program) -> Iterator[Fault]:
+def _versions(program: Program) -> Iterator[Finding]:
     """Versions for constant sizes, of a function that does not run on the host alone."""
     ranked = program.rank_axes > 0 or program.blocks is not None
     if not program.specialized or not (ranked or device_count(program)):
@@ -39,4 +28,5 @@ def _versions(program: Program) -> Iterator[Fault]:
     sizes = ", ".join(f"{param}={value}" for param, value in program.specialized[0])
     uses = "ranks" if ranked else "GPUs"
     message = f"{name} uses {uses}, and has versions for constant sizes: these are for functions of the host alone"
-    yield "versions", Violation("reach", message, Witness({}), repair=f"leave {name}.specialize({sizes}) out")
+    violation = Violation("reach", message, Witness({}), repair=f"leave {name}.specialize({sizes}) out")
+    yield Finding.of(Key("versions", ()), violation)

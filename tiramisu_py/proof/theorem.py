@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from bisect import insort
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.proof import requested_code as loops
 from tiramisu_py.proof.blame import NOT_FOUND, Completion, History
 from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
+from tiramisu_py.proof.condition import Condition, out_of_reach
 from tiramisu_py.proof.kernels import structure as kernels
 from tiramisu_py.proof.kernels import threads, waits
 from tiramisu_py.proof.memory import callers_arrays as strays
@@ -33,30 +34,30 @@ from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.sentences import proven, trusted
 from tiramisu_py.proof.violations.findings import Finding
 
-#: The conditions in the order in which they are tried, by the names under which they can be asserted.
-CONDITIONS: tuple[tuple[str, Callable[[Flow], Iterator[Finding]]], ...] = (
-    ("kernels", kernels.findings),
-    ("executors", in_window(executors.findings)),
-    ("holders", holders.findings),
-    ("memories", memories.findings),
-    ("places", places.findings),
-    ("values", values.findings),
-    ("reductions", reductions.findings),
-    ("order", bits.findings),
-    ("races", races.findings),
-    ("repeats", repeats.findings),
-    ("padding", padding.findings),
-    ("threads", threads.findings),
-    ("trees", trees.findings),
-    ("waits", waits.findings),
-    ("requests", requests.findings),
-    ("combining", combining.findings),
-    ("ranks", rank_reductions.findings),
-    ("arrays", strays.findings),
-    ("messages", in_window(matching.findings)),
-    ("collectives", collectives.findings),
-    ("deadlock", in_window(deadlock.findings)),
-    ("loops", loops.findings),
+#: The conditions in the order in which they are tried, by the names of their modules.
+CONDITIONS = (
+    Condition("kernels", kernels.findings, kernels.SENTENCES, stops=out_of_reach),
+    Condition("executors", in_window(executors.findings), stops=executors.computed_nowhere),
+    Condition("holders", holders.findings, stops=out_of_reach),
+    Condition("memories", memories.findings, stops=out_of_reach),
+    Condition("places", places.findings, stops=out_of_reach),
+    Condition("values", values.findings, values.SENTENCES),
+    Condition("reductions", reductions.findings, reductions.SENTENCES),
+    Condition("bits", bits.findings),
+    Condition("races", races.findings, races.SENTENCES),
+    Condition("repeats", repeats.findings, repeats.SENTENCES),
+    Condition("padding", padding.findings, padding.SENTENCES),
+    Condition("threads", threads.findings),
+    Condition("trees", trees.findings),
+    Condition("waits", waits.findings, waits.SENTENCES),
+    Condition("requests", requests.findings),
+    Condition("combining", combining.findings),
+    Condition("rank_reductions", rank_reductions.findings, stops=out_of_reach),
+    Condition("strays", strays.findings),
+    Condition("matching", in_window(matching.findings), matching.SENTENCES),
+    Condition("collectives", collectives.findings, collectives.SENTENCES),
+    Condition("deadlock", in_window(deadlock.findings), deadlock.SENTENCES),
+    Condition("loops", loops.findings),
 )
 
 
@@ -100,7 +101,7 @@ class _Check:
         kept = self._bits()
         self.budget.begin_share()
         try:
-            facts = proven(self.program, self.asserted), trusted(self.program, self.values, self.asserted)
+            facts = proven(self.program, CONDITIONS, self.asserted), trusted(self.program, self.values, self.asserted)
         except isl.Error as error:
             return given_up(name, "what is taken on trust", error)
         return Report(name, (), *facts, kept)
@@ -117,52 +118,41 @@ class _Check:
         found = self._found()
         if any(not isinstance(one, Violation) for one in found):
             self.budget.begin_share()
-        return _distinct([one if isinstance(one, Violation) else self._blamed(one) for one in found])
+        return _distinct([one if isinstance(one, Violation) else self._blamed(*one) for one in found])
 
-    def _blamed(self, finding: Finding) -> Violation:
-        violation = self.history.blamed(finding)
+    def _blamed(self, condition: Condition, finding: Finding) -> Violation:
+        violation = self.history.blamed(condition, finding)
         if violation.command == NOT_FOUND:
             self.budget.given_up()
         return violation
 
-    def _found(self) -> list[Finding | Violation]:
+    def _found(self) -> list[tuple[Condition, Finding] | Violation]:
         """What each condition finds, by their order and then by their sizes; what isl could not decide is unknown."""
-        found: list[Finding | Violation] = []
+        found: list[tuple[Condition, Finding] | Violation] = []
         refused = False
-        for position, (name, condition) in enumerate(CONDITIONS):
+        for position, condition in enumerate(CONDITIONS):
             here: list[Finding] = []
             try:
-                for finding in condition(self._flow):
-                    here.append(finding)
+                for finding in condition.findings(self._flow, None):
+                    insort(here, finding, key=_size)
                     if not refused:
                         refused = True
                         self.budget.begin_share()
             except isl.Error as error:
                 if not refused:
-                    found += self._given_up(name, error)
+                    found += self._given_up(condition.name, error)
                 elif is_used_up(error):
-                    self.unexamined += [other for other, _ in CONDITIONS[position:]]
+                    self.unexamined += [other.name for other in CONDITIONS[position:]]
                 else:
-                    found.append(_undecided(name, error))
-            here.sort(key=_size)
-            found += here
-            if self.unexamined or self._is_last(name, here):
+                    found.append(_undecided(condition.name, error))
+            found += [(condition, finding) for finding in here]
+            if self.unexamined or any(map(condition.stops, here)):
                 break
         return found
-
-    def _is_last(self, name: str, here: list[Finding]) -> bool:
-        """Whether the conditions after this one mean nothing any more."""
-        return any(f.violation.kind == "reach" for f in here) or (name == "executors" and self._is_homeless())
 
     @property
     def _flow(self) -> Flow:
         return self.history.flow(self.program)
-
-    def _is_homeless(self) -> bool:
-        """Whether a computation runs on ranks that do not exist."""
-        return bool(self.program.rank_axes) and any(
-            executors.is_homeless(self._flow, statement) for statement in self.program.statements.values()
-        )
 
     def _given_up(self, condition: str, error: isl.Error) -> list[Violation]:
         self.budget.given_up()

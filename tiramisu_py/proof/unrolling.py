@@ -11,13 +11,13 @@ from tiramisu_py import sets
 from tiramisu_py.program.loops import MOST_COPIES, Loop, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.proof.violations.findings import Finding, fault
 
 #: What a repair suggests to unroll by, at most.
 _FACTOR = 8
 
 
-def faults(program: Program) -> Iterator[Fault]:
+def faults(program: Program) -> Iterator[Finding]:
     """Loops that would be repeated too often, and partial tiles that would have too many versions."""
     copies = {s.name: _Copies(program, s) for s in program.acting if _is_unrolled(program, s)}
     for loop in program.loops.values():
@@ -31,7 +31,7 @@ def _is_unrolled(program: Program, statement: Statement) -> bool:
     return any(isinstance(program.loops[loop].tag, Unroll) for loop in statement.loops)
 
 
-def _too_long(loop: Loop, inside: list[_Copies]) -> Iterator[Fault]:
+def _too_long(loop: Loop, inside: list[_Copies]) -> Iterator[Finding]:
     first = inside[0].statement
     below = sum(each.below(loop) for each in inside)
     times = max(each.times(loop) for each in inside)

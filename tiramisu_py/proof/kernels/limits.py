@@ -15,17 +15,17 @@ from tiramisu_py.program.kernels import (
     tree_parts,
 )
 from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.proof.violations.findings import Finding, fault
 
 
-def faults(nest: KernelNest) -> Iterator[Fault]:
+def faults(nest: KernelNest) -> Iterator[Finding]:
     """Every limit that a kernel exceeds."""
     yield from _threads(nest)
     yield from _registers(nest)
     yield from _shared(nest)
 
 
-def _threads(nest: KernelNest) -> Iterator[Fault]:
+def _threads(nest: KernelNest) -> Iterator[Finding]:
     some, shape = nest.statements[0], nest.shape
     extents = " x ".join(str(extent) for extent in shape if extent > 1) or "1"
     count = shape[0] * shape[1] * shape[2]
@@ -41,7 +41,7 @@ def _threads(nest: KernelNest) -> Iterator[Fault]:
         yield fault("bounds", "count", some, message, "split a thread loop by less")
 
 
-def _registers(nest: KernelNest) -> Iterator[Fault]:
+def _registers(nest: KernelNest) -> Iterator[Finding]:
     for buffer in _buffers_in(nest, Memory.REGISTER):
         if not _is_constant(buffer):
             shape = ", ".join(map(str, buffer.extents))
@@ -54,7 +54,7 @@ def _registers(nest: KernelNest) -> Iterator[Fault]:
             yield fault("bounds", f"registers {buffer.name}", nest.statements[0], message, repair)
 
 
-def _shared(nest: KernelNest) -> Iterator[Fault]:
+def _shared(nest: KernelNest) -> Iterator[Finding]:
     buffers = shared_buffers(nest)
     for buffer in buffers:
         if not _is_constant(buffer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import walk
@@ -13,23 +12,14 @@ from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.kernels import limits
 from tiramisu_py.proof.kernels import uniform_barriers as barriers
-from tiramisu_py.proof.violations.faults import Fault, fault
-from tiramisu_py.proof.violations.findings import Finding
+from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything in a kernel, or around one, that no GPU can launch."""
-    for key, violation in _faults(flow):
-        yield Finding(violation, partial(_persists, key=key))
-
-
-def _persists(flow: Flow, key: str) -> bool:
-    return any(found == key for found, _ in _faults(flow))
-
-
-def _faults(flow: Flow) -> Iterator[Fault]:
     program = flow.touches.program
     for statement in program.statements.values():
         yield from _misplaced(program, statement)
@@ -49,7 +39,7 @@ def well_formed(nest: KernelNest) -> bool:
 # -- outside of kernels
 
 
-def _misplaced(program: Program, statement: Statement) -> Iterator[Fault]:
+def _misplaced(program: Program, statement: Statement) -> Iterator[Finding]:
     """Loops of a statement that are tagged where the tag means nothing."""
     loops = [program.loops[loop] for loop in statement.loops]
     inside = program.kernel_of(statement) is not None
@@ -64,7 +54,7 @@ def _misplaced(program: Program, statement: Statement) -> Iterator[Fault]:
     yield from _bulk(program, statement, loops)
 
 
-def _issued_concurrently(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Fault]:
+def _issued_concurrently(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Finding]:
     for loop in loops[: program.host_depth(statement)]:
         if isinstance(loop.tag, Parallel | Vector):
             what = "a kernel" if statement.transfer is None else "a transfer"
@@ -77,7 +67,7 @@ def _issued_concurrently(program: Program, statement: Statement, loops: list[Loo
             return
 
 
-def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Fault]:
+def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Finding]:
     loops = [loop for loop in loops if not loop.is_rank]
     bulk = [isinstance(loop.tag, Bulk) for loop in loops]
     if not any(bulk):
@@ -99,7 +89,7 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
 # -- structure
 
 
-def structure(nest: KernelNest) -> Iterator[Fault]:
+def structure(nest: KernelNest) -> Iterator[Finding]:
     """What keeps the blocks and threads of a kernel from being numbered; one fault at most for each statement."""
     program = nest.program
     blocks = nest.blocks
@@ -117,7 +107,7 @@ def structure(nest: KernelNest) -> Iterator[Fault]:
     yield from _unnumbered(nest)
 
 
-def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) -> Fault | None:
+def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) -> Finding | None:
     program, outside = nest.program, len(nest.host)
     names = ", ".join(program.loops[loop].name for loop in blocks)
     if statement.loops[outside : outside + len(blocks)] != blocks:
@@ -138,7 +128,7 @@ def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) 
     return None
 
 
-def _tags(nest: KernelNest, statement: Statement) -> Fault | None:
+def _tags(nest: KernelNest, statement: Statement) -> Finding | None:
     program, seen = nest.program, dict[int, Loop]()
     for loop in (program.loops[number] for number in statement.loops[len(nest.host) :]):
         if isinstance(loop.tag, GpuThread):
@@ -158,7 +148,7 @@ def _tags(nest: KernelNest, statement: Statement) -> Fault | None:
     return None
 
 
-def _foreign(statement: Statement) -> Fault | None:
+def _foreign(statement: Statement) -> Finding | None:
     """What only the host can do."""
     if statement.transfer is not None:
         message = f"the transfer {statement.name} is inside a kernel: the host starts transfers"
@@ -177,7 +167,7 @@ def _foreign(statement: Statement) -> Fault | None:
     return None
 
 
-def _unnumbered(nest: KernelNest) -> Iterator[Fault]:
+def _unnumbered(nest: KernelNest) -> Iterator[Finding]:
     loops = dict.fromkeys(loop for s in nest.statements for loop in s.loops if nest.program.loops[loop].is_gpu)
     for loop in loops:
         try:
@@ -187,3 +177,14 @@ def _unnumbered(nest: KernelNest) -> Iterator[Fault]:
             message, _, repair = str(error).partition(": ")
             yield fault("reach", "corner", statement, f"{message} ({statement.handle})", repair)
             return
+
+
+# -- in the report
+
+
+def _convergent(program: Program) -> str:
+    has_barriers = any(statement.role is Role.BARRIER for statement in program.statements.values())
+    return "all threads of a block come to every barrier" if has_barriers else ""
+
+
+SENTENCES = (Sentence(Topic.BARRIERS, _convergent),)

@@ -23,16 +23,19 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.proof.kernels.structure import well_formed
-from tiramisu_py.proof.memory.races import all_pairs, pair_spots, pairs_alike, statements
-from tiramisu_py.proof.violations.findings import Finding, Spot, reading, words
+from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, statements
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot, reading, words
 from tiramisu_py.proof.violations.repairs import own_buffer, own_tile
 from tiramisu_py.sets import smallest
 
+#: The sort of what is found between two accesses.
+_RACE = "race in a kernel"
 
-def findings(flow: Flow) -> Iterator[Finding]:
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every pair of accesses of one kernel that conflict and have no order."""
     nests = nests_by_statement(flow)
-    for a, b in all_pairs(flow) if nests else ():
+    for a, b in all_pairs(flow, _RACE, sought) if nests else ():
         yield from _between(flow, nests, a, b)
 
 
@@ -48,23 +51,17 @@ def _between(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> It
     conflict = flow.same_place(a, b)
     if conflict.is_empty():
         return
-    persists = partial(_persists, a=a, b=b)
     bad = across_blocks(nest, a, b, conflict)
     if not bad.is_empty():
-        yield Finding(_block_race(flow, nest, a, b, bad), persists)
+        yield Finding(pair_key(_RACE, a, b), partial(_block_race, flow, nest, a, b, bad))
     bad = across_threads(nest, a, b, conflict)
     if not bad.is_empty():
-        yield Finding(_thread_race(flow, nest, a, b, bad), persists)
+        yield Finding(pair_key(_RACE, a, b), partial(_thread_race, flow, nest, a, b, bad))
 
 
 def _alone(write: Touch) -> bool:
     """Whether no two instances store to one place."""
     return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
-
-
-def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
-    nests = nests_by_statement(flow)
-    return any(any(_between(flow, nests, x, y)) for x, y in pairs_alike(flow, a, b))
 
 
 # -- what is not ordered

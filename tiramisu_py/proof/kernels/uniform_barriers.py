@@ -9,10 +9,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.violations.faults import Fault, fault
+from tiramisu_py.proof.violations.findings import Finding, fault
 
 
-def faults(nest: KernelNest) -> Iterator[Fault]:
+def faults(nest: KernelNest) -> Iterator[Finding]:
     """Barriers that some thread of a block does not come to when others do."""
     for statement in nest.statements:
         if statement.role is Role.BARRIER:

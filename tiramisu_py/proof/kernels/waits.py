@@ -21,30 +21,41 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import local_time
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.memory.races import all_pairs, pair_spots, pairs_alike, statements
+from tiramisu_py.proof.condition import Sentence, Topic
+from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, statements
 from tiramisu_py.proof.violations.findings import (
     Finding,
+    Key,
     Named,
     Spot,
     memory_words,
     on_rank,
     queue_words,
     rank_words,
-    same_work,
+    wanted,
     words,
+    work,
 )
 from tiramisu_py.sets import smallest
 
+#: The sorts of what is found: between two accesses, at the end of the function, of a loop, and at a wait.
+_RACE, _UNFINISHED, _FREED, _EARLY = "race", "unfinished", "freed", "early"
 
-def findings(flow: Flow) -> Iterator[Finding]:
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
-    yield from _early(flow, of_messages=True)
-    if flow.happens.pending:
-        for a, b in all_pairs(flow):
+    sorts = (_RACE, _UNFINISHED, _FREED, _EARLY) if sought is None else (sought.sort,)
+    if _EARLY in sorts:
+        yield from _early(flow, sought, of_messages=True)
+    if _RACE in sorts and flow.happens.pending:
+        for a, b in all_pairs(flow, _RACE, sought):
             yield from _between(flow, a, b)
-        yield from _unfinished(flow)
+    if _UNFINISHED in sorts:
+        yield from _unfinished(flow, sought)
+    if _FREED in sorts and flow.happens.pending:
         yield from _freed(flow)
-    yield from _early(flow, of_messages=False)
+    if _EARLY in sorts:
+        yield from _early(flow, sought, of_messages=False)
 
 
 # -- two accesses
@@ -54,17 +65,13 @@ def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
     for x, y in ((a, b), (b, a)):
         bad = _unordered(flow, x, y)
         if bad is not None and not bad.is_empty():
-            yield Finding(_too_early(flow, x, y, bad), partial(_persists, a=a, b=b))
+            yield Finding(pair_key(_RACE, a, b), partial(_too_early, flow, x, y, bad))
 
 
 def _unordered(flow: Flow, x: Touch, y: Touch) -> isl.Map | None:
     if flow.happens.lane(statements(x, y)[0]) is None:
         return None
     return flow.happens.unordered(x, y, flow.same_place(x, y))
-
-
-def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
-    return any(any(_between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
 
 
 def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
@@ -144,35 +151,33 @@ def _wait_between(program: Program, first: Statement, second: Statement) -> str:
 # -- the end
 
 
-def _unfinished(flow: Flow) -> Iterator[Finding]:
+def _unfinished(flow: Flow, sought: Key | None) -> Iterator[Finding]:
     """Operations that may not be complete when the function returns: of each sequence the last, if none follows it."""
+    keys = {s.name: Key(_UNFINISHED, (work(s),)) for s in flow.happens.pending}
+    pending = [s for s in flow.happens.pending if wanted(keys[s.name], sought)]
+    found = [(s, bad) for s in pending if not (bad := flow.happens.unfinished(s)).is_empty()]
+    for statement, bad in _last(flow, found) if sought is None else found:
+        yield Finding(keys[statement.name], partial(_at_return, flow.touches.program, statement, bad))
+
+
+def _last(flow: Flow, found: list[tuple[Statement, isl.Set]]) -> list[tuple[Statement, isl.Set]]:
+    """Of the operations of each sequence the last; only of sequences that no other one of these waits for."""
     program, happens = flow.touches.program, flow.happens
-    found = [(s, bad) for s in happens.pending if not (bad := happens.unfinished(s)).is_empty()]
     by_queue = {happens.lane(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
     ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
-    for statement, bad in ends or by_queue.values():
-        message, witness = _at_return(program, statement, bad)
-        repair = f"{statement.handle}.wait(), ordered last"
-        persists = partial(_still_unfinished, statement=statement)
-        yield Finding(Violation("race", message, witness, repair=repair), persists)
+    return ends or list(by_queue.values())
 
 
-def _still_unfinished(flow: Flow, statement: Statement) -> bool:
-    return any(not flow.happens.unfinished(s).is_empty() for s in flow.happens.pending if same_work(s, statement))
-
-
-def _at_return(program: Program, statement: Statement, bad: isl.Set) -> tuple[str, Witness]:
+def _at_return(program: Program, statement: Statement, bad: isl.Set) -> Violation:
     params, named, where = _first(program, statement, bad)
     witness = Witness(params, named, None)
-    if statement.message is not None:
-        who = f"{statement.handle} of {words(named)}{where}"
-        return f"the function returns, and nothing waits for {who}, {witness}", witness
     does = "the transfer" if statement.transfer else "the computation"
     who = f"{does} {statement.name} of {words(named)}" if statement.transfer else f"{does} of {words(named)}"
-    return (
-        f"the function returns, and nothing waits for {who} on {queue_words(program, statement)}{where}, {witness}",
-        witness,
-    )
+    who = f"{who} on {queue_words(program, statement)}"
+    if statement.message is not None:
+        who = f"{statement.handle} of {words(named)}"
+    message = f"the function returns, and nothing waits for {who}{where}, {witness}"
+    return Violation("race", message, witness, repair=f"{statement.handle}.wait(), ordered last")
 
 
 def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[str, int], Named, str]:
@@ -190,20 +195,24 @@ def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[s
 def _freed(flow: Flow) -> Iterator[Finding]:
     """Operations on a buffer of one iteration of host loops that may not be complete at its end."""
     for touch, bad in _unfinished_scopes(flow):
-        program, (statement, _) = flow.touches.program, statements(touch, touch)
-        params, named, where = _first(program, statement, bad)
-        loop = program.loops[touch.buffer.scope[-1]].name
-        witness = Witness(params, named, None)
-        who = f"the computation of {words(named)} on {queue_words(program, statement)}"
-        if statement.message is not None:
-            who = f"{statement.handle} of {words(named)}"
-        message = (
-            f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
-            f"{who}{where}, {witness}"
-        )
-        repair = f"{statement.handle}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
-        persists = partial(_still_freed, statement=statement, buffer=touch.buffer.name)
-        yield Finding(Violation("race", message, witness, repair=repair), persists)
+        key = Key(_FREED, (work(touch.actor.statement), touch.buffer.name))
+        yield Finding(key, partial(_at_the_end_of_a_loop, flow.touches.program, touch, bad))
+
+
+def _at_the_end_of_a_loop(program: Program, touch: Touch, bad: isl.Set) -> Violation:
+    statement, _ = statements(touch, touch)
+    params, named, where = _first(program, statement, bad)
+    loop = program.loops[touch.buffer.scope[-1]].name
+    witness = Witness(params, named, None)
+    who = f"the computation of {words(named)} on {queue_words(program, statement)}"
+    if statement.message is not None:
+        who = f"{statement.handle} of {words(named)}"
+    message = (
+        f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
+        f"{who}{where}, {witness}"
+    )
+    repair = f"{statement.handle}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
+    return Violation("race", message, witness, repair=repair)
 
 
 def _unfinished_scopes(flow: Flow) -> Iterator[tuple[Touch, isl.Set]]:
@@ -225,29 +234,44 @@ def _by_operations(flow: Flow, touches: list[Touch]) -> list[Touch]:
     return sorted(found, key=lambda touch: flow.touches.program.positions[touch.actor.name])
 
 
-def _still_freed(flow: Flow, statement: Statement, buffer: str) -> bool:
-    found = _unfinished_scopes(flow)
-    return any(same_work(statements(t, t)[0], statement) and t.buffer.name == buffer for t, _ in found)
-
-
 # -- waits that come too early
 
 
-def _early(flow: Flow, *, of_messages: bool) -> Iterator[Finding]:
-    program = flow.touches.program
+def _early(flow: Flow, sought: Key | None, *, of_messages: bool) -> Iterator[Finding]:
     for wait in flow.happens.waits:
-        found = flow.happens.early(wait)
-        for operation, bad in ((o, b) for o, b in found if (o.message is not None) is of_messages):
-            times = flow.happens.times(operation)
-            instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
-            params, named, where = _first(program, operation, instances)
-            witness = Witness(params, named, None)
-            who = operation.handle if operation.message is not None else operation.name
-            message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"
-            repair = f"order {operation.handle} before {wait.name}"
-            persists = partial(_still_early, wait=wait.name)
-            yield Finding(Violation("order", message, witness, repair=repair), persists)
+        key = Key(_EARLY, (wait.name,))
+        for operation, bad in flow.happens.early(wait) if wanted(key, sought) else ():
+            if (operation.message is not None) is of_messages:
+                yield Finding(key, partial(_not_issued, flow, wait, operation, bad))
 
 
-def _still_early(flow: Flow, wait: str) -> bool:
-    return any(any(flow.happens.early(w)) for w in flow.happens.waits if w.name == wait)
+def _not_issued(flow: Flow, wait: Statement, operation: Statement, bad: isl.Map) -> Violation:
+    times = flow.happens.times(operation)
+    instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
+    params, named, where = _first(flow.touches.program, operation, instances)
+    witness = Witness(params, named, None)
+    who = operation.handle if operation.message is not None else operation.name
+    message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"
+    return Violation("order", message, witness, repair=f"order {operation.handle} before {wait.name}")
+
+
+# -- in the report
+
+
+def _left_alone(program: Program) -> str:
+    messages = [s.message for s in program.acting if s.message is not None and s.message.asynchronous]
+    exchanges = ", ".join(dict.fromkeys(message.exchange for message in messages))
+    return f"what the messages of {exchanges} use is left alone until they are complete" if exchanges else ""
+
+
+def _waited_for(program: Program) -> str:
+    queues = sorted({queue for s in program.storing if (queue := program.queue_of(s)) is not None})
+    if not queues:
+        return ""
+    several = len({device for device, _ in queues}) > 1
+    names = [f"{stream} of GPU {device}" if several else f"{stream}" for device, stream in queues]
+    sequences = f"operation sequence{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    return f"everything waits for the operations that it needs, on {sequences} and on the host"
+
+
+SENTENCES = (Sentence(Topic.MESSAGES, _left_alone), Sentence(Topic.OPERATIONS, _waited_for))

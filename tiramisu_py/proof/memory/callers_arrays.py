@@ -21,19 +21,15 @@ from tiramisu_py.program.storage import Buffer, instance_name
 from tiramisu_py.proof.memory.places import extent_box
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.messages.array_parts import held_places
-from tiramisu_py.proof.violations.findings import Finding, on_rank, words
+from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, words
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every store to an element of an output's array that holds no value of the output at the end."""
     for buffer in flow.touches.program.buffers.values():
-        for write, bad in _strays(flow, buffer):
-            yield Finding(_stray(write, bad), partial(_persists, buffer=buffer.name, source=write.source))
-
-
-def _persists(flow: Flow, buffer: str, source: str) -> bool:
-    found = flow.touches.program.buffers.get(buffer)
-    return found is not None and any(w.source == source for w, _ in _strays(flow, found))
+        if sought is None or buffer.name in sought.about:
+            for write, bad in _strays(flow, buffer):
+                yield Finding(Key("stray", (buffer.name, write.source)), partial(_stray, write, bad))
 
 
 def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:

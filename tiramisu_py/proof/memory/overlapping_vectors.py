@@ -14,7 +14,7 @@ never runs again, nor does any where the loop is no longer than a vector, or whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial, reduce
+from functools import reduce
 
 import islpy as isl
 
@@ -24,31 +24,34 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.races import pair_spots
-from tiramisu_py.proof.violations.findings import Finding, on_rank, reading, same_work, words
+from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, reading, wanted, words, work
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Everything that would not be the same the second time."""
     for statement in flow.touches.program.acting:
-        yield from _of(flow, statement)
+        key = Key("again", (work(statement),))
+        for violation in _of(flow, statement) if wanted(key, sought) else ():
+            yield Finding.of(key, violation)
 
 
-def _of(flow: Flow, statement: Statement) -> Iterator[Finding]:
+def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
     """What of one statement would not."""
     for depth, number in enumerate(statement.loops):
         loop = flow.touches.program.loops[number]
         if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap" and loop.tag.combine is None:
-            persists = partial(_persists, statement=statement)
             if statement.message is not None:
-                yield Finding(_message(statement, loop), persists)
+                yield _message(statement, loop)
                 continue
             repeated = _repeated(flow, statement, depth, loop.tag.width)
             for read in _reads(flow, statement):
                 violation = _wrong(flow, read, depth, loop, repeated)
                 if violation is not None:
-                    yield Finding(violation, persists)
+                    yield violation
 
 
 def _reads(flow: Flow, statement: Statement) -> Iterator[Touch]:
@@ -129,6 +132,14 @@ def _advice(loop: Loop) -> str:
     return f'vectorize({loop.name}, {width}, remainder="mask") runs every iteration once'
 
 
-def _persists(flow: Flow, statement: Statement) -> bool:
-    alike = (other for other in flow.touches.program.acting if same_work(other, statement))
-    return any(any(_of(flow, other)) for other in alike)
+# -- in the report
+
+
+def _harmless(program: Program) -> str:
+    loops = [loop for loop in program.loops.values() if program.with_this_loop(loop.id)]
+    again = [loop.name for loop in loops if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap"]
+    names = ", ".join(dict.fromkeys(again))
+    return f"running iterations of {names} twice, where vectors overlap, changes nothing" if names else ""
+
+
+SENTENCES = (Sentence(Topic.LOOPS, _harmless),)

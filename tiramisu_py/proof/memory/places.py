@@ -20,19 +20,25 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Storage
-from tiramisu_py.proof.memory.values import first_spot, reads_alike
-from tiramisu_py.proof.violations.findings import Finding, same_work, words
+from tiramisu_py.proof.memory.values import first_spot
+from tiramisu_py.proof.violations.findings import Finding, Key, access, wanted, words, work
 from tiramisu_py.sets import smallest
 
+#: The sorts of what is found: accesses out of scope, arrays that the caller cannot reach, values that there are not,
+#: buffers of another type, extents that are not affine, and elements outside of them.
+_OUT_OF_SCOPE, _HIDDEN, _NO_VALUE, _TYPE, _EXTENTS, _OUTSIDE = "scope", "hidden", "value", "type", "extents", "outside"
 
-def findings(flow: Flow) -> Iterator[Finding]:
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every access that touches no place."""
-    yield from _unreachable(flow)
-    yield from _nonexistent(flow)
-    for storage in flow.touches.program.storages.values():
-        yield from _mistyped(flow, storage)
-    for buffer in flow.touches.program.buffers.values():
-        yield from _outside(flow, buffer)
+    program = flow.touches.program
+    yield from _unreachable(flow) if sought is None or sought.sort == _OUT_OF_SCOPE else ()
+    yield from _hidden(program)
+    yield from _nonexistent(flow, sought)
+    for storage in program.storages.values():
+        yield from _mistyped(program, storage)
+    for buffer in program.buffers.values() if sought is None or sought.sort in (_EXTENTS, _OUTSIDE) else ():
+        yield from _outside(flow, buffer, sought)
 
 
 # -- scope
@@ -45,11 +51,8 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
             accessing = _accessing(flow, statement, source)
             if accessing.is_empty():
                 continue  # a part without an instance
-            violation = _out_of_scope(program, statement, storage, accessing)
-            yield Finding(violation, partial(_still_unreachable, statement=statement, source=storage.source))
-    for name in (*program.algorithm.outputs, *program.algorithm.inputs):
-        if _still_hidden(flow, name):
-            yield Finding(_not_the_callers(program, name), partial(_still_hidden, name=name))
+            key = Key(_OUT_OF_SCOPE, (work(statement), storage.source))
+            yield Finding(key, partial(_out_of_scope, program, statement, storage, accessing))
 
 
 def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
@@ -70,12 +73,6 @@ def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
     return relation.domain()
 
 
-def _still_unreachable(flow: Flow, statement: Statement, source: str) -> bool:
-    program = flow.touches.program
-    alike = [(s, storage) for s, storage, _ in _used(flow) if same_work(s, statement) and storage.source == source]
-    return any(not program.in_scope(s, storage) for s, storage in alike)
-
-
 def _out_of_scope(program: Program, statement: Statement, storage: Storage, instances: isl.Set) -> Violation:
     buffer = program.buffers[storage.buffer]
     witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
@@ -91,9 +88,10 @@ def _out_of_scope(program: Program, statement: Statement, storage: Storage, inst
     return Violation("reach", f"{statement.handle} {does} {storage.source} {where}, {witness}", witness, repair=repair)
 
 
-def _still_hidden(flow: Flow, name: str) -> bool:
-    program = flow.touches.program
-    return name in program.storages and bool(program.buffers[program.storages[name].buffer].scope)
+def _hidden(program: Program) -> Iterator[Finding]:
+    for name in (*program.algorithm.outputs, *program.algorithm.inputs):
+        if name in program.storages and program.buffers[program.storages[name].buffer].scope:
+            yield Finding(Key(_HIDDEN, (name,)), partial(_not_the_callers, program, name))
 
 
 def _not_the_callers(program: Program, name: str) -> Violation:
@@ -106,65 +104,53 @@ def _not_the_callers(program: Program, name: str) -> Violation:
 # -- values
 
 
-def _nonexistent(flow: Flow) -> Iterator[Finding]:
+def _nonexistent(flow: Flow, sought: Key | None) -> Iterator[Finding]:
     """Statements that compute values which the algorithm does not have."""
     for statement in flow.touches.program.storing:
-        write = flow.touches.write(statement)
-        bad = None if write is None else _without_value(flow, write)
-        if write is not None and bad is not None and not bad.is_empty():
-            spot = first_spot(write, bad)
-            witness = Witness(spot.params, spot.named, spot.named, spot.element)
-            message = f"{words(spot.named)} is computed, but {write.source} has no such value, {witness}"
-            yield Finding(Violation("bounds", message, witness), partial(_still_nonexistent, statement=statement))
+        key = Key(_NO_VALUE, (work(statement),))
+        write = flow.touches.write(statement) if wanted(key, sought) else None
+        if write is not None:
+            bad = write.domain.subtract(sets.preimage(flow.touches.values.domain(write.source), write.value))
+            if not bad.is_empty():
+                yield Finding(key, partial(_no_such_value, write, bad))
 
 
-def _without_value(flow: Flow, write: Touch) -> isl.Set:
-    return write.domain.subtract(sets.preimage(flow.touches.values.domain(write.source), write.value))
-
-
-def _still_nonexistent(flow: Flow, statement: Statement) -> bool:
-    mine = [s for s in flow.touches.program.storing if same_work(s, statement)]
-    return any(not _without_value(flow, w).is_empty() for w in map(flow.touches.write, mine) if w is not None)
+def _no_such_value(write: Touch, bad: isl.Set) -> Violation:
+    spot = first_spot(write, bad)
+    witness = Witness(spot.params, spot.named, spot.named, spot.element)
+    message = f"{words(spot.named)} is computed, but {write.source} has no such value, {witness}"
+    return Violation("bounds", message, witness)
 
 
 # -- type
 
 
-def _mistyped(flow: Flow, storage: Storage) -> Iterator[Finding]:
-    program = flow.touches.program
+def _mistyped(program: Program, storage: Storage) -> Iterator[Finding]:
     buffer, dtype = program.buffers[storage.buffer], program.algorithm.source(storage.source).dtype
     if buffer.dtype != dtype:
         message = f"{storage.source} is {dtype}, but {buffer.name}, where it is kept, holds {buffer.dtype}"
         witness = Witness({}, element=(buffer.name, ()))
         violation = Violation("bounds", message, witness, repair=f"make {buffer.name} {dtype}")
-        yield Finding(violation, partial(_still_mistyped, name=storage.name))
-
-
-def _still_mistyped(flow: Flow, name: str) -> bool:
-    storage = flow.touches.program.storages.get(name)
-    return storage is not None and any(True for _ in _mistyped(flow, storage))
+        yield Finding.of(Key(_TYPE, (storage.name,)), violation)
 
 
 # -- extents
 
 
-def _outside(flow: Flow, buffer: Buffer) -> Iterator[Finding]:
-    touches = flow.touches.of_buffer(buffer.name)
+def _outside(flow: Flow, buffer: Buffer, sought: Key | None) -> Iterator[Finding]:
     try:
         inside = extent_box(flow.touches.program, buffer)
     except NotAffine as error:
         message = f"the extents of {buffer.name} cannot be checked: {error.part} is not affine in the parameters"
         witness = Witness({}, element=(buffer.name, ()))
-        yield Finding(Violation("unknown", message, witness), partial(_has_buffer, buffer=buffer))
+        yield Finding.of(Key(_EXTENTS, (buffer.name,)), Violation("unknown", message, witness))
         return
-    for touch in touches:
-        bad = outside(touch, inside)
-        if not bad.is_empty():
-            yield Finding(_beyond(flow, touch, bad), partial(_still_outside, touch=touch))
-
-
-def _has_buffer(flow: Flow, buffer: Buffer) -> bool:
-    return flow.touches.program.buffers.get(buffer.name) is buffer
+    for touch in flow.touches.of_buffer(buffer.name):
+        key = Key(_OUTSIDE, access(touch))
+        if wanted(key, sought):
+            bad = outside(touch, inside)
+            if not bad.is_empty():
+                yield Finding(key, partial(_beyond, flow, touch, bad))
 
 
 def extent_box(program: Program, buffer: Buffer) -> isl.Set:
@@ -175,17 +161,6 @@ def extent_box(program: Program, buffer: Buffer) -> isl.Set:
 def outside(touch: Touch, inside: isl.Set) -> isl.Set:
     """The part of a touch's domain that touches no element of its buffer."""
     return touch.domain.subtract(sets.preimage(inside, touch.element))
-
-
-def _still_outside(flow: Flow, touch: Touch) -> bool:
-    program = flow.touches.program
-    if not touch.is_write:
-        alike = reads_alike(flow, touch)
-    else:
-        mine = touch.actor.statement
-        same = [s for s in program.storing if mine is not None and same_work(s, mine)]
-        alike = [w for w in map(flow.touches.write, same) if w is not None]
-    return any(not outside(t, extent_box(program, t.buffer)).is_empty() for t in alike)
 
 
 def _beyond(flow: Flow, touch: Touch, bad: isl.Set) -> Violation:

@@ -8,7 +8,7 @@ on a loop that says how partial results are combined.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import islpy as isl
@@ -21,20 +21,40 @@ from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.violations.findings import Finding, Spot, on_rank, reading, same_work, words
+from tiramisu_py.proof.condition import Sentence, Topic
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, wanted, words
 from tiramisu_py.sets import smallest
 
+#: The sort of what is found between two accesses.
+_RACE = "race"
 
-def findings(flow: Flow) -> Iterator[Finding]:
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every pair of accesses that conflict and have no order."""
-    for a, b in all_pairs(flow):
+    for a, b in all_pairs(flow, _RACE, sought):
         yield from between(flow, a, b)
 
 
-def all_pairs(flow: Flow) -> Iterator[tuple[Touch, Touch]]:
-    """Pairs of statements' touches of one instance of a buffer, the first of them a write."""
-    for buffer in flow.touches.program.buffers:
-        yield from pairs(flow, buffer)
+def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tuple[Touch, Touch]]:
+    """Pairs of statements' touches of one instance of a buffer, the first of them a write.
+
+    With a key sought, those that findings of this sort are about: in another state of the program, those that stand for
+    the same two accesses.
+    """
+    storages = flow.touches.program.storages
+    if sought is None:
+        found: Iterable[str] = flow.touches.program.buffers
+    else:
+        found = [storage.buffer for name, storage in storages.items() if sought.about[:1] == (name,)]
+    for buffer in found:
+        for a, b in pairs(flow, buffer):
+            if wanted(pair_key(sort, a, b), sought):
+                yield a, b
+
+
+def pair_key(sort: str, a: Touch, b: Touch) -> Key:
+    """By what a finding about two accesses of one buffer is known."""
+    return Key(sort, (a.storage.name, access(a), access(b)))
 
 
 def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
@@ -64,11 +84,11 @@ def between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
     for depth in depths:
         bad = race_at(a, b, conflict, depth, flow.touches.program.loops[first.loops[depth]])
         if not bad.is_empty():
-            yield Finding(_race(flow, a, b, bad, depth), partial(_persists, a=a, b=b))
+            yield Finding(pair_key(_RACE, a, b), partial(_race, flow, a, b, bad, depth))
     if ties:
         bad = _same_time(a, b, conflict)
         if not bad.is_empty():
-            yield Finding(_tie(flow, a, b, bad), partial(_persists, a=a, b=b))
+            yield Finding(pair_key(_RACE, a, b), partial(_tie, flow, a, b, bad))
 
 
 def statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
@@ -209,20 +229,13 @@ def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[i
     return params, x, y
 
 
-# -- in another state of the program
+# -- in the report
 
 
-def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
-    return any(any(between(flow, x, y)) for x, y in pairs_alike(flow, a, b))
+def _free_of_conflicts(program: Program) -> str:
+    loops = [loop for loop in program.loops.values() if loop.is_concurrent and program.with_this_loop(loop.id)]
+    names = ", ".join(dict.fromkeys(loop.name for loop in loops))
+    return f"no two iterations of the concurrent loops {names} conflict" if names else ""
 
 
-def pairs_alike(flow: Flow, a: Touch, b: Touch) -> list[tuple[Touch, Touch]]:
-    """The pairs of touches in another state of the program that stand for the same two."""
-    storage = flow.touches.program.storages.get(a.storage.name)
-    found = pairs(flow, storage.buffer) if storage is not None else iter(())
-    return [(x, y) for x, y in found if _like(x, a) and _like(y, b)]
-
-
-def _like(x: Touch, a: Touch) -> bool:
-    one, two = statements(x, a)
-    return same_work(one, two) and x.is_write == a.is_write and x.source == a.source
+SENTENCES = (Sentence(Topic.LOOPS, _free_of_conflicts),)

@@ -5,7 +5,6 @@ used by its block, or its thread, alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
@@ -14,20 +13,11 @@ from tiramisu_py.program.loops import GpuThread, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.proof.violations.findings import Finding
+from tiramisu_py.proof.violations.findings import Finding, Key
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every statement that cannot reach the memory it loads from or stores to."""
-    for key, violation in _faults(flow):
-        yield Finding(violation, partial(_persists, key=key))
-
-
-def _persists(flow: Flow, key: tuple[str, str]) -> bool:
-    return any(found == key for found, _ in _faults(flow))
-
-
-def _faults(flow: Flow) -> Iterator[tuple[tuple[str, str], Violation]]:
     program = flow.touches.program
     nests = {s.name: nest for nest in flow.kernels for s in nest.statements}
     for statement, storage, does in used(flow):
@@ -36,7 +26,8 @@ def _faults(flow: Flow) -> Iterator[tuple[tuple[str, str], Violation]]:
         if found is not None:
             message, repair = found
             witness = Witness({}, reader=(statement.source, ()), element=(buffer.name, ()))
-            yield (statement.name, buffer.name), Violation("reach", message, witness, repair=repair)
+            key = Key("reach", (statement.name, buffer.name))
+            yield Finding.of(key, Violation("reach", message, witness, repair=repair))
 
 
 def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -13,24 +13,43 @@ from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
-from tiramisu_py.proof.memory.sequential_runs import first_unserved, is_sequential, unserved_at
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.condition import Sentence, Topic
+from tiramisu_py.proof.memory.sequential_runs import Unserved, first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.messages.windows import of_another_block
-from tiramisu_py.proof.violations.findings import Finding, Named, Spot, alike, memory_words, on_rank, reading, words
+from tiramisu_py.proof.violations.findings import (
+    Finding,
+    Key,
+    Named,
+    Spot,
+    access,
+    memory_words,
+    on_rank,
+    reading,
+    touches_alike,
+    words,
+)
 from tiramisu_py.proof.violations.missing_message import missing_message
 from tiramisu_py.proof.violations.repairs import create_xfer, order_repair, storage_repair, transfer_repair
 from tiramisu_py.sets import smallest
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every kind of read that does not see its value."""
+    if sought is not None:
+        yield from _again(flow, sought)
+        return
     for home in flow.touches.homes():
         found = _soon(flow, home)
         yield from found
-        for read in () if found else flow.touches.readers(home):
-            bad = flow.unserved(read)
-            if not bad.is_empty():
-                yield Finding(explained(flow, read, bad), partial(_persists, read=read))
+        yield from () if found else _unserved(flow, flow.touches.readers(home))
+
+
+def _unserved(flow: Flow, reads: Iterable[Touch]) -> Iterator[Finding]:
+    for read in reads:
+        bad = flow.unserved(read)
+        if not bad.is_empty():
+            yield Finding(Key("unserved", access(read)), partial(explained, flow, read, bad))
 
 
 def _soon(flow: Flow, home: str) -> list[Finding]:
@@ -40,34 +59,23 @@ def _soon(flow: Flow, home: str) -> list[Finding]:
     inherited = flow.inherited(home)
     if inherited is None or inherited.is_kept:
         return []
-    unserved = first_unserved(flow, home, inherited.violated)
-    found = []
+    return list(_of_run(flow, first_unserved(flow, home, inherited.violated)))
+
+
+def _of_run(flow: Flow, unserved: Unserved | None) -> Iterator[Finding]:
     for read, at in () if unserved is None else unserved.reads:
         assert unserved is not None
         bad = smallest.alone(read.domain, at, unserved.params)
-        found.append(Finding(explained(flow, read, bad), partial(_persists, read=read, params=unserved.params)))
-    return found
+        yield Finding(Key("unserved", access(read), unserved.params), partial(explained, flow, read, bad))
 
 
-def _persists(flow: Flow, read: Touch, params: dict[str, int] | None = None) -> bool:
-    """Whether another state has unserved reads like this; a run at `params`, where given, may say so at once."""
-    others = reads_alike(flow, read)
-    if params is not None:
-        runs = [unserved_at(flow, home, params) for home in {o.home for o in others} if is_sequential(flow, home)]
-        if any(touch in others for run in runs if run is not None for touch, _ in run.reads):
-            return True
-    return any(not flow.unserved(other).is_empty() for other in others)
-
-
-def reads_alike(flow: Flow, read: Touch) -> list[Touch]:
-    """The reads of another state of the program that stand for the same one."""
-    if read.actor.statement is None:
-        buffer = flow.touches.program.storages[read.storage.name].buffer
-        found = flow.touches.of_buffer(buffer)
-        return [r for r in found if not r.is_write and r.actor.statement is None and r.source == read.source]
-    names = {actor.name for actor in alike(flow, read.actor)}
-    reads = [flow.touches.read(flow.touches.program.statements[name], read.source) for name in names]
-    return [r for r in reads if r is not None]
+def _again(flow: Flow, sought: Key) -> Iterator[Finding]:
+    """The reads that stand for one of another state; a run at the sizes where that was found may show them at once."""
+    alike = touches_alike(flow, sought.about)
+    for home in {read.home for read in alike} if sought.at is not None else ():
+        if is_sequential(flow, home):
+            yield from _of_run(flow, unserved_at(flow, home, sought.at or {}))
+    yield from _unserved(flow, alike)
 
 
 def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
@@ -202,3 +210,40 @@ def first_spot(touch: Touch, bad: isl.Set) -> Spot:
 def one(touch: Touch, spot: Spot) -> isl.Set:
     """The domain that holds one element at given parameters."""
     return smallest.alone(touch.domain, spot.at, spot.params)
+
+
+# -- in the report
+
+
+def _seen(program: Program) -> str:
+    return "every read sees the value it names"
+
+
+def _found(program: Program) -> str:
+    outputs = ", ".join(program.algorithm.outputs)
+    return f"the caller finds every value of {outputs}, and its other arrays unchanged" if outputs else ""
+
+
+def _own(program: Program) -> str:
+    if not program.rank_axes and program.blocks is None:
+        return ""
+    return "each rank reads only what it computes, receives, or has in its arrays"
+
+
+def _on_every_rank(program: Program) -> str:
+    everywhere = [s.source for s in program.storing if s.message is None and _is_on_all(program, s)]
+    return f"every rank computes {', '.join(dict.fromkeys(everywhere))}" if everywhere else ""
+
+
+def _is_on_all(program: Program, statement: Statement) -> bool:
+    """Whether a computation has no loop over ranks of its own: each rank executes it (`program.ranks.spread`)."""
+    loops = [program.loops[loop] for loop in statement.loops if program.loops[loop].is_rank]
+    return bool(program.rank_axes) and all(loop.name.startswith("rank") for loop in loops)
+
+
+SENTENCES = (
+    Sentence(Topic.VALUES, _seen),
+    Sentence(Topic.VALUES, _found),
+    Sentence(Topic.RANKS, _own),
+    Sentence(Topic.RANKS, _on_every_rank),
+)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import islpy as isl
 
@@ -27,28 +26,26 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.whole_vectors import padded_loop, past_the_end
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Loop, Vector
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.places import extent_box, outside
 from tiramisu_py.proof.memory.races import pair_spots, race_at, unordered
 from tiramisu_py.proof.memory.values import first_spot
-from tiramisu_py.proof.violations.findings import Finding, Spot, reading, same_work, words
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot, reading, wanted, words, work
 
 #: Operators of integers that have no result for some operands.
 _DIVISIONS = ("//", "%")
 _SHIFTS = ("<<", ">>")
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Everything that an iteration past the end of a vector loop would do to others."""
     for statement in flow.touches.program.acting:
-        for violation in _of(flow, statement):
-            yield Finding(violation, partial(_persists, statement=statement))
-
-
-def _persists(flow: Flow, statement: Statement) -> bool:
-    alike = (other for other in flow.touches.program.acting if same_work(other, statement))
-    return any(any(True for _ in _of(flow, other)) for other in alike)
+        key = Key("past the end", (work(statement),))
+        for violation in _of(flow, statement) if wanted(key, sought) else ():
+            yield Finding.of(key, violation)
 
 
 def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
@@ -269,3 +266,15 @@ def lacks(flow: Flow, buffer: Buffer, elements: isl.Set) -> tuple[int, int] | No
         if most is not None and most >= 0:
             return axis, most + 1
     return None
+
+
+# -- in the report
+
+
+def _kept_nowhere(program: Program) -> str:
+    whole = [loop for s in program.storing if (loop := padded_loop(program, s)) is not None]
+    names = ", ".join(dict.fromkeys(loop.name for loop in whole))
+    return f"what vectors of {names} compute past the end goes where nothing is kept" if names else ""
+
+
+SENTENCES = (Sentence(Topic.LOOPS, _kept_nowhere),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import islpy as isl
 
@@ -16,22 +15,15 @@ from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import in_any_block, named_by, own_elements
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.violations.findings import Finding, words
+from tiramisu_py.proof.violations.findings import Finding, Key, words
 from tiramisu_py.sets import smallest
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything that is given to no rank, or to ranks in two ways."""
-    for key, violation in _faults(flow) if flow.touches.program.is_spread else ():
-        yield Finding(violation, partial(_persists, key=key))
-
-
-def _persists(flow: Flow, key: str) -> bool:
-    return flow.touches.program.is_spread and any(found == key for found, _ in _faults(flow))
-
-
-def _faults(flow: Flow) -> Iterator[tuple[str, Violation]]:
     program = flow.touches.program
+    if not program.is_spread:
+        return
     yield from _varying(program)
     for statement in program.statements.values():
         yield from _two_axes(program, statement)
@@ -45,7 +37,7 @@ def _faults(flow: Flow) -> Iterator[tuple[str, Violation]]:
 # -- bounds of blocks
 
 
-def _varying(program: Program) -> Iterator[tuple[str, Violation]]:
+def _varying(program: Program) -> Iterator[Finding]:
     used = None if program.blocks is None else named_by(program.algorithm, program.blocks)
     if used is not None:
         source, bound = used
@@ -54,13 +46,15 @@ def _varying(program: Program) -> Iterator[tuple[str, Violation]]:
             "wherever it is computed"
         )
         repair = f"leave {bound} out of {source}"
-        yield f"varying {source}", Violation("communication", message, _nowhere(source), repair=repair)
+        yield Finding.of(
+            Key("varying", (source,)), Violation("communication", message, _nowhere(source), repair=repair)
+        )
 
 
 # -- loops
 
 
-def _two_axes(program: Program, statement: Statement) -> Iterator[tuple[str, Violation]]:
+def _two_axes(program: Program, statement: Statement) -> Iterator[Finding]:
     along: dict[int, str] = {}
     for loop in (program.loops[number] for number in statement.loops):
         if isinstance(loop.tag, Rank):
@@ -68,7 +62,8 @@ def _two_axes(program: Program, statement: Statement) -> Iterator[tuple[str, Vio
                 names = f"{along[loop.tag.axis]} and {loop.name}"
                 message = f"loops {names} of {statement.handle} both run along axis {loop.tag.axis} of the ranks"
                 repair = f"{statement.handle}.tag_distribute({names.replace(' and ', ', ')}) gives each its own axis"
-                yield f"axis {statement.name}", Violation("reach", message, _nowhere(statement.source), repair=repair)
+                violation = Violation("reach", message, _nowhere(statement.source), repair=repair)
+                yield Finding.of(Key("axis", (statement.name,)), violation)
             along[loop.tag.axis] = loop.name
 
 
@@ -89,17 +84,17 @@ def _grid(program: Program) -> str:
 # -- arrays of the caller
 
 
-def _misdealt(program: Program, source: str) -> Iterator[tuple[str, Violation]]:
+def _misdealt(program: Program, source: str) -> Iterator[Finding]:
     """Arrays that are dealt out along a dimension which they do not have (any more)."""
     count = len(program.buffers[program.storages[source].buffer].extents)
     for spread in program.distributions[source].axes:
         if isinstance(spread, Dealt | Pieces | OwnBlock) and spread.dim >= count:
             message = f"{source} is dealt out along its dimension {spread.dim}, but its array has {count} dimensions"
             repair = f"{source}.distribute after {source}.store_in"
-            yield f"dealt {source}", Violation("reach", message, _nowhere(source), repair=repair)
+            yield Finding.of(Key("dealt", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
 
 
-def _unheld(flow: Flow, source: str) -> Iterator[tuple[str, Violation]]:
+def _unheld(flow: Flow, source: str) -> Iterator[Finding]:
     """Values of an output that would be in the array of a rank that does not exist."""
     program = flow.touches.program
     if source not in program.distributions:
@@ -117,10 +112,10 @@ def _unheld(flow: Flow, source: str) -> Iterator[tuple[str, Violation]]:
         witness = Witness(params, None, value)
         message = f"{words(value)} is in the array of no rank: {_grid(program)}, {witness}"
         repair = f"choose rank= in {source}.distribute so that each element is on one of these ranks"
-        yield f"held {source}", Violation("bounds", message, witness, repair=repair)
+        yield Finding.of(Key("held", (source,)), Violation("bounds", message, witness, repair=repair))
 
 
-def _one_array(program: Program) -> Iterator[tuple[str, Violation]]:
+def _one_array(program: Program) -> Iterator[Finding]:
     """Inputs and outputs that share an array of the caller, but are dealt out in different ways."""
     seen: dict[str, str] = {}
     for source in (*program.algorithm.inputs, *program.algorithm.outputs):
@@ -130,14 +125,14 @@ def _one_array(program: Program) -> Iterator[tuple[str, Violation]]:
             if program.distributions.get(source) != program.distributions.get(other):
                 message = f"{other} and {source} are in one array, {buffer}, but are not held by ranks in the same way"
                 repair = f"distribute {source} as {other}, or keep it in an array of its own"
-                yield f"array {source}", Violation("reach", message, _nowhere(source), repair=repair)
+                yield Finding.of(Key("array", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
             elif source in program.distributions and not sets.is_identity(program.storages[source].index):
                 message = (
                     f"{source} is held by ranks in parts, and is laid out in {buffer} in an order of its own: a part "
                     "is a block of the plain indices"
                 )
                 repair = f"keep {source} in an array of its own, at its indices in their order"
-                yield f"layout {source}", Violation("reach", message, _nowhere(source), repair=repair)
+                yield Finding.of(Key("layout", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
 
 
 def held_places(program: Program, source: str, elements: isl.Set, name: str) -> isl.Set | None:

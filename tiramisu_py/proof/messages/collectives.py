@@ -9,7 +9,6 @@ generated code calls outside of all that depends on the rank.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import islpy as isl
 
@@ -17,30 +16,22 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import Collective, collectives
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.messages.exchanges import exchanges
 from tiramisu_py.proof.messages.halves import element_of, executed, soonest
-from tiramisu_py.proof.violations.findings import Finding, rank_words, words
+from tiramisu_py.proof.violations.findings import Finding, Key, rank_words, words
 from tiramisu_py.sets import smallest
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """For each collective exchange the first reason why it is none."""
-    for name, found in violations(flow):
-        yield Finding(found, partial(_persists, name=name, kind=found.kind))
-
-
-def violations(flow: Flow) -> Iterator[tuple[str, Violation]]:
-    """The first reason of each exchange, by its name."""
     for one in collectives(flow.touches.program):
         found = next(_violations(flow, one), None)
         if found is not None:
-            yield one.name, found
-
-
-def _persists(flow: Flow, name: str, kind: str) -> bool:
-    return any(found.kind == kind for other, found in violations(flow) if other == name)
+            yield Finding.of(Key(found.kind, (one.name,)), found)
 
 
 def is_one_call(one: Collective) -> bool:
@@ -178,3 +169,16 @@ def _other_call(flow: Flow, one: Collective) -> Iterator[Violation]:
     yield Violation(
         "communication", message, witness, repair="send and receive in equal iterations of the loops around"
     )
+
+
+# -- in the report
+
+
+def _together(program: Program) -> str:
+    together = ", ".join(one.name for one in collectives(program))
+    if not together:
+        return ""
+    return f"each call of {together} takes and stores values in any order, and all ranks take part"
+
+
+SENTENCES = (Sentence(Topic.COLLECTIVES, _together),)

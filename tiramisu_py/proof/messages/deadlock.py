@@ -25,21 +25,40 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import collectives, with_calls
 from tiramisu_py.program.ranks.reductions import with_meetings
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.messages.collectives import violations as collective_violations
+from tiramisu_py.proof.condition import Sentence, Topic
+from tiramisu_py.proof.messages import collectives as collective_exchanges
 from tiramisu_py.proof.messages.exchanges import Exchange, exchanges
 from tiramisu_py.proof.messages.halves import event_of, events, executed
 from tiramisu_py.proof.messages.matching import matched
-from tiramisu_py.proof.messages.small_sizes import MOST_AT_FIRST, MOST_OF_ALL, MOST_OF_ONE, Stuck, small_params
+from tiramisu_py.proof.messages.small_sizes import (
+    MOST_AT_FIRST,
+    MOST_OF_ALL,
+    MOST_OF_ONE,
+    Stuck,
+    relevant_params,
+    small_params,
+)
 from tiramisu_py.proof.messages.wait_graph import Needs
-from tiramisu_py.proof.violations.findings import Finding, Named, rank_words
+from tiramisu_py.proof.violations.findings import Finding, Key, Named, rank_words
 from tiramisu_py.sets import smallest
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
-    """The smallest deadlock, or that none could be excluded."""
-    if not exchanges(flow) or not matched(flow) or any(collective_violations(flow)):
-        return  # what has no peer is refused elsewhere
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
+    """The smallest deadlock, or that none could be excluded.
+
+    One that is sought is sought at its sizes, and counts as there where messages do not match yet.
+    """
+    if not exchanges(flow):
+        return
+    if not matched(flow) or any(True for _ in collective_exchanges.findings(flow)):
+        if sought is not None:  # otherwise refused elsewhere, as what has no peer
+            yield Finding(sought, lambda: _not_known(_needs(flow)))
+        return
     order = _needs(flow)
+    yield from _smallest(order) if sought is None else _again(order, sought)
+
+
+def _smallest(order: Needs) -> Iterator[Finding]:
     if order.is_local():
         return
     found, complete = _search(order, MOST_OF_ONE if order.is_small else MOST_AT_FIRST)
@@ -48,7 +67,17 @@ def findings(flow: Flow) -> Iterator[Finding]:
         if found is None and not complete:
             found = _not_known(order)
     if found is not None:
-        yield Finding(found, partial(_persists, params=dict(found.witness.params), kind=found.kind))
+        yield Finding.of(Key(found.kind, (), dict(found.witness.params)), found)
+
+
+def _again(order: Needs, sought: Key) -> Iterator[Finding]:
+    """The deadlock at the sizes of one in another state, or again that none could be excluded."""
+    params = dict(sought.at or {})
+    if sought.sort == "unknown":
+        if not order.is_local():
+            yield Finding(sought, partial(_not_known, order))
+    elif stuck := order.stuck(params):
+        yield Finding(sought, partial(_deadlock, order.program, stuck, params))
 
 
 def _needs(flow: Flow) -> Needs:
@@ -75,16 +104,6 @@ def _others(program: Program, call: Statement) -> isl.Map:
     space = here.get_space()
     same = sets.graph(sets.function(space, None, sets.variables(space)[program.rank_axes :]), here)
     return same.apply_range(same.reverse()).subtract(sets.graph(sets.identity(space)))
-
-
-def _persists(flow: Flow, params: dict[str, int], kind: str) -> bool:
-    """Whether another state of the program has the deadlock at the same sizes, or messages that do not match yet."""
-    if not exchanges(flow):
-        return False
-    if not matched(flow) or any(collective_violations(flow)):
-        return True
-    order = _needs(flow)
-    return not order.is_local() if kind == "unknown" else bool(order.stuck(params))
 
 
 # -- the search for a cycle
@@ -165,3 +184,27 @@ def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None
     there = sets.preimage(smallest.singleton(frame.get_space().range(), event), frame)
     instance = smallest.earliest(there.intersect(executed(program, statement)), statement.coords, params)
     return (statement.source, smallest.evaluated(program.value_of(statement), instance, params))
+
+
+# -- in the report
+
+
+def _impossible(program: Program) -> str:
+    if all(statement.message is None for statement in program.acting):
+        return ""
+    return f"no deadlock is possible {_on_ranks(program)}, whatever MPI puts aside or does not"
+
+
+def _on_ranks(program: Program) -> str:
+    """How many ranks there are: numbers, or any."""
+    if program.blocks is not None or program.ranks is None:
+        return "on any number of ranks"
+    if relevant_params([program.ranks], program.context):
+        return "on any number of ranks"
+    extents = [1 + (sets.largest_value(program.ranks, axis) or 0) for axis in range(program.rank_axes)]
+    if len(extents) == 1:
+        return f"on {extents[0]} rank{'s' if extents[0] != 1 else ''}"
+    return f"on a grid of {' x '.join(map(str, extents))} ranks"
+
+
+SENTENCES = (Sentence(Topic.MESSAGES, _impossible),)

@@ -12,33 +12,52 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.messages.halves import executed, has_full_peers, is_half_like, soonest
-from tiramisu_py.proof.violations.findings import Finding, Named, rank_words, words
+from tiramisu_py.proof.messages.halves import executed, has_full_peers, soonest, task
+from tiramisu_py.proof.violations.findings import Finding, Key, Named, rank_words, wanted, words
 from tiramisu_py.sets import smallest
 
+#: The sorts of what is found: on ranks that do not exist something is computed, or something else is done; the other
+#: rank of a message does not exist, or is named on another grid.
+_COMPUTED, _DONE, _PEERLESS, _OTHER_GRID = "computed", "done", "without a peer", "another grid"
 
-def findings(flow: Flow) -> Iterator[Finding]:
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every statement on a rank that does not exist, and every message to or from such a rank."""
     program = flow.touches.program
     if not program.rank_axes:
         return
-    for statement in [s for s in program.statements.values() if is_homeless(flow, s)] or program.statements.values():
+    every = list(program.statements.values())
+    homeless = [s for s in every if _is_homeless(program, s)] if sought is None else []
+    for statement in homeless or every:
+        yield from _of(program, statement, sought)
+
+
+def computed_nowhere(finding: Finding) -> bool:
+    """Whether values are computed on ranks that do not exist: what the program does with them then means nothing."""
+    return finding.key.sort == _COMPUTED
+
+
+def _of(program: Program, statement: Statement, sought: Key | None) -> Iterator[Finding]:
+    key = Key(_COMPUTED if _computes(statement) else _DONE, task(statement))
+    if wanted(key, sought):
         bad = _without_rank(program, statement)
         if not bad.is_empty():
-            yield Finding(_no_executor(program, statement, bad), partial(_homeless, statement=statement))
-        if statement.message is not None and not has_full_peers(program, statement):
-            yield Finding(_peers_of_other_grid(program, statement), partial(_partial, statement=statement))
-        elif statement.message is not None:
-            wrong = _without_peer(program, statement)
-            if not wrong.is_empty():
-                yield Finding(_no_peer(program, statement, wrong), partial(_peerless, statement=statement))
+            yield Finding(key, partial(_no_executor, program, statement, bad))
+    if statement.message is not None and not has_full_peers(program, statement):
+        yield Finding(Key(_OTHER_GRID, task(statement)), partial(_peers_of_other_grid, program, statement))
+    elif statement.message is not None and wanted(Key(_PEERLESS, task(statement)), sought):
+        bad = _without_peer(program, statement)
+        if not bad.is_empty():
+            yield Finding(Key(_PEERLESS, task(statement)), partial(_no_peer, program, statement, bad))
 
 
-def is_homeless(flow: Flow, statement: Statement) -> bool:
+def _computes(statement: Statement) -> bool:
+    return statement.stores and statement.message is None
+
+
+def _is_homeless(program: Program, statement: Statement) -> bool:
     """Whether a computation runs on ranks that do not exist: its messages then do so too, and are not the reason."""
-    program = flow.touches.program
-    computes = statement.stores and statement.message is None
-    return computes and not _without_rank(program, statement).is_empty()
+    return _computes(statement) and not _without_rank(program, statement).is_empty()
 
 
 def _without_rank(program: Program, statement: Statement) -> isl.Set:
@@ -52,25 +71,6 @@ def _without_peer(program: Program, half: Statement) -> isl.Set:
     assert program.ranks is not None and half.message is not None
     here = executed(program, half).subtract(_without_rank(program, half))
     return here.subtract(sets.preimage(program.ranks, half.message.peer))
-
-
-def _homeless(flow: Flow, statement: Statement) -> bool:
-    program = flow.touches.program
-    alike = (s for s in program.statements.values() if is_half_like(s, statement))
-    return bool(program.rank_axes) and any(not _without_rank(program, s).is_empty() for s in alike)
-
-
-def _peerless(flow: Flow, statement: Statement) -> bool:
-    program = flow.touches.program
-    alike = (s for s in program.statements.values() if s.message is not None and is_half_like(s, statement))
-    placed = (s for s in alike if has_full_peers(program, s))
-    return bool(program.rank_axes) and any(not _without_peer(program, s).is_empty() for s in placed)
-
-
-def _partial(flow: Flow, statement: Statement) -> bool:
-    program = flow.touches.program
-    alike = (s for s in program.statements.values() if s.message is not None and is_half_like(s, statement))
-    return any(not has_full_peers(program, s) for s in alike)
 
 
 # -- in words

@@ -7,6 +7,8 @@ these coordinates and by static positions; between ranks there is no order but t
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import islpy as isl
 
 from tiramisu_py import sets
@@ -17,13 +19,14 @@ from tiramisu_py.proof.violations.findings import Named
 from tiramisu_py.sets import smallest
 
 
-def is_half_like(a: Statement, b: Statement) -> bool:
-    """Whether two statements, of two states of a program, stand for the same work."""
-    if (a.message is None) != (b.message is None) or a.role is not b.role:
-        return False
-    if a.message is not None and b.message is not None:
-        return a.message.exchange == b.message.exchange
-    return a.source == b.source and (a.acts or a.name == b.name)
+def task(statement: Statement) -> tuple[Hashable, ...]:
+    """What a statement does on its ranks: the same in all states of a program.
+
+    It is known by its exchange, by what it computes, or by its name where it does neither.
+    """
+    if statement.message is not None:
+        return (statement.role, statement.message.exchange)
+    return (statement.role, statement.source, "" if statement.acts else statement.name)
 
 
 # -- instances and events

@@ -8,31 +8,29 @@ and that of elements in their message): there is only one such pairing, and it i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.messages.element_order import crossed
 from tiramisu_py.proof.messages.exchanges import Exchange, exchanges, united
 from tiramisu_py.proof.messages.halves import element_of, event_of, has_full_peers, soonest
 from tiramisu_py.proof.messages.value_counts import uneven
-from tiramisu_py.proof.violations.findings import Finding, rank_words, words
+from tiramisu_py.proof.violations.findings import Finding, Key, rank_words, words
 from tiramisu_py.sets import smallest
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """For each exchange the first of: halves without their peers, messages of other sizes, another order."""
     for exchange in exchanges(flow):
-        for found in _of(flow, exchange):
-            yield Finding(found, partial(_persists, name=exchange.name, kind=found.kind))
-
-
-def _persists(flow: Flow, name: str, kind: str) -> bool:
-    return any(v.kind == kind for exchange in exchanges(flow) if exchange.name == name for v in _of(flow, exchange))
+        if sought is None or exchange.name in sought.about:
+            for found in _of(flow, exchange):
+                yield Finding.of(Key(found.kind, (exchange.name,)), found)
 
 
 def matched(flow: Flow) -> bool:
@@ -157,3 +155,14 @@ def _sized(exchange: Exchange, mine: str, theirs: str, there: isl.Map, several: 
     )
     advice = f"collapse the same loops of {statement.handle} and {other.handle}: collapse_many"
     return Violation("communication", message, witness, repair=advice)
+
+
+# -- in the report
+
+
+def _meet(program: Program) -> str:
+    talking = ", ".join(dict.fromkeys(s.message.exchange for s in program.acting if s.message is not None))
+    return f"every message of {talking} meets its receive, with the same values in the same order" if talking else ""
+
+
+SENTENCES = (Sentence(Topic.MESSAGES, _meet),)

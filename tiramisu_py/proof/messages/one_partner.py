@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 
 import islpy as isl
 
@@ -19,35 +20,26 @@ from tiramisu_py.program.ranks.requests import outside, slots
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.proof.messages.halves import element_of, executed, soonest
-from tiramisu_py.proof.violations.findings import Finding, on_that_rank, rank_words, words
+from tiramisu_py.proof.violations.findings import Finding, Key, on_that_rank, rank_words, wanted, words
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Messages to several ranks at a time, and persistent requests that would be for several messages."""
-    program = flow.touches.program
-    for half in program.acting:
-        if half.message is None or half.message.collective:
-            continue
-        several = _several(program, half)
-        if not several.is_empty():
-            yield Finding(_to_several(program, half, several), partial(_still_several, name=half.name))
-        elif half.message.persistent:
-            changing = _changing(program, half)
-            if not changing.is_empty():
-                yield Finding(_not_the_same(program, half, changing), partial(_still_changing, name=half.name))
+    for half in flow.touches.program.acting:
+        if half.message is not None and not half.message.collective:
+            found = (f for f in _of(flow.touches.program, half) if wanted(f.key, sought))
+            yield from islice(found, 1)
 
 
-def _still_several(flow: Flow, name: str) -> bool:
-    return any(not _several(flow.touches.program, half).is_empty() for half in _alike(flow, name))
-
-
-def _still_changing(flow: Flow, name: str) -> bool:
-    halves = (half for half in _alike(flow, name) if half.message is not None and half.message.persistent)
-    return any(not _changing(flow.touches.program, half).is_empty() for half in halves)
-
-
-def _alike(flow: Flow, name: str) -> Iterator[Statement]:
-    return (s for s in flow.touches.program.acting if s.name == name and s.message is not None)
+def _of(program: Program, half: Statement) -> Iterator[Finding]:
+    """What is wrong with one half, the reason first that another one may follow from."""
+    several = _several(program, half)
+    if not several.is_empty():
+        yield Finding(Key("several ranks", (half.name,)), partial(_to_several, program, half, several))
+    if half.message is not None and half.message.persistent:
+        changing = _changing(program, half)
+        if not changing.is_empty():
+            yield Finding(Key("several messages", (half.name,)), partial(_not_the_same, program, half, changing))
 
 
 # -- one other rank

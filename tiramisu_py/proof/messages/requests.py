@@ -17,25 +17,37 @@ from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.messages import one_partner as halves
 from tiramisu_py.proof.messages.halves import element_of, soonest
-from tiramisu_py.proof.violations.findings import Finding, on_that_rank, words
+from tiramisu_py.proof.violations.findings import Finding, Key, on_that_rank, wanted, words
 from tiramisu_py.sets import smallest
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Messages that use a request while another one does, and waits that would complete a later message."""
-    yield from halves.findings(flow)
-    happens = flow.happens
-    for half in _chosen(happens):
-        again = _again(happens, half)
-        open_ = again.subtract(happens.after(half.name, half.name)).coalesce() if not again.is_empty() else again
-        if not open_.is_empty():
-            yield Finding(_shared(flow, half, open_), partial(_still_shared, name=half.name))
-            continue
-        for wait in happens.waits:
-            late = _late(happens, half, wait, again)
+    yield from halves.findings(flow, sought)
+    for half in _chosen(flow.happens):
+        if sought is None or sought.about[0] == half.name:
+            again = _again(flow.happens, half)
+            shared = list(_shared(flow, half, again))
+            yield from shared
+            if sought is not None or not shared:
+                yield from _mistaken(flow, half, again, sought)
+
+
+def _shared(flow: Flow, half: Statement, again: isl.Map) -> Iterator[Finding]:
+    open_ = again
+    if not again.is_empty():
+        open_ = again.subtract(flow.happens.after(half.name, half.name)).coalesce()
+    if not open_.is_empty():
+        yield Finding(Key("shared", (half.name,)), partial(_shared_request, flow, half, open_))
+
+
+def _mistaken(flow: Flow, half: Statement, again: isl.Map, sought: Key | None) -> Iterator[Finding]:
+    for wait in flow.happens.waits:
+        key = Key("mistaken", (half.name, wait.name))
+        if wanted(key, sought):
+            late = _late(flow.happens, half, wait, again)
             if not late.is_empty():
-                persists = partial(_still_mistaken, half=half.name, wait=wait.name)
-                yield Finding(_mistaken(flow, half, wait, late), persists)
+                yield Finding(key, partial(_mistaken_request, flow, half, wait, late))
 
 
 def _chosen(happens: Happens) -> list[Statement]:
@@ -64,7 +76,7 @@ def _late(happens: Happens, half: Statement, wait: Statement, again: isl.Map) ->
 # -- in words
 
 
-def _shared(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
+def _shared_request(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
     program, happens = flow.touches.program, flow.happens
     pairs = happens.times(half).apply_range(bad).apply_range(happens.times(half).reverse())
     params, late = soonest(program, half, pairs.range())
@@ -81,7 +93,7 @@ def _shared(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
     return Violation("race", message, witness, repair=repair)
 
 
-def _mistaken(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Violation:
+def _mistaken_request(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Violation:
     program, happens = flow.touches.program, flow.happens
     params, instance = soonest(program, half, bad.domain().apply(happens.times(half).reverse()))
     named, rank, _ = element_of(program, half, instance, params)
@@ -92,25 +104,3 @@ def _mistaken(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Vio
     )
     repair = f"remove {wait.name}, or choose other requests in {half.handle}.set_wait_access"
     return Violation("race", message, witness, repair=repair)
-
-
-# -- in another state of the program
-
-
-def _still_shared(flow: Flow, name: str) -> bool:
-    happens = flow.happens
-    return any(
-        not _again(happens, half).subtract(happens.after(half.name, half.name)).is_empty()
-        for half in _chosen(happens)
-        if half.name == name
-    )
-
-
-def _still_mistaken(flow: Flow, half: str, wait: str) -> bool:
-    happens = flow.happens
-    return any(
-        not _late(happens, one, other, _again(happens, one)).is_empty()
-        for one in _chosen(happens)
-        for other in happens.waits
-        if (one.name, other.name) == (half, wait)
-    )

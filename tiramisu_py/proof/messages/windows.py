@@ -6,9 +6,9 @@ All other conditions are proven of one rank. These need the other end too: they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 
 import islpy as isl
 
@@ -18,27 +18,21 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.block_windows import window
-from tiramisu_py.proof.violations.findings import Finding, Spot
+from tiramisu_py.proof.condition import Findings
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot
 from tiramisu_py.sets import smallest
 
-#: A condition of the theorem.
-Condition = Callable[[Flow], Iterator[Finding]]
 
+def in_window(condition: Findings) -> Findings:
+    """The findings of a condition about messages, in programs with and without such blocks."""
 
-def in_window(condition: Condition) -> Condition:
-    """A condition about messages, as it is proven of programs with and without such blocks."""
-
-    def findings(flow: Flow) -> Iterator[Finding]:
+    @wraps(condition)
+    def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
         shown = windowed(flow)
-        for finding in condition(shown):
-            persists = partial(_persists, finding.persists)
-            yield finding if shown is flow else Finding(_in_words(finding.violation), persists)
+        for finding in condition(shown, sought):
+            yield finding if shown is flow else Finding(finding.key, partial(_in_words, finding))
 
     return findings
-
-
-def _persists(original: Callable[[Flow], bool], flow: Flow) -> bool:
-    return original(windowed(flow))
 
 
 def windowed(flow: Flow) -> Flow:
@@ -48,8 +42,9 @@ def windowed(flow: Flow) -> Flow:
     return flow.kept("window", lambda: Flow(Touches(window(flow.touches.program))))
 
 
-def _in_words(violation: Violation) -> Violation:
-    return replace(violation, message=f"{violation.message} (ranks are counted from the one in the middle of three)")
+def _in_words(finding: Finding) -> Violation:
+    message = f"{finding.violation.message} (ranks are counted from the one in the middle of three)"
+    return replace(finding.violation, message=message)
 
 
 def of_another_block(program: Program, spot: Spot, where: str) -> Violation | None:

@@ -16,7 +16,7 @@ from tiramisu_py.program.loops import GpuBlock, Parallel, Rank, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.chains import Chains
-from tiramisu_py.proof.violations.findings import Finding, words
+from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
 
 
 def reordered(flow: Flow) -> Iterator[str]:
@@ -31,12 +31,13 @@ def is_reordered(flow: Flow, name: str) -> bool:
     return any(True for _ in _out_of_order(flow, name))
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """The reductions declared `ordered` whose order is not kept."""
     for name, computation in flow.touches.program.algorithm.computations.items():
-        if computation.is_reduction and computation.ordered:
+        key = Key("order", (name,))
+        if computation.is_reduction and computation.ordered and wanted(key, sought):
             for a, b, bad in _out_of_order(flow, name):
-                yield Finding(_unlocked(flow, computation, a, b, bad), partial(is_reordered, name=name))
+                yield Finding(key, partial(_unlocked, flow, computation, a, b, bad))
                 break
 
 

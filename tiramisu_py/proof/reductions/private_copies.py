@@ -17,18 +17,21 @@ from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
 from tiramisu_py.program.private_copies import private_copies
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.memory.races import all_pairs, pair_spots, pairs_alike, race_at, statements, unordered
+from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, race_at, statements, unordered
 from tiramisu_py.proof.memory.values import first_spot
-from tiramisu_py.proof.violations.faults import Fault, fault
-from tiramisu_py.proof.violations.findings import Finding, words
+from tiramisu_py.proof.violations.findings import Finding, Key, fault, words
+
+#: The sort of what is found between two accesses.
+_UNCOMBINED = "uncombined"
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every access to a reduction inside a loop that keeps private copies of it."""
-    found = [finding for a, b in all_pairs(flow) for finding in _uncombined(flow, a, b)]
+    pairs = all_pairs(flow, _UNCOMBINED, sought)
+    found = [finding for a, b in pairs for finding in _uncombined(flow, a, b)]
     yield from found
-    for key, violation in () if found else _faults(flow):
-        yield Finding(violation, partial(_still_mixed, key=key))
+    if not found:
+        yield from _mixtures(flow)
 
 
 def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
@@ -38,8 +41,7 @@ def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
             for depth in _private_depths(flow, update, other):
                 bad = _in_one_iteration(flow, update, other, depth)
                 if not bad.is_empty() and _meets(flow, update, depth):
-                    found = partial(_still_uncombined, a=a, b=b)
-                    yield Finding(_not_combined(flow, update, other, bad, depth), found)
+                    yield Finding(pair_key(_UNCOMBINED, a, b), partial(_not_combined, flow, update, other, bad, depth))
 
 
 def _private_depths(flow: Flow, a: Touch, b: Touch) -> Iterator[int]:
@@ -61,18 +63,10 @@ def _meets(flow: Flow, update: Touch, depth: int) -> bool:
     return not race_at(update, update, flow.same_place(update, update), depth, None).is_empty()
 
 
-def _still_uncombined(flow: Flow, a: Touch, b: Touch) -> bool:
-    return any(any(_uncombined(flow, x, y)) for x, y in pairs_alike(flow, a, b))
-
-
 # -- other uses of the buffer
 
 
-def _still_mixed(flow: Flow, key: str) -> bool:
-    return any(found == key for found, _ in _faults(flow))
-
-
-def _faults(flow: Flow) -> Iterator[Fault]:
+def _mixtures(flow: Flow) -> Iterator[Finding]:
     """Loops that keep private copies of a buffer in which they also have something else than these partial results."""
     program = flow.touches.program
     for loop, buffer, updates in private_copies(program):
@@ -90,7 +84,7 @@ def _faults(flow: Flow) -> Iterator[Fault]:
             yield from _mixed(flow, loop, buffer, updates)
 
 
-def _mixed(flow: Flow, loop: LoopId, buffer: str, updates: tuple[Statement, ...]) -> Iterator[Fault]:
+def _mixed(flow: Flow, loop: LoopId, buffer: str, updates: tuple[Statement, ...]) -> Iterator[Finding]:
     program = flow.touches.program
     for touch in flow.touches.of_buffer(buffer):
         statement = touch.actor.statement

@@ -21,35 +21,28 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.reductions import combined_loops, groups, inner_ranks, not_combined, outside_of
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.memory.races import all_pairs, pair_spots, pairs_alike, statements
-from tiramisu_py.proof.violations.faults import Fault, fault
-from tiramisu_py.proof.violations.findings import Finding, on_rank, words
+from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, statements
+from tiramisu_py.proof.violations.findings import Finding, Key, fault, on_rank, words
+
+#: The sort of what is found between two accesses.
+_UNCOMBINED = "uncombined"
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every access to a reduction inside a loop over ranks that combines its partial results."""
-    if any(statement.onto is not None for statement in flow.touches.program.statements.values()):
-        for key, violation in _faults(flow):
-            yield Finding(violation, partial(_still_at_fault, key=key))
-        for a, b in all_pairs(flow):
+    program = flow.touches.program
+    if any(statement.onto is not None for statement in program.statements.values()):
+        for updates in groups(program):
+            yield from _of_group(program, updates)
+        for a, b in all_pairs(flow, _UNCOMBINED, sought):
             yield from _uncombined(flow, a, b)
 
 
 # -- where partial results are combined
 
 
-def _still_at_fault(flow: Flow, key: str) -> bool:
-    return any(found == key for found, _ in _faults(flow))
-
-
-def _faults(flow: Flow) -> Iterator[Fault]:
+def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Finding]:
     """What keeps ranks from combining the partial results of some updates."""
-    program = flow.touches.program
-    for updates in groups(program):
-        yield from _of_group(program, updates)
-
-
-def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Fault]:
     first = updates[0]
     loop = program.loops[next(iter(combined_loops(program, first).values()))].name
     source = program.algorithm.source(first.source)
@@ -95,7 +88,7 @@ def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
             if loop in second.loops:
                 bad = _in_one_loop(flow, update, other, first.depth(loop))
                 if not bad.is_empty():
-                    yield Finding(_not_combined(flow, update, other, bad, loop), partial(_persists, a=a, b=b))
+                    yield Finding(pair_key(_UNCOMBINED, a, b), partial(_not_combined, flow, update, other, bad, loop))
                     return
 
 
@@ -118,10 +111,6 @@ def _clock(touch: Touch, kept: list[int]) -> isl.Map:
     assert touch.coords is not None
     forms = sets.outputs(touch.coords)
     return sets.graph(sets.function(touch.domain.get_space(), None, [forms[d] for d in kept]), touch.domain)
-
-
-def _persists(flow: Flow, a: Touch, b: Touch) -> bool:
-    return any(any(_uncombined(flow, x, y)) for x, y in pairs_alike(flow, a, b))
 
 
 def _not_combined(flow: Flow, update: Touch, other: Touch, bad: isl.Map, loop: LoopId) -> Violation:

@@ -11,7 +11,7 @@ updates share (its *generation*): lexicographic order keeps generations apart in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -23,43 +23,46 @@ from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.reductions import not_combined
 from tiramisu_py.program.statement import Device, Role
+from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.races import pair_spots
-from tiramisu_py.proof.memory.values import first_spot, one, reads_alike
+from tiramisu_py.proof.memory.values import first_spot, one
 from tiramisu_py.proof.reductions.chains import Chains, Miscount, union_of
-from tiramisu_py.proof.violations.findings import Finding, on_rank, rank_words, reading, words
+from tiramisu_py.proof.violations.findings import Finding, Key, access, on_rank, rank_words, reading, wanted, words
 from tiramisu_py.proof.violations.repairs import onto_gpu, order_repair
 from tiramisu_py.sets import smallest
 
+#: The sorts of what is found: terms that lack or are twice; terms before the start, results copied over partial ones,
+#: and readers before all terms are added.
+_MISCOUNTED, _UNSTARTED, _REPLACED, _EARLY = "miscounted", "unstarted", "replaced", "early"
 
-def findings(flow: Flow) -> Iterator[Finding]:
+
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every way in which a reduction is not complete, or more than complete."""
-    for computation in flow.touches.program.algorithm.computations.values():
-        if computation.is_reduction:
+    sorts = (_MISCOUNTED, _UNSTARTED, _REPLACED, _EARLY) if sought is None else (sought.sort,)
+    for name, computation in flow.touches.program.algorithm.computations.items():
+        if computation.is_reduction and (sought is None or sought.about[0] == name):
             chains = Chains(flow, computation)
-            yield from _miscounted(chains)
-            yield from _unstarted(chains)
-            yield from _replaced(chains)
-            yield from _early_readers(chains)
+            yield from _miscounted(chains) if _MISCOUNTED in sorts else ()
+            yield from _unstarted(chains) if _UNSTARTED in sorts else ()
+            yield from _replaced(chains) if _REPLACED in sorts else ()
+            yield from _early_readers(chains, sought) if _EARLY in sorts else ()
 
 
-def _again(flow: Flow, c: Computation) -> Chains:
-    return Chains(flow, flow.touches.program.algorithm.computations[c.name])
+def _key(sort: str, chains: Chains, *about: Hashable) -> Key:
+    return Key(sort, (chains.computation.name, *about))
 
 
 def _miscounted(chains: Chains) -> Iterator[Finding]:
     for wrong in chains.miscounts():
-        yield Finding(_counted_wrong(chains, wrong), partial(_still_miscounted, c=chains.computation))
+        yield Finding(_key(_MISCOUNTED, chains), partial(_counted_wrong, chains, wrong))
         return
 
 
 def _where(device: Device) -> str:
     return "the host" if device is None else f"GPU {device}"
-
-
-def _still_miscounted(flow: Flow, c: Computation) -> bool:
-    return any(True for _ in _again(flow, c).miscounts())
 
 
 def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
@@ -158,12 +161,7 @@ def _unstarted(chains: Chains) -> Iterator[Finding]:
     for update in chains.updates:
         bad = _without_start(chains, update)
         if not bad.is_empty():
-            yield Finding(_not_started(chains, update, bad), partial(_still_unstarted, c=chains.computation))
-
-
-def _still_unstarted(flow: Flow, c: Computation) -> bool:
-    chains = _again(flow, c)
-    return any(not _without_start(chains, update).is_empty() for update in chains.updates)
+            yield Finding(_key(_UNSTARTED, chains), partial(_not_started, chains, update, bad))
 
 
 def _accumulator(chains: Chains, update: Touch) -> Touch:
@@ -210,13 +208,7 @@ def _replaced(chains: Chains) -> Iterator[Finding]:
         for copy in chains.copies:
             bad = _goes_on(chains, update, copy)
             if not bad.is_empty():
-                found = partial(_still_replaced, c=chains.computation)
-                yield Finding(_copied_over(chains, update, copy, bad), found)
-
-
-def _still_replaced(flow: Flow, c: Computation) -> bool:
-    chains = _again(flow, c)
-    return any(not _goes_on(chains, update, copy).is_empty() for update in chains.updates for copy in chains.copies)
+                yield Finding(_key(_REPLACED, chains), partial(_copied_over, chains, update, copy, bad))
 
 
 def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
@@ -252,18 +244,13 @@ def _copied_over(chains: Chains, update: Touch, copy: Touch, bad: isl.Map) -> Vi
 # -- the updates before the readers
 
 
-def _early_readers(chains: Chains) -> Iterator[Finding]:
+def _early_readers(chains: Chains, sought: Key | None) -> Iterator[Finding]:
     for home in dict.fromkeys(update.home for update in chains.updates):
         for read in chains.flow.touches.readers(home):
-            late = list(late_updates(chains, read))
+            key = _key(_EARLY, chains, access(read))
+            late = list(late_updates(chains, read)) if wanted(key, sought) else []
             if late:
-                found = partial(_still_early, c=chains.computation, read=read)
-                yield Finding(_incomplete(chains.flow, read, late), found)
-
-
-def _still_early(flow: Flow, c: Computation, read: Touch) -> bool:
-    chains = _again(flow, c)
-    return any(True for other in reads_alike(flow, read) for _ in late_updates(chains, other))
+                yield Finding(key, partial(_incomplete, chains.flow, read, late))
 
 
 def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
@@ -298,3 +285,16 @@ def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
     who = f"{reading(flow.touches.program, spot)} {'sends' if read.role is Role.SEND else 'reads'}"
     message = f"{who} {words(spot.named)} before all of its terms are added{on_rank(spot)}, {witness}"
     return Violation("reduction", message, witness, repair=order_repair(flow, read, [c.write for c in late]))
+
+
+# -- in the report
+
+
+def _complete(program: Program) -> str:
+    reductions = [name for name, c in program.algorithm.computations.items() if c.is_reduction]
+    if not reductions:
+        return ""
+    return f"every term is in {', '.join(reductions)} once, and only complete results are read"
+
+
+SENTENCES = (Sentence(Topic.REDUCTIONS, _complete),)

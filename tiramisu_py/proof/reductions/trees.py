@@ -7,7 +7,6 @@ the element: the element is then the same for all threads of a block, and holds 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import islpy as isl
 
@@ -22,28 +21,24 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction, tagged, thread_words
 from tiramisu_py.proof.memory.races import pair_spots, statements
 from tiramisu_py.proof.memory.values import first_spot
-from tiramisu_py.proof.violations.findings import Finding, words
+from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
 from tiramisu_py.schedule.devices.waits import all_threads
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
+def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every tree that has several targets, or whose target something else touches."""
     for nest in dict.fromkeys(nests_by_statement(flow).values()):
-        yield from _trees(flow, nest)
+        for statement in nest.statements:
+            key = Key("tree", (statement.name,))
+            if is_tree(nest.program, statement) and wanted(key, sought):
+                yield from (Finding.of(key, violation) for violation in _tree(flow, nest, statement))
 
 
-def _trees(flow: Flow, nest: KernelNest) -> Iterator[Finding]:
+def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
     """Partial results that the threads of a block combine in a tree: one target a block, and nothing else there."""
-    for statement in nest.statements:
-        if is_tree(nest.program, statement):
-            yield from _tree(flow, nest, statement)
-
-
-def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Finding]:
     write = flow.touches.write(statement)
     if write is None:
         return
-    persists = partial(_still_no_tree, name=statement.name)
     clock = kernel_order.clock(nest.program, write)
     targets = clock.apply_range(clock.reverse()).intersect(kernel_order.same_block(nest, write, write))
     targets = targets.intersect(flow.same_rank(write, write))
@@ -56,9 +51,9 @@ def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Findin
             f"{words(other.element)}, {witness}"
         )
         repair = f"{tagged(nest, write)}, combine=tm.ATOMIC)"
-        yield Finding(Violation("reduction", message, witness, repair=repair), persists)
+        yield Violation("reduction", message, witness, repair=repair)
     elif element_of_block(nest, statement) is None:
-        yield Finding(_several_elements(nest, write), persists)
+        yield _several_elements(nest, write)
     for other_touch in _others(flow, nest, write):
         bad = _in_one_launch(flow, nest, write, other_touch)
         if not bad.is_empty():
@@ -69,7 +64,7 @@ def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Findin
                 f"combines its partial results in a tree, {witness}"
             )
             repair = f"move {statements(write, other_touch)[1].handle} out of the kernel, or use combine=tm.ATOMIC"
-            yield Finding(Violation("reduction", message, witness, repair=repair), persists)
+            yield Violation("reduction", message, witness, repair=repair)
 
 
 def element_of_block(nest: KernelNest, statement: Statement) -> tuple[int, isl.Map] | None:
@@ -118,11 +113,3 @@ def _others(flow: Flow, nest: KernelNest, write: Touch) -> Iterator[Touch]:
 def _in_one_launch(flow: Flow, nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
     host = len(nest.host)
     return flow.same_place(a, b).intersect(a.prefix(host).apply_range(b.prefix(host).reverse()))
-
-
-def _still_no_tree(flow: Flow, name: str) -> bool:
-    nest = nests_by_statement(flow).get(name)
-    statement = flow.touches.program.statements.get(name)
-    if nest is None or statement is None or not is_tree(nest.program, statement):
-        return False
-    return any(_tree(flow, nest, statement))

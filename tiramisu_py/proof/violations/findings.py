@@ -1,14 +1,15 @@
-"""What a condition of the theorem finds: a violation, and whether another state of the program has it too."""
+"""What a condition of the theorem finds: a violation, and the key by which other states of the program have it too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from tiramisu_py.algorithm.declare.soundness import indexed
-from tiramisu_py.dependence.access import Actor, Touch
+from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.errors import Violation
+from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.sets import smallest
@@ -17,12 +18,46 @@ from tiramisu_py.sets import smallest
 Named = tuple[str, tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class Key:
+    """What a finding is known by in all states of a program, whatever loops, times and places they have.
+
+    `sort` names a sort of findings of one condition, and `about` what it is about: a computation, an access, a pair of
+    these. `at` are sizes at which it was found, where looking there first is quick; it is no part of the comparison.
+    """
+
+    sort: str
+    about: tuple[Hashable, ...]
+    at: Mapping[str, int] | None = field(default=None, compare=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """A violation without its command; `persists` says whether another state of the program has it as well."""
+    """Something that is wrong, without the command to blame; that it is there may be much cheaper than its words."""
 
-    violation: Violation
-    persists: Callable[[Flow], bool]
+    key: Key
+    explain: Callable[[], Violation]
+
+    @cached_property
+    def violation(self) -> Violation:
+        """What is wrong, at the smallest counterexample."""
+        return self.explain()
+
+    @classmethod
+    def of(cls, key: Key, violation: Violation) -> Finding:
+        """A finding that has its words already."""
+        return cls(key, lambda: violation)
+
+
+def fault(kind: str, sort: str, statement: Statement, message: str, repair: str = "") -> Finding:
+    """Something that is wrong with one statement at every size."""
+    witness = Witness({}, reader=(statement.source or statement.name, ()))
+    return Finding.of(Key(sort, (statement.name,)), Violation(kind, message, witness, repair=repair))
+
+
+def wanted(key: Key, sought: Key | None) -> bool:
+    """Whether a finding is asked for: any, or the one with the key that is sought."""
+    return sought is None or key == sought
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +92,27 @@ class Spot:
         return (statement.source, smallest.evaluated(program.value_of(statement), instance, self.params))
 
 
-def alike(flow: Flow, actor: Actor) -> Iterator[Actor]:
-    """The actors of another state of the program that stand for the same computation (parts are separated later)."""
-    if actor.statement is None:
-        yield actor
-        return
-    for statement in flow.touches.program.acting:
-        if same_work(statement, actor.statement):
-            yield Actor(statement.name, statement)
+def work(statement: Statement | None) -> tuple[Hashable, ...]:
+    """Which work a statement does: the same in all states of a program, and for all parts that it is cut into.
+
+    That is to compute values of one computation in one role; a copy or a send is known by its name. None is the caller.
+    """
+    if statement is None:
+        return ()
+    name = statement.name if statement.role in (Role.COPY, Role.SEND) else ""
+    return (statement.source, statement.role, name)
 
 
-def same_work(a: Statement, b: Statement) -> bool:
-    """Whether two statements compute values of one computation in one role."""
-    return a.source == b.source and a.role is b.role and (a.role not in (Role.COPY, Role.SEND) or a.name == b.name)
+def access(touch: Touch) -> tuple[Hashable, ...]:
+    """Which access of the algorithm a touch stands for: who reads or stores values of which source."""
+    return (work(touch.actor.statement), touch.source, touch.is_write)
+
+
+def touches_alike(flow: Flow, about: tuple[Hashable, ...]) -> list[Touch]:
+    """The touches of a state of the program that stand for an `access` of another state."""
+    _, source, _ = about
+    kept = dict.fromkeys(s.buffer for s in flow.touches.program.storages.values() if s.source == source)
+    return [touch for buffer in kept for touch in flow.touches.of_buffer(buffer) if access(touch) == about]
 
 
 def reading(program: Program, spot: Spot) -> str:
