@@ -18,10 +18,10 @@ from tests.derive.cooperating import k as chunk
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
+from tiramisu_py.program.editing import removed
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.devices.waits import removed
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 WAIT = re.compile(r"^ *TM_TRY\(tm_gpu_wait_\w+\([^;]*\)\);$", re.MULTILINE)
@@ -125,7 +125,7 @@ def test_the_proof_refuses_it_without_any_one_wait(name: str) -> None:
     waits = [s.name for s in f.program.statements.values() if s.role is Role.WAIT]
     assert waits
     for wait in waits:
-        assert not check(spread(removed(f.program, wait))).ok, wait
+        assert not check(spread(removed(f.program, f.program.statements[wait]))).ok, wait
 
 
 @needs_compiler

@@ -14,7 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.proof import Budget, check, theorem
 from tiramisu_py.proof.blame import NOT_FOUND, ONE_BY_ONE
 from tiramisu_py.proof.budget import MOMENT, SHARE
-from tiramisu_py.proof.condition import Condition
+from tiramisu_py.proof.violations.condition import Condition
 from tiramisu_py.proof.violations.findings import Finding, Key
 
 N, T = tm.params("N T")
@@ -80,13 +80,13 @@ def _known(name: str) -> Condition:
 def test_a_refusal_does_not_wait_for_the_conditions_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     story = blur()
     story.q.after(story.p, r)
-    _conditions(monkeypatch, _known("values"), Condition("races", _endless), _known("padding"))
+    _conditions(monkeypatch, _known("values"), Condition("races", _endless), _known("whole_vectors"))
     report = check(story.draft.program, operations=4 * MOMENT)
     assert [violation.kind for violation in report.violations] == ["order"]
     assert report.violations[0].command == story.draft.program.log[-1].text
-    assert report.unexamined == ("races", "padding")
-    assert "not examined: races, padding" in str(report)
-    assert report.as_dict()["unexamined"] == ["races", "padding"]
+    assert report.unexamined == ("races", "whole_vectors")
+    assert "not examined: races, whole_vectors" in str(report)
+    assert report.as_dict()["unexamined"] == ["races", "whole_vectors"]
 
 
 def test_a_condition_that_takes_all_leaves_enough_for_the_refusal_by_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ from tests.proof.gpu_oracle import Judge
 from tests.proof.gpu_stories import K, M, N, R, blur_by_hand, c, c0, c1, i, j, k, r, tiled_stencil
 from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import removed
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.devices.waits import removed
 
 
 def agrees(program: Program, sizes: list[dict[str, int]]) -> bool:
@@ -122,7 +122,7 @@ def weakened(program: Program) -> Iterator[Program]:
     yield program
     for statement in program.statements.values():
         if statement.role in (Role.BARRIER, Role.WAIT):
-            yield removed(program, statement.name)
+            yield removed(program, statement)
 
 
 @pytest.mark.parametrize("buffers", [1, 2])

@@ -27,6 +27,7 @@ from tiramisu_py.derive.ranks.deep_halos import deepened
 from tiramisu_py.derive.ranks.exchanges import Exchanged, axis_name, with_exchanges
 from tiramisu_py.derive.ranks.overlap import overlapped
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import removed
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, is_derived, shared
@@ -36,7 +37,6 @@ from tiramisu_py.program.statement import Device, Statement, Transfer
 from tiramisu_py.proof import check
 from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
-from tiramisu_py.schedule.devices.waits import removed
 from tiramisu_py.schedule.locality.compute_at import distinct
 
 
@@ -114,7 +114,7 @@ def _without_derived(program: Program) -> Program:
     awaited = {s.waits.of for s in program.statements.values() if s.waits is not None and not s.derived}
     for statement in sorted(derived, key=lambda s: s.acts):
         if statement.name not in awaited:
-            program = removed(program, statement.name)
+            program = removed(program, statement)
     kept = [o for o in program.orders if not is_derived(o) or {o.before, o.after} & {s.name for s in derived}]
     return program.with_(orders=tuple(kept)) if derived else program
 

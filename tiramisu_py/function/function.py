@@ -18,9 +18,10 @@ from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfers import TransferCommands
+from tiramisu_py.program.editing import removed
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.arguments import free_name
+from tiramisu_py.schedule.arguments import free_name, statements
 from tiramisu_py.schedule.devices import waits
 from tiramisu_py.schedule.loops import order
 from tiramisu_py.schedule.loops.order import Root
@@ -121,8 +122,8 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         names = handle.statement_names()
 
         def change(program: Program, _: str) -> Program:
-            for name in names:
-                program = waits.removed(program, name)
+            for statement in statements(program, names):
+                program = removed(program, statement)
             return program
 
         self.apply(as_written(self.name, "remove", (handle,), {}), change)

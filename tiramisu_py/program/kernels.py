@@ -220,3 +220,26 @@ def tree_parts(shape: tuple[int, int, int]) -> int:
 def axis_name(axis: int) -> str:
     """x, y or z."""
     return AXES[axis]
+
+
+def all_threads(nest: KernelNest, found: isl.Set, position: int, loop: LoopId) -> isl.Set:
+    """Iterations of loops with the coordinate of a thread loop replaced by those of all threads of the block.
+
+    Iterations of loops inside it become those of any thread.
+    """
+    tag = nest.program.loops[loop].tag
+    assert isinstance(tag, GpuThread)
+    freed = sets.freed(found, position)
+    number = thread_number(nest, freed.get_space(), position, loop)
+    return freed.intersect(sets.within(number, 0, nest.shape[tag.axis]))
+
+
+def thread_number(nest: KernelNest, space: isl.Space, position: int, loop: LoopId) -> isl.Aff:
+    """The number of the thread, on a frame whose first dimensions are coordinates of loops, up to a thread loop."""
+    variables = sets.variables(space)
+    corner = nest.corner(loop)
+    low = sets.compose(
+        sets.function(space, None, variables[: sets.size(corner.get_domain_space())]),
+        sets.function(corner.get_domain_space(), None, [corner]),
+    )
+    return variables[position].sub(sets.outputs(low)[0])

@@ -291,3 +291,9 @@ class Program:
         if isinstance(source, Computation) and statement.role is Role.UPDATE:
             return source.point_iterators
         return value_names(source)
+
+
+def nest(program: Program, statement: Statement) -> str:
+    """A statement's loops in words."""
+    loops = ", ".join(program.loop_names(statement))
+    return f"{statement.handle} has the loops {loops}" if loops else f"{statement.handle} has no loop"

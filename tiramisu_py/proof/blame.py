@@ -14,7 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof.condition import Condition
+from tiramisu_py.proof.violations.condition import Condition
 from tiramisu_py.proof.violations.findings import Finding
 
 #: What is done to a program before it is proven.

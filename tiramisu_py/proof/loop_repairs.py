@@ -23,10 +23,10 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.inherited import has_tiles
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import reversed_loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.memory import races
-from tiramisu_py.schedule.loops.transforms import reverse
 
 #: Loops of which more than so many are not tried.
 MOST_LOOPS = 6
@@ -63,14 +63,14 @@ def _is_right(flow: Flow, program: Program, home: str) -> bool:
 
 def _reversed(flow: Flow, statement: Statement, home: str) -> str:
     program = flow.touches.program
-    names = program.loop_names(statement)
+    loops = {program.loops[loop].name: loop for loop in statement.loops}
     if has_tiles(statement):
         return ""
     for count in (1, 2):
-        for chosen in combinations(names, count):
+        for chosen in combinations(loops, count):
             changed = program
             for name in chosen:
-                changed = reverse(changed, [statement.name], name)
+                changed = reversed_loop(changed, loops[name])
             if _is_right(flow, changed, home):
                 return " and ".join(f"{statement.handle}.reverse({name})" for name in chosen)
     return ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.program.program import nest
 from tiramisu_py.program.statement import Ahead, Statement
 from tiramisu_py.proof.violations.findings import Finding, fault
-from tiramisu_py.schedule.arguments import nest
 
 
 def faults(flow: Flow) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.domains.conditions import in_words
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.program.program import Program
-from tiramisu_py.proof.condition import Condition
+from tiramisu_py.proof.violations.condition import Condition
 
 _ALGORITHM = "every read is inside its array, and every recurrence ends"
 

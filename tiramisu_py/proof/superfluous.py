@@ -9,11 +9,11 @@ import islpy as isl
 from tiramisu_py.dependence.accesses import Memory, Touches
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import removed
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels import threads, waits
 from tiramisu_py.proof.superfluous_messages import idle
-from tiramisu_py.schedule.devices.waits import removed
 
 
 def superfluous(program: Program) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def _is_proven_without(program: Program, statement: Statement, touches: Touches,
 def _without(program: Program, statement: Statement) -> Program | None:
     """The program that waits once less; None where a statement waits for nothing."""
     if statement.role in (Role.WAIT, Role.BARRIER):
-        return removed(program, statement.name)
+        return removed(program, statement)
     if statement.transfer is None or statement.transfer.asynchronous:
         return None
     return program.with_statement(replace(statement, transfer=replace(statement.transfer, asynchronous=True)))

@@ -10,7 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 
 #: Sizes, distances and factors are below this.
@@ -107,12 +107,6 @@ def loops_named(program: Program, names: Sequence[str], given: object) -> list[t
     if not found:
         raise CommandError(f"no loop {wanted} here: " + "; ".join(nest(program, s) for s in selected))
     return [(statement, loop) for loop, statement in found.items()]
-
-
-def nest(program: Program, statement: Statement) -> str:
-    """A statement's loops in words."""
-    loops = ", ".join(program.loop_names(statement))
-    return f"{statement.handle} has the loops {loops}" if loops else f"{statement.handle} has no loop"
 
 
 def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], apart: Iterable[LoopId] = ()) -> None:

@@ -10,11 +10,11 @@ from tiramisu_py.dependence.accesses import Memory, Touches
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive.devices.waits import with_waits
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import removed
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.kernels import waits
-from tiramisu_py.schedule.devices.waits import removed
 
 #: Of more waits than this it is not tried which of them are superfluous.
 TRIED = 40
@@ -71,7 +71,7 @@ def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Pr
 def _without(program: Program, wait: Statement) -> Program:
     """The program without a wait, all else in its order."""
     try:
-        return removed(program, wait.name)
+        return removed(program, wait)
     except CommandError:
         return program
 

@@ -23,14 +23,13 @@ from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import Operation, Template
-from tiramisu_py.program.kernels import KernelNest, is_tree
+from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree
 from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.reductions.trees import element_of_block
-from tiramisu_py.schedule.devices.waits import all_threads
 
 
 def is_met(nest: KernelNest, statement: Statement) -> bool:

@@ -12,9 +12,8 @@ from tiramisu_py.ir import Load, Prefetch
 from tiramisu_py.ir.arithmetic.linear import difference, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import LoopId
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Ahead, Statement
-from tiramisu_py.schedule.arguments import nest
 
 #: The bytes of a cache line.
 LINE = 64

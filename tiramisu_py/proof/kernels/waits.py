@@ -21,8 +21,8 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import local_time
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, statements
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import (
     Finding,
     Key,

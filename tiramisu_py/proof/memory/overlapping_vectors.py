@@ -26,8 +26,8 @@ from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.races import pair_spots
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, reading, wanted, words, work
 
 

@@ -21,7 +21,7 @@ from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.condition import Sentence, Topic
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, wanted, words
 from tiramisu_py.sets import smallest
 

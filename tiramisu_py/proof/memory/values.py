@@ -14,9 +14,9 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.sequential_runs import Unserved, first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.messages.windows import of_another_block
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import (
     Finding,
     Key,

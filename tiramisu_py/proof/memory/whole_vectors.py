@@ -29,10 +29,10 @@ from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.memory.places import extent_box, outside
 from tiramisu_py.proof.memory.races import pair_spots, race_at, unordered
 from tiramisu_py.proof.memory.values import first_spot
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, reading, wanted, words, work
 
 #: Operators of integers that have no result for some operands.

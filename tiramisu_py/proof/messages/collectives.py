@@ -19,9 +19,9 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import Collective, collectives
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.messages.exchanges import exchanges
 from tiramisu_py.proof.messages.halves import element_of, executed, soonest
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, rank_words, words
 from tiramisu_py.sets import smallest
 

@@ -25,7 +25,6 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import collectives, with_calls
 from tiramisu_py.program.ranks.reductions import with_meetings
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.messages import collectives as collective_exchanges
 from tiramisu_py.proof.messages.exchanges import Exchange, exchanges
 from tiramisu_py.proof.messages.halves import event_of, events, executed
@@ -39,6 +38,7 @@ from tiramisu_py.proof.messages.small_sizes import (
     small_params,
 )
 from tiramisu_py.proof.messages.wait_graph import Needs
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Named, rank_words
 from tiramisu_py.sets import smallest
 

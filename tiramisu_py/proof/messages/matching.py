@@ -16,11 +16,11 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.condition import Sentence, Topic
 from tiramisu_py.proof.messages.element_order import crossed
 from tiramisu_py.proof.messages.exchanges import Exchange, exchanges, united
 from tiramisu_py.proof.messages.halves import element_of, event_of, has_full_peers, soonest
 from tiramisu_py.proof.messages.value_counts import uneven
+from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, rank_words, words
 from tiramisu_py.sets import smallest
 

@@ -18,7 +18,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.block_windows import window
-from tiramisu_py.proof.condition import Findings
+from tiramisu_py.proof.violations.condition import Findings
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot
 from tiramisu_py.sets import smallest
 

@@ -15,14 +15,13 @@ from tiramisu_py.dependence import kernel_order
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.kernels import KernelNest, is_tree
+from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction, tagged, thread_words
 from tiramisu_py.proof.memory.races import pair_spots, statements
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
-from tiramisu_py.schedule.devices.waits import all_threads
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:

@@ -9,14 +9,14 @@ from math import prod
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name, kernels
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop, LoopId
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.schedule.arguments import find, listed, loop_name, loops_named, nest, size, statements, unused
+from tiramisu_py.schedule.arguments import find, listed, loop_name, loops_named, size, statements, unused
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
-from tiramisu_py.schedule.loops.transforms import Coordinates, Rewrite
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
 from tiramisu_py.schedule.storage.shared_scope import settled
 

@@ -19,9 +19,9 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Transfer
-from tiramisu_py.schedule.arguments import check_new_name, listed, loop_name, nest, size
+from tiramisu_py.schedule.arguments import check_new_name, listed, loop_name, size
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.sets import smallest
 

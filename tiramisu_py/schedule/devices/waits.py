@@ -1,9 +1,8 @@
-"""Waits for operations and messages, barriers between the threads of a block, and how both are taken away again."""
+"""Waits for operations and messages, and barriers between the threads of a block."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import islpy as isl
 
@@ -13,12 +12,12 @@ from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.kernels import KernelNest, kernels
+from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
-from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, nest, statements
+from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, statements
 from tiramisu_py.schedule.locality.compute_at import distinct, scope_of
 from tiramisu_py.schedule.nesting import check_nesting
 
@@ -73,29 +72,6 @@ def _uniform(nest_: KernelNest, loops: tuple[LoopId, ...]) -> isl.Set:
         if isinstance(nest_.program.loops[loop].tag, GpuThread):
             found = all_threads(nest_, found, position, loop)
     return found.coalesce()
-
-
-def all_threads(nest_: KernelNest, found: isl.Set, position: int, loop: LoopId) -> isl.Set:
-    """Iterations of loops with the coordinate of a thread loop replaced by those of all threads of the block.
-
-    Iterations of loops inside it become those of any thread.
-    """
-    tag = nest_.program.loops[loop].tag
-    assert isinstance(tag, GpuThread)
-    freed = sets.freed(found, position)
-    number = thread_number(nest_, freed.get_space(), position, loop)
-    return freed.intersect(sets.within(number, 0, nest_.shape[tag.axis]))
-
-
-def thread_number(nest_: KernelNest, space: isl.Space, position: int, loop: LoopId) -> isl.Aff:
-    """The number of the thread, on a frame whose first dimensions are coordinates of loops, up to a thread loop."""
-    variables = sets.variables(space)
-    corner = nest_.corner(loop)
-    low = sets.compose(
-        sets.function(space, None, variables[: sets.size(corner.get_domain_space())]),
-        sets.function(corner.get_domain_space(), None, [corner]),
-    )
-    return variables[position].sub(sets.outputs(low)[0])
 
 
 def _idle(
@@ -252,39 +228,3 @@ def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl
     before = [variable.sub(distance) for variable, distance in zip(variables, distances, strict=True)]
     back = sets.function(space, sets.tuple_name(space), before)
     return sets.with_dims(sets.preimage(points, back), [name or "" for name in sets.dim_names(points)]), before
-
-
-def removed(program: Program, name: str) -> Program:
-    """The program without a transfer, a half of an exchange, a wait, a barrier, or a copy that nothing reads."""
-    (gone,) = statements(program, [name])
-    if gone.stores and gone.role is not Role.COPY:
-        raise CommandError(
-            f"{name} computes values of {gone.source}: only transfers, exchanges, waits, barriers and copies can be "
-            "removed"
-        )
-    is_local = gone.role is Role.COPY and gone.transfer is None and gone.message is None
-    for other in program.statements.values():
-        if other.waits is not None and other.waits.of in (name, *gone.part_of):
-            raise CommandError(f"{other.name} waits for {name}: remove {other.name} first")
-        if is_local and _reads_copy(program, other, gone):
-            raise CommandError(f"{name} is read by {other.name}: it cannot be removed")
-    remaining = {n: s for n, s in program.statements.items() if n != name}
-    into = [order for order in program.orders if order.after == name]
-    out = [order for order in program.orders if order.before == name]
-    through = [replace(b, before=a.before) for a in into for b in out if a.before != b.after]
-    kept = [order for order in program.orders if name not in (order.before, order.after)]
-    program = program.with_(statements=remaining, orders=(*kept, *through))
-    used = {loop for s in remaining.values() for loop in s.loops}
-    program = program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
-    return _without_buffer(program, program.storages[gone.target].buffer) if is_local else program
-
-
-def _reads_copy(program: Program, reader: Statement, copy: Statement) -> bool:
-    made = program.storages[copy.target].buffer
-    return any(program.storages[used].buffer == made for used in reader.sources.values())
-
-
-def _without_buffer(program: Program, name: str) -> Program:
-    """The program without a copy's buffer, and without the storages in it."""
-    storages = {n: s for n, s in program.storages.items() if s.buffer != name}
-    return program.with_(storages=storages, buffers={n: b for n, b in program.buffers.items() if n != name})

@@ -11,10 +11,10 @@ from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Target, ranks_of
-from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, nest, statements
+from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, statements
 from tiramisu_py.schedule.instances.partition_cuts import parts_of, verify
 from tiramisu_py.schedule.instances.partition_targets import dealt_to_ranks, on_target
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances

@@ -12,9 +12,9 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr, Select, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, nest, statements
+from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, statements
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
 #: Beyond so many bodies a select stays in place: a box has an inside, four edges and four corners.

@@ -13,9 +13,9 @@ from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import loop_name, loops_named, nest, statements
+from tiramisu_py.schedule.arguments import loop_name, loops_named, statements
 from tiramisu_py.schedule.loops.order import Root
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting

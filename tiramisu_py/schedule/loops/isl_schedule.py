@@ -10,9 +10,9 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import nest, statements
+from tiramisu_py.schedule.arguments import statements
 
 
 def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Vector
 from tiramisu_py.program.ordering import Order, shared
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name, nest, statements
+from tiramisu_py.schedule.arguments import find, loop_name, statements
 from tiramisu_py.schedule.nesting import check_nesting
 
 

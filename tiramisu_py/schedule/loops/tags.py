@@ -8,9 +8,9 @@ from numbers import Integral
 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name, loops_named, nest, size
+from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size
 from tiramisu_py.schedule.nesting import check_nesting
 
 SCHEDULES = ("static", "dynamic", "guided")

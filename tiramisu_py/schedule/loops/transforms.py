@@ -6,8 +6,8 @@ map of their coordinates; buffers that have one copy for each iteration follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import islpy as isl
 
@@ -15,90 +15,12 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr, as_expr
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.program.storage import Storage
-from tiramisu_py.schedule.arguments import find, loop_name, loops_named, nest, size, statements, unused, whole
+from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size, statements, unused, whole
 from tiramisu_py.schedule.nesting import check_nesting
-
-Coordinates = list[isl.Aff]
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """A run of adjacent loops `old`, what replaces it, and the map of coordinates both ways."""
-
-    old: tuple[LoopId, ...]
-    new: tuple[Loop, ...]
-    forward: Callable[[Coordinates], Coordinates]
-    backward: Callable[[Coordinates], Coordinates]
-
-    def applied(self, program: Program) -> Program:
-        """The program after the rewrite; statements, scopes and orders follow."""
-        for statement in program.with_this_loop(self.old[0]):
-            program = program.with_statement(self._statement(program, statement))
-        for buffer in list(program.buffers.values()):
-            if any(loop in buffer.scope for loop in self.old):
-                program = self._scope(program, buffer.name)
-        for storage in list(program.storages.values()):
-            if any(loop in storage.inner for loop in self.old):
-                program = self._inner(program, storage)
-        last = self.new[-1].id
-        orders = tuple(replace(o, level=last) if o.level in self.old else o for o in program.orders)
-        return program.with_(orders=orders).with_loop(*self.new)
-
-    def _statement(self, program: Program, statement: Statement) -> Statement:
-        at, end = statement.depth(self.old[0]), statement.depth(self.old[0]) + len(self.old)
-        if statement.loops[at:end] != self.old:
-            inner = ", ".join(program.loops[loop].name for loop in self.old)
-            raise CommandError(
-                f"{nest(program, statement)}: it shares the outer of the loops {inner}, but not all of them; "
-                "the command would need them perfectly nested"
-            )
-        coords = sets.outputs(statement.coords)
-        changed = coords[:at] + self.forward(coords[at:end]) + coords[end:]
-        loops = statement.loops[:at] + tuple(loop.id for loop in self.new) + statement.loops[end:]
-        return replace(statement, loops=loops, coords=sets.function(statement.frame, None, changed))
-
-    def _scope(self, program: Program, name: str) -> Program:
-        buffer = program.buffers[name]
-        at = next(i for i, loop in enumerate(buffer.scope) if loop in self.old)
-        end = at + len(self.old)
-        if buffer.scope[at:end] != self.old:
-            names = ", ".join(program.loops[loop].name for loop in buffer.scope)
-            raise CommandError(
-                f"{name} has one copy for each iteration of ({names}): rearrange these loops before compute_at/store_at"
-            )
-        scope = buffer.scope[:at] + tuple(loop.id for loop in self.new) + buffer.scope[end:]
-        if any(loop in storage.inner for storage in program.storages_in(name) for loop in self.old):
-            raise CommandError(f"{name} is filled in loops that would leave its block: rearrange them before")
-        for storage in list(program.storages_in(name)):
-            program = program.with_storage(replace(storage, index=self._index(storage.index, at, len(buffer.scope))))
-        return program.with_buffer(replace(buffer, scope=scope))
-
-    def _inner(self, program: Program, storage: Storage) -> Program:
-        at = next(i for i, loop in enumerate(storage.inner) if loop in self.old)
-        end = at + len(self.old)
-        if storage.inner[at:end] != self.old:
-            names = ", ".join(program.loops[loop].name for loop in storage.inner)
-            raise CommandError(
-                f"{storage.name} is filled again in each iteration of ({names}): rearrange these loops before the "
-                "command that fills it"
-            )
-        inner = storage.inner[:at] + tuple(loop.id for loop in self.new) + storage.inner[end:]
-        before = len(program.buffers[storage.buffer].scope)
-        index = self._index(storage.index, before + at, before + len(storage.inner))
-        return program.with_storage(replace(storage, index=index, inner=inner))
-
-    def _index(self, index: isl.MultiAff, at: int, scope: int) -> isl.MultiAff:
-        rank = sets.in_size(index) - scope
-        grown = scope - len(self.old) + len(self.new)
-        variables = sets.variables(sets.sized_frame(index.get_space(), None, grown + rank))
-        old = self.backward(variables[at : at + len(self.new)])
-        inner = variables[:at] + old + variables[at + len(self.new) :]
-        space = sets.sized_frame(index.get_space(), None, grown + rank)
-        return sets.compose(sets.function(space, None, inner), index)
 
 
 def split(
@@ -245,8 +167,7 @@ def skew(
 def reverse(program: Program, names: Sequence[str], loop: object) -> Program:
     """``i' = -i``: the loop runs backwards."""
     for _, old in loops_named(program, names, loop):
-        same = (program.loops[old],)
-        program = Rewrite((old,), same, lambda c: [c[0].neg()], lambda c: [c[0].neg()]).applied(program)
+        program = reversed_loop(program, old)
     return program
 
 

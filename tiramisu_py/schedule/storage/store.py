@@ -15,10 +15,10 @@ from tiramisu_py.algorithm.expressions import as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.initial import passed
 from tiramisu_py.program.loops import LoopId
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.arguments import check_new_name, nest, statements
+from tiramisu_py.schedule.arguments import check_new_name, statements
 from tiramisu_py.schedule.storage.local_layouts import kept_in
 from tiramisu_py.schedule.storage.memory_hints import check_past_caches
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
