@@ -13,7 +13,7 @@ from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, 
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels import limits
-from tiramisu_py.proof.kernels import uniform_barriers as barriers
+from tiramisu_py.proof.kernels import uniform_barriers
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
@@ -28,7 +28,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
         yield from faults
         if not faults:
             yield from limits.faults(nest)
-            yield from barriers.faults(nest)
+            yield from uniform_barriers.faults(nest)
 
 
 def well_formed(nest: KernelNest) -> bool:

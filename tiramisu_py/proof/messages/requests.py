@@ -15,7 +15,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.proof.messages import one_partner as halves
+from tiramisu_py.proof.messages import one_partner
 from tiramisu_py.proof.messages.halves import element_of, soonest
 from tiramisu_py.proof.violations.findings import Finding, Key, on_that_rank, wanted, words
 from tiramisu_py.sets import smallest
@@ -23,7 +23,7 @@ from tiramisu_py.sets import smallest
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Messages that use a request while another one does, and waits that would complete a later message."""
-    yield from halves.findings(flow, sought)
+    yield from one_partner.findings(flow, sought)
     for half in _chosen(flow.happens):
         if sought is None or sought.about[0] == half.name:
             again = _again(flow.happens, half)
