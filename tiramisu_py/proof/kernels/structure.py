@@ -12,8 +12,7 @@ from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import Bulk, Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.kernels import limits
-from tiramisu_py.proof.kernels import uniform_barriers
+from tiramisu_py.proof.kernels import limits, uniform_barriers
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
