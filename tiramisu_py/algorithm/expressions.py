@@ -36,8 +36,8 @@ _KEY = "_key"
 class Expr(Symbolic):
     """Base of all expressions; the operators of Python build new nodes.
 
-    A node never changes. What follows from it alone and is asked for again and again (its key, accesses and linear form,
-    that it is simple) is kept in its `__dict__` beside the fields: so it lives exactly as long as the node.
+    A node never changes. What follows from it alone and is asked for again and again (its key, its accesses, its linear
+    form) is kept in its `__dict__` beside the fields: so it lives exactly as long as the node.
     """
 
     dtype: DType
