@@ -1,0 +1,207 @@
+"""The conditions of the theorem: their names, what they say, that each is needed, and how findings are known again."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tiramisu_py as tm
+from tests.proof.collective_stories import all_to_all, transposed
+from tests.proof.gpu_stories import tiled_stencil, twice
+from tests.proof.test_collectives import between
+from tests.refused.test_gpu_refused import CASES as GPU_CASES
+from tests.refused.test_rank_deadlocks import CHANGED, NB, RIGHT, SEND, P, q
+from tests.refused.test_rank_deadlocks import blur as rank_blur
+from tests.refused.test_rank_programs import CASES as RANK_CASES
+from tests.refused.test_rank_red_team import rows
+from tests.refused.test_refused import CASES as HOST_CASES
+from tests.refused.test_what_the_code_needs import CASES as CODE_CASES
+from tests.schedule import pipelines as pl
+from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.flow import Flow
+from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.proof import theorem
+from tiramisu_py.proof.theorem import CONDITIONS
+from tiramisu_py.proof.violations.findings import Key
+
+N, K = tm.params("N K")
+i, k = tm.iters("i k")
+
+
+def host(case: str) -> Callable[[], Any]:
+    return next(build for name, build, *_ in HOST_CASES if name == case)
+
+
+def beside_an_output() -> tm.Function:
+    """p is kept in the array of the output b, at an element that b has no value for."""
+    f = tm.Function("f", params=[N], assume="N >= 1")
+    a = f.input("a", tm.int32, [N])
+    p = f.computation("p", {i: 1}, a[i])
+    b = f.computation("b", {i: N}, p[0] + a[i])
+    f.outputs(b)
+    array = tm.Buffer("array", [N + 1], tm.int32)
+    p.store_in(array, [i + N])
+    b.store_in(array, [i])
+    return f
+
+
+def padded_update() -> tm.Function:
+    s = pl.matmul()
+    s.C.update.vectorize(pl.j, 4, remainder="pad")
+    return s.f
+
+
+def updated_in_place() -> tm.Function:
+    s = pl.update()
+    s.b.store_in(s.a, [i]).vectorize(i, 4, remainder="overlap")
+    return s.f
+
+
+def one_request() -> tm.Function:
+    s = rows("send")
+    s.half.set_wait_access(0)
+    return s.f
+
+
+#: For each condition a program that is wrong by it alone: proven without it.
+WRONG: dict[str, Callable[[], Any]] = {
+    "structure": lambda: RANK_CASES["exchanged by threads"][0]().f,
+    "executors": lambda: rank_blur(RIGHT, collapse="", send={**SEND, q: (0, P)}),
+    "array_parts": lambda: CODE_CASES["two outputs in one array on ranks"].make(False),
+    "reach": lambda: CODE_CASES["pinned memory of each thread"].make(False),
+    "places": host("a buffer that is too small"),
+    "values": host("a fusion that reads ahead"),
+    "reductions": host("terms before the identity"),
+    "bits": host("an ordered sum backwards"),
+    "races": host("time steps in parallel"),
+    "overlapping_vectors": updated_in_place,
+    "whole_vectors": padded_update,
+    "threads": lambda: next(case for case in GPU_CASES if case[0] == "a missing barrier")[1]().f,
+    "trees": lambda: next(case for case in GPU_CASES if case[0] == "a tree with several targets")[1]().f,
+    "waits": lambda: RANK_CASES["no wait for a send"][0]().f,
+    "requests": one_request,
+    "private_copies": lambda: CODE_CASES["two operators in one buffer"].make(False),
+    "rank_reductions": lambda: CODE_CASES["ranks that combine on a GPU"].make(False),
+    "callers_arrays": beside_an_output,
+    "matching": lambda: rank_blur(RIGHT, collapse="", **CHANGED["a row too many is sent"][0]),
+    "collectives": between,
+    "deadlock": lambda: rank_blur("down.send up.send down.recv up.recv"),
+    "requested_code": lambda: CODE_CASES["a loop unrolled too often"].make(False),
+}
+
+
+@pytest.mark.parametrize("name", [condition.name for condition in CONDITIONS])
+def test_a_program_that_is_wrong_by_one_condition_is_proven_without_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not WRONG[name]().check().ok
+    monkeypatch.setattr(theorem, "CONDITIONS", tuple(condition for condition in CONDITIONS if condition.name != name))
+    report = WRONG[name]().check()
+    assert report.ok, report
+
+
+def test_a_condition_has_the_name_of_its_module() -> None:
+    for condition in CONDITIONS:
+        module = importlib.import_module(condition.findings.__module__)
+        assert condition.name == module.__name__.rpartition(".")[2]
+        assert condition.says == getattr(module, "SENTENCES", ())
+    assert len({condition.name for condition in CONDITIONS}) == len(CONDITIONS)
+
+
+# -- sentences
+
+
+def plain() -> tm.Function:
+    return pl.pair().f
+
+
+def several_times() -> tm.Function:
+    """Sums, a stage with whole vectors, and one with vectors that overlap."""
+    f = tm.Function("f", params=[N, K])
+    a = f.input("a", tm.int32, [N, K])
+    s = f.reduction("s", {i: N}, {k: K}, tm.sum, a[i, k])
+    p = f.computation("p", {i: N}, s[i] + 1)
+    b = f.computation("b", {i: N}, p[i] + 1)
+    f.outputs(b)
+    p.vectorize(i, 8, remainder="pad")
+    b.vectorize(i, 8, remainder="overlap")
+    return f
+
+
+def on_every_rank() -> tm.Function:
+    f: tm.Function = pl.pair().f
+    f.grid(2)
+    return f
+
+
+def nonblocking() -> tm.Function:
+    steps = "down.recv up.recv down.send up.send wait-down.recv wait-up.recv wait-down.send wait-up.send"
+    made: tm.Function = rank_blur(steps, NB, NB)
+    return made
+
+
+def together() -> tm.Function:
+    f, b, _ = transposed()
+    all_to_all(f, b)
+    return f
+
+
+#: Right programs, and what their reports have in this order beside what all have.
+SAID: dict[Callable[[], Any], list[str]] = {
+    plain: [],
+    several_times: ["every term is in s once", "no two iterations", "running iterations of i", "what vectors of i"],
+    on_every_rank: ["each rank reads only", "every rank computes p, q"],
+    nonblocking: [
+        "each rank reads only", "what the messages of down, up use", "every message of down, up", "no deadlock",
+    ],
+    together: [
+        "each rank reads only", "every message of x", "no deadlock is possible on 3 ranks", "each call of x",
+    ],
+    lambda: twice().f: ["everything waits for the operations", "no two iterations"],
+    lambda: tiled_stencil().f: ["everything waits for the operations", "all threads of a block", "no two iterations"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", SAID)
+def test_each_condition_says_its_own_sentences(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    report = make().check()
+    assert report.ok, report
+    first, seen, caller, *rest = report.proven
+    assert first.startswith("every read is inside its array")
+    assert seen == "every read sees the value it names"
+    assert caller.startswith("the caller finds every value of")
+    assert all(said.startswith(words) for said, words in zip(rest, SAID[make], strict=True)), rest
+    monkeypatch.setattr(theorem, "CONDITIONS", ())
+    assert make().check().proven == (first,)
+
+
+def test_every_sentence_is_said_of_some_program() -> None:
+    programs = [spread(make().completed) for make in SAID]
+    for sentence in (sentence for condition in CONDITIONS for sentence in condition.says):
+        assert any(sentence.text(program) for program in programs), sentence
+
+
+# -- the same finding in another state
+
+
+def test_a_finding_is_known_by_its_sort_and_what_it_is_about_wherever_it_was_found() -> None:
+    assert Key("race", ("a",), {"N": 1}) == Key("race", ("a",), {"N": 2}) == Key("race", ("a",))
+    assert len({Key("race", ("a",)), Key("race", ("b",)), Key("order", ("a",))}) == 3
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_finding_that_is_sought_is_found_again_in_the_same_program(name: str) -> None:
+    """What is found when all is asked for is there when it alone is asked for, and nothing is there of another key."""
+    condition = next(condition for condition in CONDITIONS if condition.name == name)
+    flow = Flow(Touches(spread(WRONG[name]().completed)))
+    found = list(condition.findings(flow, None))
+    assert found
+    for finding in found:
+        assert condition.finds(finding.key, flow)
+        sought = [other for other in condition.findings(flow, finding.key) if other.key == finding.key]
+        assert finding.violation.kind in [other.violation.kind for other in sought]
+    if name != "deadlock":  # of which there is one, known by its kind
+        assert not condition.finds(Key(found[0].key.sort, ("nothing", "nothing", "nothing")), flow)
