@@ -14,6 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.sequential_runs import Unserved, first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.messages.windows import of_another_block
 from tiramisu_py.proof.violations.condition import Sentence, Topic
@@ -30,7 +31,7 @@ from tiramisu_py.proof.violations.findings import (
     words,
 )
 from tiramisu_py.proof.violations.missing_message import missing_message
-from tiramisu_py.proof.violations.repairs import create_xfer, order_repair, storage_repair, transfer_repair
+from tiramisu_py.proof.violations.repairs import create_xfer, storage_repair, transfer_repair
 from tiramisu_py.sets import smallest
 
 

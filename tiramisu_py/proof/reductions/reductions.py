@@ -26,12 +26,13 @@ from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.reductions import not_combined
 from tiramisu_py.program.statement import Device, Role
+from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.races import pair_spots
 from tiramisu_py.proof.memory.values import first_spot, one
 from tiramisu_py.proof.reductions.chains import Chains, Miscount, union_of
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, access, on_rank, rank_words, reading, wanted, words
-from tiramisu_py.proof.violations.repairs import onto_gpu, order_repair
+from tiramisu_py.proof.violations.repairs import onto_gpu
 from tiramisu_py.sets import smallest
 
 #: The sorts of what is found: terms that lack or are twice; terms before the start, results copied over partial ones,

@@ -18,16 +18,14 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Memory, Storage
-from tiramisu_py.proof.loop_repairs import rearranged
 from tiramisu_py.proof.violations.folding import larger_modulo
 
 
-def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
-    """How a read can come after the writes of what it names; "" where no simple change is known."""
+def shift_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
+    """The orders and shifts after which a read follows what others write of it; "" where none are known."""
     reader = read.actor.statement
     steps: dict[int, int] = {}
     orders: dict[str, None] = {}
-    alone = all(write.actor.statement is reader for write in writes)
     for write in writes:
         writer = write.actor.statement
         if reader is None or writer is None or writer is reader:
@@ -45,7 +43,7 @@ def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
             orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
     names = () if reader is None else flow.touches.program.loop_names(reader)
     shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
-    return " and ".join([*orders, *shifts]) or ("" if not alone else rearranged(flow, read))
+    return " and ".join([*orders, *shifts])
 
 
 def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:

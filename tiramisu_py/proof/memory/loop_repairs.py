@@ -1,4 +1,4 @@
-"""Repairs by other loops, each tried on the program before it is named: a reversal, or skews before a command.
+"""Repairs of an order: by shifts, or by other loops, each tried on the program: a reversal, or skews before a command.
 
 A recurrence whose loops run against its dependences is right with one of them reversed. Where a command (a tile, an
 interchange) makes an order wrong that was right before it, skews before it may keep it right: each loop is moved by the
@@ -11,7 +11,7 @@ and what the commands have done since is done to the skewed coordinates, `since 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -27,6 +27,7 @@ from tiramisu_py.program.editing import reversed_loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.memory import races
+from tiramisu_py.proof.violations.repairs import shift_repair
 
 #: Loops of which more than so many are not tried.
 MOST_LOOPS = 6
@@ -34,7 +35,13 @@ MOST_LOOPS = 6
 Skew = tuple[int, int, int]
 
 
-def rearranged(flow: Flow, read: Touch) -> str:
+def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
+    """How a read can come after the writes of what it names; "" where no simple change is known."""
+    alone = all(write.actor.statement is read.actor.statement for write in writes)
+    return shift_repair(flow, read, writes) or (_rearranged(flow, read) if alone else "")
+
+
+def _rearranged(flow: Flow, read: Touch) -> str:
     """The command with which a statement comes after itself where it must; "" where none is found."""
     statement, program = read.actor.statement, flow.touches.program
     plain = not program.rank_axes and program.blocks is None and not flow.kernels
