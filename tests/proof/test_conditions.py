@@ -20,10 +20,12 @@ from tests.refused.test_rank_red_team import rows
 from tests.refused.test_refused import CASES as HOST_CASES
 from tests.refused.test_what_the_code_needs import CASES as CODE_CASES
 from tests.schedule import pipelines as pl
+from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import theorem
+from tiramisu_py.proof.memory import values
 from tiramisu_py.proof.theorem import CONDITIONS
 from tiramisu_py.proof.violations.findings import Key
 
@@ -190,6 +192,24 @@ def test_every_sentence_is_said_of_some_program() -> None:
 def test_a_finding_is_known_by_its_sort_and_what_it_is_about_wherever_it_was_found() -> None:
     assert Key("race", ("a",), {"N": 1}) == Key("race", ("a",), {"N": 2}) == Key("race", ("a",))
     assert len({Key("race", ("a",)), Key("race", ("b",)), Key("order", ("a",))}) == 3
+
+
+def test_words_are_made_for_what_is_said_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The states before are asked for the finding only: its smallest counterexample costs more than to know of it."""
+    explained: list[str] = []
+
+    def counted(flow: Flow, read: Touch, bad: Any) -> Any:
+        explained.append(read.source)
+        return original(flow, read, bad)
+
+    s = pl.pair()
+    s.q.after(s.p, i)
+    for _ in range(5):
+        s.q.shift(i, -1)
+    original = values.explained
+    monkeypatch.setattr(values, "explained", counted)
+    assert [violation.command for violation in s.f.check().violations] == ["q.after(p, i)"]
+    assert explained == ["p"]
 
 
 @pytest.mark.parametrize("name", WRONG)
