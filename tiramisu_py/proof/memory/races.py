@@ -22,7 +22,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.violations.condition import Sentence, Topic
-from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, wanted, words
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, words
 from tiramisu_py.sets import smallest
 
 #: The sort of what is found between two accesses.
@@ -48,7 +48,7 @@ def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tupl
         found = [storage.buffer for name, storage in storages.items() if sought.about[:1] == (name,)]
     for buffer in found:
         for a, b in pairs(flow, buffer):
-            if wanted(pair_key(sort, a, b), sought):
+            if sought is None or pair_key(sort, a, b) == sought:
                 yield a, b
 
 
