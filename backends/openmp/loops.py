@@ -17,7 +17,6 @@ from tiramisu_py.backends.c import streams
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.ir import Block, Comment, For, Node, Private
-from tiramisu_py.ir.expressions import neutral
 from tiramisu_py.ir.rewriting import variables
 from tiramisu_py.program.loops import Combine, Parallel
 
@@ -125,7 +124,7 @@ class Copies:
 
     def start(self) -> Lines:
         """What each thread does first: its own copy, with nothing in it."""
-        nothing = Scalars(Scope({})).text(neutral(self.private.operator, self.shared.dtype))
+        nothing = Scalars(Scope({})).text(self.private.operator.neutral(self.shared.dtype))
         own = f"{self.kind} *const {self.own} = &{self.all}[tm_thread()*{self.slot}]"
         return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[tm_e]", nothing))]
 

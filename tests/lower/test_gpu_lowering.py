@@ -262,7 +262,7 @@ def test_a_persistent_kernel_with_shared_memory_meets_after_each_round():
     s.f.derive_transfers()
     function = s.f.lowered()
     shown = kernel_text(function.kernels[0]).splitlines()
-    assert shown[-1] == "    barrier by"
+    assert shown[-1] == "    barrier by_round"
     image = np.random.default_rng(0).random((7, 13), dtype=np.float32)
     for seed in range(3):
         got = np.zeros((5, 11), np.float32)

@@ -8,11 +8,12 @@ from tests.oracle.agreement import Verdict, loops_of, verdict, wrong_results
 from tests.oracle.gpu_judge import judge
 from tests.oracle.judge import Failure, sizes
 from tests.oracle.script import Script
+from tiramisu_py.derive.barriers.barriers import with_barriers
 
 
 def judged(script: Script, params: Mapping[str, int]) -> list[Failure]:
-    """What the judge finds in the program with its barriers."""
-    return judge(script.function.completed, params)
+    """What the judge finds in the program with its barriers; it has its own idea of what a tree is."""
+    return judge(with_barriers(script.program), params)
 
 
 def small(script: Script) -> list[dict[str, int]]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import tiramisu_py as tm
-from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.derive.completion import complete
 from tiramisu_py.errors import Violation
 from tiramisu_py.proof import Report, check
 
@@ -16,7 +16,7 @@ r, c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, t = tm.iters("r c c0 c1 i i0 i1 j
 
 def checked(f: tm.Function) -> Report:
     """The report of a function's program with the barriers that it lets be placed."""
-    return check(with_barriers(f.program))
+    return check(complete(f.program))
 
 
 def proven(f: tm.Function) -> None:

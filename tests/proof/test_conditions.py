@@ -37,6 +37,25 @@ def host(case: str) -> Callable[[], Any]:
     return next(build for name, build, *_ in HOST_CASES if name == case)
 
 
+def in_half_precision() -> tm.Function:
+    """Half-precision numbers whose sum has come into a loop over ranks that combine another one."""
+    f = tm.Function("halves", params=[])
+    x, y = f.input("x", tm.int32, [103]), f.input("y", tm.float16, [103])
+    z, i, q, i1 = tm.iters("z i q i1")
+    s = f.reduction("s", {z: 1}, {i: 103}, tm.sum, x[i])
+    h = f.reduction("h", {z: 1}, {i: 103}, tm.sum, y[i])
+    f.outputs(s, h)
+    for array in (x, y):
+        array.distribute([i], rank=i // 26)
+    for part in (s.update, h.update):
+        part.split(i, 26, q, i1)
+        part.reorder(q, z, i1)
+    s.update.tag_distribute(q, combine=tm.PRIVATE)
+    h.init.before(s.update)
+    h.update.after(s.update, q)
+    return f
+
+
 def beside_an_output() -> tm.Function:
     """p is kept in the array of the output b, at an element that b has no value for."""
     f = tm.Function("f", params=[N], assume="N >= 1")
@@ -86,7 +105,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "waits": lambda: RANK_CASES["no wait for a send"][0]().f,
     "requests": one_request,
     "private_copies": lambda: CODE_CASES["two operators in one buffer"].make(False),
-    "rank_reductions": lambda: CODE_CASES["ranks that combine on a GPU"].make(False),
+    "rank_reductions": in_half_precision,
     "callers_arrays": beside_an_output,
     "matching": lambda: rank_blur(RIGHT, collapse="", **CHANGED["a row too many is sent"][0]),
     "collectives": between,

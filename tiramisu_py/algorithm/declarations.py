@@ -67,6 +67,10 @@ class Operator:
         """The neutral element, as a literal of `dtype`."""
         return typed_const(self.identity_of(dtype), dtype)
 
+    def neutral(self, dtype: DType) -> Const:
+        """What changes no bit when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
+        return Const(-0.0, dtype) if self.name == "sum" and dtype.is_float else self.identity(dtype)
+
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 

@@ -18,7 +18,7 @@ from tiramisu_py.dependence.value_boxes import copies_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import collectives
-from tiramisu_py.program.ranks.spread import axes, spread
+from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Device, Role, Statement
 
 
@@ -29,7 +29,7 @@ def communication(program: Program, params: Mapping[str, int]) -> Communication:
     moved = [_moved(program, statement, params) for statement in statements if statement.transfer is not None]
     if not axes(program):
         return Communication(tuple(moved))
-    spread_out = spread(program)
+    spread_out = foreseen(program)
     if spread_out.blocks is not None:
         return Communication((*moved, *_of_one_rank(spread_out, params)))
     assert spread_out.ranks is not None

@@ -30,10 +30,10 @@ class Touch:
 
     `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
     pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
-    named, the place (coordinates of the rank, scope coordinates, then the element of the buffer), and the iterations
-    of the statement's loops. `when` are these too, but those of the rank last: what is first on its rank comes first.
-    `device` is the one whose instance of the buffer is touched: touches of different instances never meet. `ranks` is
-    how many coordinates of the rank the place begins with.
+    named, the place (coordinates of the rank, scope coordinates, the thread of a register that each of them has, then
+    the element of the buffer), and the iterations of the statement's loops. `when` are these too, but those of the rank
+    last: what is first on its rank comes first. `device` is the one whose instance of the buffer is touched: touches of
+    different instances never meet. `ranks` is how many coordinates of the rank the place begins with.
     """
 
     actor: Actor
@@ -51,6 +51,11 @@ class Touch:
     when: isl.MultiAff | None = None
 
     @property
+    def owners(self) -> int:
+        """How many coordinates of the place say whose memory it is: of the rank, the scope, and the thread."""
+        return self.ranks + len(self.buffer.scope) + (3 if self.buffer.per_thread else 0)
+
+    @property
     def home(self) -> str:
         """The instance of the buffer that is touched: ``image``, or ``image@gpu0``."""
         return instance_name(self.buffer, self.device)
@@ -59,6 +64,20 @@ class Touch:
     def role(self) -> Role | None:
         """The role of the statement; None for the caller."""
         return self.actor.statement.role if self.actor.statement is not None else None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it belongs to a statement that combines something into a partial result."""
+        return self.actor.statement is not None and self.actor.statement.adds
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it is the read of a partial result that is combined into another one."""
+        return self.role is Role.MERGE and not self.is_write and self.storage.name != self._target
+
+    @property
+    def _target(self) -> str:
+        return "" if self.actor.statement is None else self.actor.statement.target
 
     @cached_property
     def places(self) -> isl.Map:
@@ -77,8 +96,8 @@ class Touch:
 
     @cached_property
     def element(self) -> isl.MultiAff:
-        """The element of the buffer, without the coordinates of the rank and of the scope."""
-        kept = sets.outputs(self.place)[self.ranks + len(self.buffer.scope) :]
+        """The element of the buffer, without the coordinates of the rank, of the scope and of the thread."""
+        kept = sets.outputs(self.place)[self.owners :]
         return sets.function(self.domain.get_space(), self.buffer.name, kept)
 
     @cached_property

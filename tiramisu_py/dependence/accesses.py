@@ -18,6 +18,7 @@ from tiramisu_py.algorithm.declare.soundness import Values
 from tiramisu_py.algorithm.domains.reads import Reading
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.access import ENTRY, EXIT, Actor, Touch
+from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import held
 from tiramisu_py.program.ranks.spread import local_time
@@ -139,7 +140,7 @@ class Touches:
         point = sets.graph(sets.renamed(statement.point, statement.source), instances)
         if statement.receives:
             return None
-        if statement.role in (Role.COPY, Role.SEND):
+        if statement.moves:
             return point if source == statement.source else None
         found: isl.Map | None = None
         for expression in (statement.body, *statement.guards):
@@ -164,7 +165,7 @@ class Touches:
         """The sources that a statement reads, scalar inputs left out."""
         if statement.receives:
             return []
-        if statement.role in (Role.COPY, Role.SEND):
+        if statement.moves:
             return [statement.source]
         read = [source for e in (statement.body, *statement.guards) for source in self.values.sources(e)]
         return list(dict.fromkeys(read))
@@ -198,6 +199,8 @@ class Touches:
         memory = self.program.stores_on(statement) if is_write else self.program.rank_of(statement)
         rank = sets.compose(instance, memory)
         owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
+        if buffer.per_thread:
+            owner = sets.joined(owner, sets.compose(instance, self._kernel_of(statement).thread_of(statement)))
         place = sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
         actor = Actor(statement.name, statement)
         source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
@@ -205,6 +208,18 @@ class Touches:
         return Touch(
             actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count, when
         )
+
+    @cached_property
+    def partials(self) -> frozenset[str]:
+        """The storages of partial results that are combined with others: what they hold has no name."""
+        return frozenset(s.target for s in self.program.storing if s.role is Role.COMBINE)
+
+    def _kernel_of(self, statement: Statement) -> KernelNest:
+        return next(nest for nest in self._kernels if nest.first in statement.loops)
+
+    @cached_property
+    def _kernels(self) -> tuple[KernelNest, ...]:
+        return kernels(self.program)
 
     # -- the caller
 

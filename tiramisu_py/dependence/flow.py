@@ -9,7 +9,8 @@ another value to that place lies between.
     served = domain(right - killed)
 
 Where a place determines the value that is kept there, `wrong` is empty. The first write of a reduction's chain stands
-for all of it: updates of the same chain are neither right nor wrong (`proof.reductions` has their conditions).
+for all of it: updates of the same chain are neither right nor wrong (`proof.reductions` has their conditions). What is
+merged into another partial result is what a combination made, and nothing else is right for that.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Flow:
     def _without_certain(self, read: Touch, missing: isl.Set) -> isl.Set:
         """Where place determines value: without the reads that some write serves whatever the instances are."""
         for write in self.touches.writers(read.home):
-            if write.role is not Role.UPDATE and self.precedence.always(write, read):
+            if _may_serve(write, read) and self.precedence.always(write, read):
                 missing = missing.subtract(sets.preimage(write.touched, read.place))
         return missing
 
@@ -143,7 +144,7 @@ class Flow:
     def right(self, read: Touch) -> Iterator[Candidate]:
         """The writes of the value that a read names, at its place and before it."""
         for write in self.touches.writers(read.home):
-            if write.source == read.source and write.role is not Role.UPDATE:
+            if write.source == read.source and _may_serve(write, read):
                 yield from self._earlier(read, write, self.one_chain(read, write))
 
     def wrong(self, read: Touch) -> Iterator[Candidate]:
@@ -181,3 +182,8 @@ class Flow:
         """
         pairs = self.same_place(a, b).intersect_domain(sets.hull(of_a)).intersect_range(sets.hull(of_b)).coalesce()
         return self.precedence.not_before(a, b, pairs)
+
+
+def _may_serve(write: Touch, read: Touch) -> bool:
+    """Whether a write of the value that a read names makes what is read: all of it, or the beginning of its chain."""
+    return write.role is Role.COMBINE if read.is_merged else not write.adds

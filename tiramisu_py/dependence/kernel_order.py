@@ -2,7 +2,9 @@
 
 Every thread of a block runs the statements of its kernel in the order of *sigma*: their time without the coordinates
 of thread loops. Between two threads of one block there is no other order than that of barriers: x comes before y where
-some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one launch there is no order at all.
+some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one launch there is no order at all. In a
+launch with a grid a block may go on as another one, in the memory that it has: a barrier at the end of the one, or at
+the beginning of the other, is what orders the accesses of their threads.
 
 The *clock* of a statement are the coordinates of its loops with thread loops left out, and loops over ranks, which run
 side by side; two statements compare their clocks as far as they share loops, and their static positions where these
@@ -16,7 +18,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.program.kernels import KernelNest
-from tiramisu_py.program.loops import GpuThread, Rank
+from tiramisu_py.program.loops import GpuBlock, GpuThread, Rank
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
@@ -172,6 +174,41 @@ def unsynchronised(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.
     if left.is_empty():
         return sets.no_pair(pairs)
     return pairs.intersect(_through(before, left, after))
+
+
+def across_rounds(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+    """``a -> b`` of one element of a block's memory, by different threads, that two rounds of a block may run in turn.
+
+    A block of a launch with a `grid` goes on with a block that is further along axis 0: any such block may be the next.
+    Its accesses come after those of the block before where a barrier comes after these there, or before them here.
+    """
+    program, outside = nest.program, len(nest.host) + len(nest.blocks)
+    elements = sets.graph(a.element, a.domain).apply_range(sets.graph(b.element, b.domain).reverse())
+    axes = [tag.axis if isinstance(tag := program.loops[loop].tag, GpuBlock) else None for loop in nest.blocks]
+    first, second = _threads(nest, a), _threads(nest, b)
+    alike = isl.Map.universe(first.get_space().range().map_from_set())
+    going_on = len(nest.host) + axes.index(0)
+    for position in range(outside):
+        alike = sets.less_at(alike, position) if position == going_on else sets.equal_at(alike, position)
+    apart = sets.no_pair(alike)
+    for position in range(outside, outside + 3):
+        apart = apart.union(sets.less_at(alike, position)).union(sets.greater_at(alike, position))
+    found = elements.intersect(_through(first, apart, second))
+    return found.intersect_domain(_without_barrier(nest, a, later=True)).intersect_range(_without_barrier(nest, b))
+
+
+def _without_barrier(nest: KernelNest, touch: Touch, *, later: bool = False) -> isl.Set:
+    """The instances of a touch with no barrier before them in their block, or with none after them."""
+    statement, times = statement_of(touch), clock(nest.program, touch)
+    found = touch.domain
+    for barrier in barriers(nest):
+        when = _ringing(nest.program, barrier)
+        if later:
+            met = earlier(nest, statement, barrier).intersect_range(when).domain()
+        else:
+            met = earlier(nest, barrier, statement).intersect_domain(when).range()
+        found = found.subtract(times.intersect_range(met).domain())
+    return found
 
 
 def without_separated(nest: KernelNest, first: Statement, second: Statement, times: isl.Map) -> isl.Map:

@@ -16,6 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.value_boxes import loops_outside
+from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.derive.devices.asynchronous import completed, is_ordered, relaxed
 from tiramisu_py.derive.devices.batches import Batch, batches
 from tiramisu_py.derive.devices.early_start import early, has_work_beside, meet
@@ -32,7 +33,7 @@ from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, is_derived, shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
 from tiramisu_py.proof import check
 from tiramisu_py.schedule.arguments import free_name
@@ -68,7 +69,7 @@ def derived_transfers(
     apart = overlap or bool(along)
     if overlap and exchanged and kernels(program):
         tried = _moved(_cut(program, known, exchanged, command), along, apart, command)
-        if check(spread(tried)).ok:
+        if check(as_proven(tried)).ok:
             return tried
     changed = _moved(_marked(program, known), along, apart, command)
     return overlapped(changed, exchanged, command) if overlap and exchanged else changed
@@ -88,7 +89,7 @@ def _cut(program: Program, known: set[str], exchanged: Sequence[Exchanged], comm
 def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str) -> Program:
     """The program with transfers and waits: in the pipelines along some loops, directions `apart` from each other."""
     known = set(program.statements)
-    on_ranks = spread(program)
+    on_ranks = foreseen(program)
     for need in list(needs(on_ranks, Touches(on_ranks))):
         for batch in batches(program, need, along):
             program = _transferred(program, batch, command)
@@ -203,7 +204,7 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
     for before in _arrivals(program, batch):
         yield Order(before.name, name, _level(batch), command)
-    touches = Touches(spread(program))
+    touches = Touches(foreseen(program))
     arriving = touches.write(touches.program.statements[name])
     for reader in batch.need.readers:
         beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth

@@ -15,15 +15,13 @@ from tiramisu_py.algorithm.evaluate.evaluate import evaluate
 from tiramisu_py.backends.c import emit
 from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
-from tiramisu_py.dependence.whole_vectors import with_room
-from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import optimise, traced
 from tiramisu_py.program.pins import as_pin
-from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
@@ -44,7 +42,7 @@ class Results(Scheduled):
                 program = spread(self.completed)
         except isl.Error as error:
             return given_up(self.name, "completion", error)
-        return check(program, completion=_spread_out)
+        return check(program, completion=as_proven)
 
     def lowered(self, vector_bytes: int = 64) -> LoopFunction:
         """The loops that will be emitted, for a processor with vectors of this size.
@@ -181,11 +179,6 @@ class Results(Scheduled):
         """The scheduled loops as text, to be read."""
         self._require_outputs()
         return pseudocode(lower(self.completed))
-
-
-def _spread_out(program: Program) -> Program:
-    """A program as it is proven: with barriers, room for whole vectors, and the coordinates of its rank everywhere."""
-    return spread(with_barriers(with_room(program)))
 
 
 def _registers(reported: Mapping[str, Resources]) -> dict[int, int]:

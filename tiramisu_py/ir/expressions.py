@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiramisu_py.algorithm.declarations import Operator
-from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Pieces, listed
+from tiramisu_py.algorithm.expressions import Expr, Iter, Pieces, listed
 from tiramisu_py.algorithm.types import DType, int64
 
 
@@ -172,8 +171,3 @@ class GpuIndex(Expr):
 
     def pieces(self) -> Pieces:
         return [f"{self.unit}{'Dim' if self.unit == 'grid' else 'Idx'}.{'xyz'[self.axis]}"]
-
-
-def neutral(operator: Operator, dtype: DType) -> Const:
-    """What changes nothing when it is combined: of a sum of floats -0.0, since 0.0 changes the sign of -0.0."""
-    return Const(-0.0, dtype) if operator.name == "sum" and dtype.is_float else operator.identity(dtype)

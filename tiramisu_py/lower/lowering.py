@@ -206,6 +206,6 @@ def _documentation(program: Program) -> tuple[str, ...]:
     lines = (
         algorithm_line(program, statement, statement.body)
         for statement in program.storing
-        if statement.role is not Role.COPY and not statement.instances.is_empty()
+        if statement.role is not Role.COPY and statement.combination is None and not statement.instances.is_empty()
     )
     return tuple(dict.fromkeys(lines))

@@ -9,7 +9,7 @@ loop within one iteration of the loops around it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import islpy as isl
@@ -64,8 +64,13 @@ class KernelNest:
     @property
     def name(self) -> str:
         """A name: that of the source of its last storing statement, as users know it."""
-        storing = [s for s in self.statements if s.stores]
+        storing = [s for s in self.statements if s.stores and s.combination is None]
         return storing[-1].name if storing else self.statements[0].name
+
+    @property
+    def without_trees(self) -> KernelNest:
+        """The kernel with the statements of the schedule alone: its trees need no blocks or threads besides."""
+        return replace(self, statements=tuple(s for s in self.statements if s.combination is None))
 
     def thread_loops(self, statement: Statement) -> tuple[LoopId | None, LoopId | None, LoopId | None]:
         """The thread loops around a statement along x, y and z; None where only thread 0 of the axis runs it."""

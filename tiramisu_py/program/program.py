@@ -133,8 +133,8 @@ class Program:
         return tuple(s for s in self.statements.values() if s.acts)
 
     def statements_of(self, source: str) -> tuple[Statement, ...]:
-        """The statements that compute values of a computation (copies are not among them)."""
-        return tuple(s for s in self.storing if s.source == source and s.role is not Role.COPY)
+        """The statements that compute values of a computation (copies and combinations are not among them)."""
+        return tuple(s for s in self.storing if s.source == source and s.role not in (Role.COPY, Role.COMBINE))
 
     def with_this_loop(self, loop: LoopId) -> tuple[Statement, ...]:
         """The statements inside a loop."""

@@ -22,6 +22,10 @@ class Role(Enum):
     brings. SEND takes a value for another rank, and stores nothing. WAIT and BARRIER store nothing either: a wait lets
     the host or an operation sequence go on only when operations are complete; a barrier lets the threads of a block go
     on only when all have come to it.
+
+    Where executors collect terms apart, COMBINE brings their partial results together, when all of them have come to
+    it: each of them has the outcome then, in the place of its own. MERGE combines such an outcome into the partial
+    result in which all terms come together, or the complete one.
     """
 
     VALUE = "value"
@@ -31,6 +35,8 @@ class Role(Enum):
     SEND = "send"
     WAIT = "wait"
     BARRIER = "barrier"
+    COMBINE = "combine"
+    MERGE = "merge"
 
 
 #: Where something is: a GPU by its number, or None for the host.
@@ -112,6 +118,18 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Combination:
+    """Whose partial results an INIT starts, a COMBINE brings together and a MERGE adds.
+
+    They are those of the ranks along some `axes` of the grid, or, without axes, of the threads of a block. `of` names
+    the update (the first of several) that collects them.
+    """
+
+    of: str
+    axes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class NonTemporal:
     """What a statement stores goes past the caches, in calls whose arrays have more than `above` bytes together (None:
     more than most of the last-level cache holds).
@@ -147,11 +165,11 @@ class Statement:
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
     A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY
     with `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has
-    `waits`. In a program that is spread, an update that ranks combine (`program.combined`) has `onto`: the coordinates
-    of the rank whose partial result it adds to. What was `derived` (transfers, messages and waits) is derived anew when
-    asked for again. WAIT and BARRIER statements have no source, no target and no body that means anything; their point
-    is nothing. `nontemporal` says whether, and when, what it stores goes past the caches, and
-    `prefetches` what of its loads is asked for ahead of time.
+    `waits`. What starts, combines and merges partial results has a `combination`. `onto` are the coordinates of the
+    rank in whose memory an update stores, where that is not its own (see `program.combined.on_all_accumulators`). What
+    was `derived` (transfers, messages and waits) is derived anew when asked for again. WAIT and BARRIER statements have
+    no source, no target and no body that means anything; their point is nothing. `nontemporal` says whether, and when,
+    what it stores goes past the caches, and `prefetches` what of its loads is asked for ahead of time.
     """
 
     name: str
@@ -173,6 +191,7 @@ class Statement:
     waits: Waiting | None = None
     derived: bool = False
     onto: isl.MultiAff | None = None
+    combination: Combination | None = None
     nontemporal: NonTemporal | None = None
     prefetches: tuple[Ahead, ...] = ()
 
@@ -187,6 +206,21 @@ class Statement:
         return self.role not in (Role.WAIT, Role.BARRIER)
 
     @property
+    def adds(self) -> bool:
+        """Whether it combines something into a partial result: a term, or the partial result of others."""
+        return self.role in (Role.UPDATE, Role.MERGE)
+
+    @property
+    def moves(self) -> bool:
+        """Whether what it stores, or takes, is the value of its source that it loads, as it is."""
+        return self.role in (Role.COPY, Role.SEND, Role.COMBINE, Role.MERGE)
+
+    @property
+    def calls_ranks(self) -> bool:
+        """Whether it is a call of all ranks of a line of the grid, which combines what they give."""
+        return self.role is Role.COMBINE and self.combination is not None and bool(self.combination.axes)
+
+    @property
     def receives(self) -> bool:
         """Whether what it stores comes in a message, so that it loads nothing."""
         return self.role is Role.COPY and self.message is not None
@@ -199,9 +233,12 @@ class Statement:
             f"{self.message.exchange}_receive",
         ):
             return f"{self.message.exchange}.{'send' if self.role is Role.SEND else 'recv'}"
-        if self.name == f"{self.source}_{self.role.value}":
-            return f"{self.source}.{self.role.value}"
-        return self.name
+        name, role = self.name, self.role
+        if self.combination is not None and role is not Role.MERGE:
+            return f"the {'start' if role is Role.INIT else 'combination'} of {self.combination.of}"
+        if self.combination is not None:
+            name, role = self.combination.of, Role.UPDATE
+        return f"{self.source}.{role.value}" if name == f"{self.source}_{role.value}" else name
 
     @cached_property
     def frame(self) -> isl.Space:

@@ -52,7 +52,8 @@ class Buffer:
 
     ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its
     own copy; empty for one copy a call. `argument` says that the caller passes the array; `device` where it is then: a
-    GPU by its number, None for the host. `pages` is the policy of a temporary's memory, where it was given one.
+    GPU by its number, None for the host. `pages` is the policy of a temporary's memory, where it was given one. Of a
+    register `per_thread` each thread of a block has one, whatever threads run the loops of its scope.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Buffer:
     argument: bool = False
     device: int | None = None
     pages: Pages | None = None
+    per_thread: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")

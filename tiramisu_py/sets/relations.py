@@ -281,3 +281,8 @@ def without_gaps(of: isl.Set) -> isl.Set:
     last = last.apply_range(isl.Map.from_multi_aff(pairs[1]))
     between = _from(last, True).intersect(_from(last, False))
     return between.wrap().flatten()
+
+
+def side_by_side(a: isl.Map, b: isl.Map) -> isl.Map:
+    """``x -> [y..., z...]`` for all ``x -> y`` of one relation and ``x -> z`` of another one; the range has no name."""
+    return range_named(a.flat_range_product(b), None)

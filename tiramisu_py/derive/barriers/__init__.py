@@ -1,1 +1,1 @@
-"""The barriers that kernels need."""
+"""What the completion adds: the barriers that kernels need, and what starts, combines and merges partial results."""

@@ -12,7 +12,7 @@ from tiramisu_py.derive.devices.waits import with_waits
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import removed
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.kernels import waits
 
@@ -59,7 +59,7 @@ def completed(program: Program, names: Sequence[str], command: str) -> Program:
 
 def is_ordered(program: Program, memory: Memory | None = None) -> bool:
     """Whether waits order all that touches one place, and complete everything at the end."""
-    return not any(True for _ in waits.findings(Flow(Touches(spread(program), None, memory))))
+    return not any(True for _ in waits.findings(Flow(Touches(foreseen(program), None, memory))))
 
 
 def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Program:

@@ -15,7 +15,7 @@ from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 
 #: Two touches, by what they touch, and by the statement, the source and the kind of each.
@@ -68,7 +68,7 @@ class Conflicts:
         """Pairs of statements that touch one place, in an order that nothing guarantees; `only` some, where given."""
         if not Happens(program).operations:
             return
-        touches = Touches(spread(program), memory=self._memory)
+        touches = Touches(foreseen(program), memory=self._memory)
         flow, happens = Flow(touches), Happens(touches.program)
         for x, y in _pairs(touches):
             first, second = (program.statements[statement_of(touch).name] for touch in (x, y))

@@ -22,7 +22,7 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.program.loops import LoopId, Parallel, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 
 Level = tuple[LoopId, ...]
@@ -121,7 +121,7 @@ class Edges:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._touches: dict[str, list[Touch]] = {}
-        touches = Touches(spread(program))
+        touches = Touches(foreseen(program))
         for home in touches.homes():
             for touch in (*touches.writers(home), *touches.readers(home)):
                 self._touches.setdefault(touch.actor.name, []).append(touch)

@@ -13,7 +13,7 @@ from tiramisu_py.derive.devices.conflicts import Conflict, Conflicts, Distance, 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement, Waiting
 from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices.waits import wait
@@ -167,13 +167,13 @@ def _finished(program: Program, command: str, late: bool, lacking: dict[str, Cal
 
 
 def _is_open(statement: Statement, depth: int, program: Program) -> bool:
-    happens = Happens(spread(program))
+    happens = Happens(foreseen(program))
     return not happens.unfinished(happens.program.statements[statement.name], depth).is_empty()
 
 
 def _last_open(program: Program, done: set[tuple[str, int]]) -> tuple[Statement, int] | None:
     """The latest operation that may not be complete at an end, the innermost end first, with its number of loops."""
-    happens = Happens(spread(program))
+    happens = Happens(foreseen(program))
     operations = [program.statements[operation.name] for operation in happens.operations]
     found = [(s, 0) for s in operations] + (_scoped(program) if operations else [])
     left = [(s, depth) for s, depth in found if (s.name, depth) not in done]

@@ -13,7 +13,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import Collective, collectives
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.messages.collectives import is_one_call
 
@@ -26,7 +26,7 @@ def as_collective(half: Statement) -> Statement:
 
 def are_calls(program: Program, names: Sequence[str]) -> bool:
     """Whether the exchanges to which some halves belong are calls of all ranks, as a program has them."""
-    found = [one for one in collectives(spread(program)) if any(s.name in names for s in (*one.sends, *one.receives))]
+    found = [one for one in collectives(foreseen(program)) if any(s.name in names for s in (*one.sends, *one.receives))]
     return all(is_one_call(one) and _takes_every_rank(one) for one in found)
 
 

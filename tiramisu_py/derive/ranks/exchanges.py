@@ -29,7 +29,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import axes, spread
+from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.locality.compute_at import distinct
@@ -55,7 +55,7 @@ def with_exchanges(program: Program, command: str, together: bool = False) -> tu
         return with_block_exchanges(program, command), []
     if not axes(program):
         return program, []
-    spread_out = spread(program)
+    spread_out = foreseen(program)
     found = []
     for meeting in meetings(spread_out, list(lacks(spread_out, Touches(spread_out), together))):
         made = _exchanged(program, meeting, command, together)

@@ -18,13 +18,14 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.derive.ranks.exchanges import Exchanged
 from tiramisu_py.derive.ranks.missing_values import keys
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.spread import spread
+from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import check
 from tiramisu_py.schedule.arguments import free_name
@@ -49,7 +50,7 @@ def overlapped(program: Program, exchanged: Sequence[Exchanged], command: str) -
 
 
 def _is_proven(program: Program) -> bool:
-    return check(spread(program)).ok
+    return check(as_proven(program)).ok
 
 
 def _overlapped(program: Program, exchanged: Exchanged, command: str) -> Program:
@@ -84,7 +85,7 @@ def _first_readers(program: Program, exchanged: Exchanged) -> list[Statement]:
 def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list[isl.Set]:
     """The instances that read what comes in messages, or would on another rank, or in another outer iteration."""
     found = sets.empty(reader.frame)
-    spread_out = spread(program)
+    spread_out = foreseen(program)
     for placed in exchanged.meeting.placed:
         touch = placed.lack.reader
         if touch.actor.name == reader.name:

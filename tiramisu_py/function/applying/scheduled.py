@@ -12,8 +12,7 @@ from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.domains.references import Owner
 from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.names import check_name
-from tiramisu_py.dependence.whole_vectors import with_room
-from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.derive.completion import complete
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.applying.as_written import caller
 from tiramisu_py.program.initial import caught_up, initial_program
@@ -49,9 +48,9 @@ class Scheduled:
 
     @property
     def completed(self) -> Program:
-        """The program with the barriers of its kernels, and room for whole vectors: what is proven and emitted."""
+        """The program after the steps of its completion: what is proven and emitted."""
         if self._completed is None or self._completed[0] is not self._program:
-            self._completed = (self._program, with_barriers(with_room(self._program)))
+            self._completed = (self._program, complete(self._program))
         return self._completed[1]
 
     @property

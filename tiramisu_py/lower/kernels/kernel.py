@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -26,7 +26,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.arithmetic import build as arithmetic
-from tiramisu_py.ir.rewriting import all_expressions, block, walk
+from tiramisu_py.ir.rewriting import all_expressions, walk
 from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
 from tiramisu_py.lower.kernels.tree_reductions import Tree, is_met, trees
@@ -66,11 +66,11 @@ class Maker:
     def kernel(self) -> Kernel | None:
         """The kernel; None where nothing is executed."""
         nest, program = self.nest, self.nest.program
-        combined = trees(nest, self.reserved)
+        combined = trees(KernelNest(program, nest.first, program.with_this_loop(nest.first)))
         scheduled = program
         for tree in combined:
             scheduled = tree.scheduled(scheduled)
-        bodies = [body for s in nest.statements for body in self._bodies(s, combined)]
+        bodies = [body for s in nest.statements for body in self._bodies(s)]
         bodies += [body for tree in combined for body in tree.bodies(scheduled)]
         threads = Threads(nest)
         inside = self._inside(combined)
@@ -83,7 +83,7 @@ class Maker:
         check_uniform(body, nest.name, frozenset(loops.thread_names.values()))
         shared = [a for a in inside.values() if a.name in found.waiting and a.buffer.memory is Memory.SHARED]
         blocks = self._blocks_name() if self.grid.persistent else None
-        body = self._with_numbers(body, loops, blocks, bool(shared))
+        body = self._with_numbers(body, loops, blocks)
         for array in reversed(shared):
             body = allocating(array, body)
         used = frozenset(name for each in bodies for name in each.buffers)
@@ -92,17 +92,15 @@ class Maker:
 
     # -- what is executed
 
-    def _bodies(self, statement: Statement, combined: Sequence[Tree]) -> list[Body | Operation]:
+    def _bodies(self, statement: Statement) -> list[Body | Operation]:
         program = self.nest.program
         if statement.role is Role.BARRIER:
             instances = statement.instances.intersect_params(program.context)
             piece = Piece(statement.name, statement, instances, statement.body)
             return [Operation(piece, (), Barrier(statement.name))]
         listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
-        tree = next((tree for tree in combined if tree.statement is statement), None)
-        if tree is not None:
-            return [tree.into_partial(body) for body in listed]
-        atomic = is_met(self.nest, statement)
+        whole = replace(self.nest, statements=program.with_this_loop(self.nest.first))
+        atomic = is_met(whole, statement)
         return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
 
     def _inside(self, combined: Sequence[Tree]) -> dict[str, Array]:
@@ -112,13 +110,13 @@ class Maker:
 
     # -- the numbers of blocks and threads
 
-    def _with_numbers(self, body: Node, loops: KernelLoops, blocks: str | None, shared: bool) -> Node:
+    def _with_numbers(self, body: Node, loops: KernelLoops, blocks: str | None) -> Node:
         """The body below the definitions of block and thread coordinates."""
         for axis in sorted(self.grid.loops):
             loop = self.grid.loops[axis]
             number: Expr = GpuIndex("block", axis)
             if axis == 0 and blocks is not None:
-                body = self._rounds(body, loop, blocks, shared)
+                body = self._rounds(body, loop, blocks)
             else:
                 body = Let(self.variables[loop], self._coordinate(loop, number), body)
         for axis, name in loops.thread_names.items():
@@ -132,16 +130,15 @@ class Maker:
         corner = of_operands(self.nest.corner(loop), host)
         return arithmetic.added(number, corner)
 
-    def _rounds(self, body: Node, loop: LoopId, blocks: str, shared: bool) -> Node:
-        """A block goes on with the block that is as many further as there are; memory of the block is used again."""
+    def _rounds(self, body: Node, loop: LoopId, blocks: str) -> Node:
+        """A block goes on with the block that is as many further as there are."""
         name = unique("round", self.reserved.union(self.variables.values()))
         step = GpuIndex("grid", 0)
         number = Binary("+", GpuIndex("block", 0), Binary("*", Iter(name, int64), step, int64), int64)
         left = Binary("-", Binary("+", Param(blocks, int64), step, int64), GpuIndex("block", 0), int64)
         rounds = Binary("//", arithmetic.plus(left, -1), step, int64)
         once = Let(self.variables[loop], self._coordinate(loop, number), body)
-        inside = block([once, Barrier(self.nest.name)]) if shared else once
-        return For(name, arithmetic.number(0), rounds, inside)
+        return For(name, arithmetic.number(0), rounds, once)
 
     def _blocks_name(self) -> str:
         loop = self.grid.loops[0]

@@ -1,7 +1,9 @@
 """Reductions over threads and blocks: atomic updates, and partial results that a block combines as a tree.
 
-A tree: each thread keeps its own partial result, from the neutral element on; when no thread of the block will update
-it any more, the block combines all of them, and one thread adds the result to the element.
+The completion has made the statements of a tree (`derive.barriers.tree_reductions`), and the proof has judged them.
+Here they become code: the start is a store of every thread; the combination, of which each thread executes an instance,
+is one statement that all threads come to, and does what the merge does, too. The partial result, of which there is one
+for each iteration around, is one variable of the thread, which no iteration uses after its merge.
 """
 
 from __future__ import annotations
@@ -12,24 +14,18 @@ from typing import cast
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation, Operator
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.declarations import Computation, Operator, value_names
+from tiramisu_py.algorithm.expressions import as_typed
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Load, Store, TreeReduce
-from tiramisu_py.ir.expressions import neutral
 from tiramisu_py.lower.statements.arrays import Array
-from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.index_set_splitting import Piece
-from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.lower.statements.operation import Operation, Template
-from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree
+from tiramisu_py.program.kernels import KernelNest, is_tree
 from tiramisu_py.program.loops import GpuThread, LoopId
-from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.proof.reductions.trees import element_of_block
+from tiramisu_py.program.storage import Memory
 
 
 def is_met(nest: KernelNest, statement: Statement) -> bool:
@@ -40,6 +36,8 @@ def is_met(nest: KernelNest, statement: Statement) -> bool:
         return False
     found: isl.Map | None = None
     for other in nest.statements:
+        if other.role is Role.MERGE and program.storages[other.target].buffer == buffer:
+            return True
         if other.role is Role.UPDATE and program.storages[other.target].buffer == buffer:
             part = _threads_by_place(nest, other)
             found = part if found is None else found.union(part)
@@ -58,96 +56,87 @@ def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One update that is combined as a tree.
-
-    The element is the same, `element`, for all threads of a block while the loops `around` stay in one iteration.
-    """
+    """One update that is combined as a tree: what starts, combines and merges its partial results."""
 
     nest: KernelNest
-    statement: Statement
-    partial: Array
-    around: tuple[LoopId, ...]
-    element: isl.PwMultiAff
+    start: Statement
+    combined: Statement
+    merge: Statement
 
     @property
-    def first(self) -> str:
-        """The name of what starts the partial results; no user's name looks like it."""
-        return f"@start {self.statement.name}"
+    def of(self) -> str:
+        """The name of the update."""
+        assert self.combined.combination is not None
+        return self.combined.combination.of
 
     @property
-    def last(self) -> str:
-        """The name of what combines them."""
-        return f"@combine {self.statement.name}"
+    def partial(self) -> Array:
+        """The partial result of a thread."""
+        return Array(self.start.target, replace(self.nest.program.buffers[self.start.target], scope=()))
+
+    @property
+    def around(self) -> tuple[LoopId, ...]:
+        """The loops around: in each iteration, all threads have partial results for one element."""
+        values = len(value_names(self.nest.program.algorithm.source(self.merge.source)))
+        return self.merge.loops[: len(self.merge.loops) - values]
 
     def scheduled(self, program: Program) -> Program:
-        """The program with the start before, and the combination after everything else in the iteration."""
-        depth, level = len(self.around), self.around[-1]
-        beside = [s.name for s in self.nest.statements if s.loops[:depth] == self.around]
-        program = program.with_statement_before(self._uniform(self.first), beside)
-        program = program.with_statement(self._uniform(self.last))
-        starts = [Order(self.first, name, level) for name in beside]
-        ends = [Order(name, self.last, level) for name in beside]
-        return program.with_(orders=(*program.orders, *starts, *ends))
+        """The program in which all threads come to the start and to the combination, which merges as well."""
+        statements = {name: s for name, s in program.statements.items() if name != self.merge.name}
+        program = program.with_(statements=statements)
+        return program.with_statement(self._uniform(self.start), self._uniform(self.combined))
 
-    def _uniform(self, name: str) -> Statement:
-        """A statement that all threads of a block execute, in every iteration in which some thread has an update."""
-        program, count = self.nest.program, len(self.around)
-        instances = self.statement.instances.intersect_params(program.context)
-        found = instances.apply(sets.graph(self.statement.prefix(count)))
-        for position, loop in enumerate(self.around):
-            if isinstance(program.loops[loop].tag, GpuThread):
-                found = all_threads(self.nest, found, position, loop)
-        found = sets.named(found.coalesce(), name)
+    def _uniform(self, statement: Statement) -> Statement:
+        """A statement that all threads of a block execute, without loops over them and over values."""
+        count = len(self.around)
+        instances = statement.instances.intersect_params(self.nest.program.context)
+        found = sets.named(sets.project_prefix(instances, count).coalesce(), statement.name)
         identity = sets.identity(found.get_space())
         return replace(
-            self.statement, name=name, role=Role.BARRIER, dims=tuple(f"i{k}" for k in range(count)), instances=found,
-            point=identity, loops=self.around, coords=sets.renamed(identity, None), guards=(),
+            statement, dims=statement.dims[:count], instances=found, point=identity, loops=self.around,
+            coords=sets.renamed(identity, None),
         )  # fmt: skip
 
     def bodies(self, program: Program) -> list[Operation]:
         """What the start and the combination do."""
         name, dtype = self.partial.name, self.partial.buffer.dtype
-        operator = self._operator
-        start = program.statements[self.first]
-        zero = Store(name, (), neutral(operator, dtype), self.statement.name)
-        begin = Operation(Piece(start.name, start, start.instances, start.body), (), zero, frozenset({name}))
-        end = program.statements[self.last]
+        start, end = program.statements[self.start.name], program.statements[self.combined.name]
+        store = Store(name, (), as_typed(self.start.body, dtype), self.of)
+        begin = Operation(Piece(start.name, start, start.instances, start.body), (), store, frozenset({name}))
         piece = Piece(end.name, end, end.instances, end.body)
         here, template = sets.identity(piece.frame), Template()
-        indices = template.places([sets.pulled(form, here) for form in sets.as_function(self.element)])
-        target = program.storages[self.statement.target].buffer
-        reduce = TreeReduce(target, indices, Load(name, (), dtype), operator, self.statement.name)
+        indices = template.places([sets.pulled(form, here) for form in sets.as_function(self._element(end))])
+        target = self.nest.program.storages[self.merge.target].buffer
+        operator = cast(Operator, cast(Computation, self.nest.program.algorithm.source(self.merge.source)).op)
+        reduce = TreeReduce(target, indices, Load(name, (), dtype), operator, self.of)
         return [begin, Operation(piece, tuple(template.forms), reduce, frozenset({name, target}))]
 
-    @property
-    def _operator(self) -> Operator:
-        source = self.nest.program.algorithm.source(self.statement.source)
-        return cast(Operator, cast(Computation, source).op)
-
-    def into_partial(self, body: Body) -> Body:
-        """The update of the element as one of the partial result."""
-        dtype = self.partial.buffer.dtype
-        key = Load(body.buffer, body.indices, dtype).key()
-
-        def partial(e: Expr) -> Expr | None:
-            return Load(self.partial.name, (), dtype) if isinstance(e, Load) and e.key() == key else None
-
-        return replace(body, buffer=self.partial.name, indices=(), value=rewrite(body.value, partial))
-
-
-def trees(nest: KernelNest, taken: frozenset[str]) -> list[Tree]:
-    """The updates of a kernel that are combined as trees."""
-    return [_tree(nest, statement, taken) for statement in nest.statements if is_tree(nest.program, statement)]
+    def _element(self, everyone: Statement) -> isl.PwMultiAff:
+        """``iterations around -> element`` into which the partial results are merged, for whatever thread asks."""
+        program, merge, count = self.nest.program, self.merge, len(self.around)
+        storage = program.storages[merge.target]
+        place = program.place(merge, storage, program.value_of(merge))
+        owners = len(program.buffers[storage.buffer].scope)
+        element = sets.function(merge.frame, None, sets.outputs(place)[owners:])
+        instances = merge.instances.intersect_params(program.context)
+        relation = sets.graph(merge.prefix(count), instances).reverse().apply_range(sets.graph(element))
+        for position, loop in enumerate(self.around):
+            if isinstance(program.loops[loop].tag, GpuThread):
+                relation = sets.freed_input(relation, position)
+        relation = relation.intersect_domain(sets.named(everyone.instances, None))
+        return sets.piecewise(relation.coalesce())
 
 
-def _tree(nest: KernelNest, statement: Statement, taken: frozenset[str]) -> Tree:
-    program = nest.program
-    found = element_of_block(nest, statement)
-    if found is None:
-        raise CompilerDefect(
-            f"{statement.name} is combined as a tree, but the threads of a block update different elements at a time"
-        )
-    depth, element = found
-    dtype = program.buffers[program.storages[statement.target].buffer].dtype
-    buffer = Buffer(unique(f"{statement.name}_partial", taken), (), dtype, Memory.REGISTER)
-    return Tree(nest, statement, Array(buffer.name, buffer), statement.loops[:depth], sets.piecewise(element))
+def trees(nest: KernelNest) -> list[Tree]:
+    """The trees of a kernel, each of which the completion has made the statements of."""
+    partials = {s.target for s in nest.statements if s.role is Role.COMBINE}
+    for statement in nest.statements:
+        if is_tree(nest.program, statement) and statement.target not in partials:
+            name = statement.name
+            raise CompilerDefect(f"{name} is combined as a tree, but threads of a block update different elements")
+    by_role: dict[tuple[str, Role], Statement] = {}
+    for statement in nest.statements:
+        if statement.combination is not None:
+            by_role[statement.combination.of, statement.role] = statement
+    updates = [of for of, role in by_role if role is Role.COMBINE]
+    return [Tree(nest, *(by_role[of, role] for role in (Role.INIT, Role.COMBINE, Role.MERGE))) for of in updates]

@@ -1,7 +1,8 @@
 """The host's part of a program: a statement of its nests for each launch, copy and message.
 
-A kernel is one operation for each iteration of the host's loops around it, and so is a transfer, or a message, for each
-iteration of the loops outside of its bulk. Each becomes a statement with those loops alone.
+A kernel is one operation for each iteration of the host's loops around it, and so is a transfer, a message, or a
+combination of ranks, for each iteration of the loops outside of its bulk. Each becomes a statement with those loops
+alone.
 """
 
 from __future__ import annotations
@@ -40,17 +41,21 @@ def host_of(program: Program, coordinates: Sequence[str] = ()) -> Host:
 
     `coordinates` are the parameters that are this rank's coordinates: calls of all ranks do not depend on them.
     """
-    nests = {nest.name: nest for nest in kernels(program)}
-    operation = {s.name: name for name, nest in nests.items() for s in nest.statements}
+    found_nests = kernels(program)
+    operation = {s.name: nest.name for nest in found_nests for s in nest.statements}
+    nests = {nest.name: nest.without_trees for nest in found_nests}
     operation |= {s.name: s.name for s in program.acting if s.transfer is not None or s.message is not None}
-    if not operation:
+    called = [s.name for s in program.acting if s.calls_ranks]
+    if not operation and not called:
         return Host(program)
     together = {one.send.name: one for one in _collectives(program)}
     operation |= {one.receive.name: name for name, one in together.items()}
     found: dict[str, Statement] = {}
     for statement in program.statements.values():
         name = operation.get(statement.name)
-        if name is None:
+        if statement.name in called:
+            found[statement.name] = _issued(program, statement.name, (statement,))
+        elif name is None:
             found[statement.name] = statement
         elif name in together:
             found[name] = _called(together[name], coordinates)

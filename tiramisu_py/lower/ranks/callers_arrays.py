@@ -2,8 +2,16 @@
 
 Where a rank touches more of an array than its block (a halo that is received into it), the array is kept elsewhere
 while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last,
-by threads where the program has any.
-Ranks with statements of their own that do with their blocks use these.
+by threads where the program has any. A rank whose statements stay inside of its block uses the caller's array itself.
+
+This is done after the proof, because a program has one array for all ranks, addressed by the indices of the whole: that
+a rank's array holds its own block only, from index 0, is said by distributions, and becomes memory here. It changes no
+value. An element is moved within its rank only, between two arrays of which all statements of the rank use one: the
+local one takes the place of the caller's in each of them. The entry copies, before anything else, every element that
+the rank holds and that some statement reads or may leave as it is; the exit copies, after everything else, every
+element that the rank holds and that some statement stores. What a rank does not hold is not in the caller's array, so
+that the proof had it computed or received there before it is read. `tests/lower/test_blocks.py` asks the theorem again,
+of one rank and with these copies, and finds it broken where one of them is left out or too small.
 """
 
 from __future__ import annotations

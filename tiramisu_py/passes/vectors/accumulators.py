@@ -17,7 +17,6 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Assign, Comment, Declare, For, Lane, Load, Node, Private, Store, Variable
 from tiramisu_py.ir.arithmetic.lanes import is_half
 from tiramisu_py.ir.arithmetic.linear import Key, number
-from tiramisu_py.ir.expressions import neutral
 from tiramisu_py.ir.rewriting import Names, block, defined, loads, variables, walk, with_children
 from tiramisu_py.program.loops import Combine
 
@@ -52,7 +51,7 @@ class Accumulation:
         """The loop between the declaration of the partial results and their combination."""
         if not self.partials:
             return loop
-        declared = [Declare(p.variable, neutral(p.operator, p.target.dtype), self.width) for p in self.partials]
+        declared = [Declare(p.variable, p.operator.neutral(p.target.dtype), self.width) for p in self.partials]
         return block([*declared, loop, Comment("combine the partial results"), self._combined()])
 
     def _combined(self) -> Node:

@@ -2,9 +2,7 @@
 
 A loop tagged ``Rank(axis, combine=PRIVATE)`` may hold updates of one value on several ranks. Each rank collects its own
 terms apart; at the end of the loop those of all ranks along the axis are combined, and the outcome goes into the
-accumulator of every one of them. In a program that is spread, an update is then executed for each of these
-accumulators: its instances have the coordinates of the rank whose memory it adds to (`Statement.onto`) as further
-dimensions.
+accumulator of every one of them. The completion adds the statements that do so (`derive.barriers.rank_reductions`).
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, logical_and, logical_or, max_, min_, product, sum_
-from tiramisu_py.program.loops import Loop, LoopId, Rank
-from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.loops import GpuThread, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -45,8 +42,22 @@ def meets(program: Program, source: str, loop: LoopId) -> bool:
     return found is not None and not found.is_single_valued()
 
 
-def onto_all(program: Program, statement: Statement, combined: dict[int, LoopId], everyone: isl.Set) -> Statement:
-    """An update once for each accumulator that it adds to; the program is spread, but for that."""
+def on_all_accumulators(program: Program, spread: Program) -> Program:
+    """The program `spread`, in which each update that ranks combine adds to the accumulators of all of them at once.
+
+    So commands derive from a program what its ranks will have before it is completed. It is no program that anyone
+    runs, or proves: such an update's instances have the coordinates of the rank whose memory it adds to
+    (`Statement.onto`) as further dimensions.
+    """
+    everyone = spread.ranks
+    for statement in program.statements.values() if everyone is not None else ():
+        combined = combined_loops(program, statement)
+        if combined and everyone is not None:
+            spread = spread.with_statement(_onto_all(spread, spread.statements[statement.name], combined, everyone))
+    return spread
+
+
+def _onto_all(program: Program, statement: Statement, combined: dict[int, LoopId], everyone: isl.Set) -> Statement:
     axes = sorted(combined)
     ranks = sets.variables(everyone.get_space())
     along = everyone.apply(sets.graph(sets.function(everyone.get_space(), None, [ranks[axis] for axis in axes])))
@@ -105,68 +116,40 @@ def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
 
 
 def groups(program: Program) -> Iterator[tuple[Statement, ...]]:
-    """Updates whose partial results are combined together: of one reduction, in one loop, along the same axes."""
+    """Updates whose partial results are combined together: of one reduction, in one loop, along the same axes.
+
+    Those are left out for which the program has the statements that combine them.
+    """
+    done = {statement.target for statement in program.statements.values() if statement.role is Role.COMBINE}
     found: dict[object, list[Statement]] = {}
     for statement in program.statements.values():
-        loops = combined_loops(program, statement)
+        loops = {} if statement.target in done else combined_loops(program, statement)
         if loops:
             key = (next(iter(loops.values())), statement.target, statement.source, frozenset(loops))
             found.setdefault(key, []).append(statement)
     yield from map(tuple, found.values())
 
 
-def with_meetings(program: Program) -> tuple[Program, dict[str, isl.Map]]:
-    """A spread program with a statement for each combination, and ``event -> event`` of the other ranks it is with.
+def uncombinable(program: Program, updates: tuple[Statement, ...]) -> bool:
+    """Whether ranks cannot combine the partial results of some updates where they are."""
+    first = updates[0]
+    on_gpu = any(program.kernel_of(update) is not None for update in updates)
+    along = [[program.loops[loop].tag for loop in inner_ranks(program, update)] for update in updates]
+    return on_gpu or any(tags != along[0] for tags in along) or bool(along[0] and outside_of(program, first))
 
-    An event is the coordinates of the rank, and then those of the other loops around.
+
+def meetings(program: Program, statement: Statement) -> isl.Map:
+    """``instance -> instance`` of a combination, in a spread program: each, and those that it is combined with.
+
+    They are of one value, in one iteration of the loops around: on ranks that differ along the combined axes only, or,
+    of a combination of threads, on one rank, in one block.
     """
-    meetings: dict[str, isl.Map] = {}
-    for updates in groups(program):
-        first = updates[0]
-        combined = combined_loops(program, first)
-        depth = first.depth(next(iter(combined.values())))
-        tags = [program.loops[loop].tag for loop in first.loops[:depth]]
-        at = {tag.axis: d for d, tag in enumerate(tags) if isinstance(tag, Rank)}
-        missing = [axis for axis in range(program.rank_axes) if axis not in at]
-        number = program.next_loop()
-        loops = [Loop(number + k, f"rank{axis}", Rank(axis)) for k, axis in enumerate(missing)]
-        name = f"the combination of {first.name}"
-        met: isl.Set | None = None
-        for update in updates:
-            assert update.onto is not None
-            ranks = sets.outputs(update.onto)
-            forms = [*sets.outputs(update.coords)[:depth], *(ranks[axis] for axis in missing)]
-            here = update.instances.intersect_params(program.context.params())
-            part = here.apply(sets.graph(sets.function(update.frame, name, forms)))
-            met = part if met is None else met.union(part)
-        assert met is not None
-        identity = sets.identity(met.get_space())
-        statement = Statement(
-            name=name, source=first.source, role=Role.BARRIER, dims=tuple(f"i{k}" for k in range(sets.size(met))),
-            instances=met.coalesce(), point=identity, loops=(*first.loops[:depth], *(loop.id for loop in loops)),
-            coords=sets.renamed(identity, None), body=first.body, target=first.target,
-        )  # fmt: skip
-        program = ordered_after(program, first, depth, statement).with_loop(*loops).with_statement(statement)
-        variables = sets.variables(met.get_space())
-        places = {axis: variables[depth + k] for k, axis in enumerate(missing)}
-        places.update({axis: variables[d] for axis, d in at.items()})
-        rest = [v for d, v in enumerate(variables[:depth]) if d not in at.values()]
-        event = sets.function(met.get_space(), name, [*(places[axis] for axis in sorted(places)), *rest])
-        line = sets.function(met.get_space(), None, [*(places[axis] for axis in places if axis not in combined), *rest])
-        alike = sets.graph(line, met).apply_range(sets.graph(line, met).reverse())
-        others = alike.subtract(sets.graph(identity)).apply_domain(sets.graph(event)).apply_range(sets.graph(event))
-        meetings[name] = others.coalesce()
-    return program, meetings
-
-
-def ordered_after(program: Program, update: Statement, depth: int, met: Statement) -> Program:
-    """The program in which a combination comes right after the loop at a depth that is around an update."""
-    outside = update.loops[:depth]
-    level = outside[-1] if outside else None
-    here = program.positions[update.name][depth]
-    orders = []
-    for other in program.statements.values():
-        if other.loops[:depth] == outside:
-            before = program.positions[other.name][depth] <= here
-            orders.append(Order(other.name, met.name, level) if before else Order(met.name, other.name, level))
-    return program.with_(orders=(*program.orders, *orders))
+    assert statement.combination is not None
+    together = Rank if statement.combination.axes else (Rank, GpuThread)
+    ranks = sets.outputs(program.rank_of(statement))
+    line = [form for axis, form in enumerate(ranks) if axis not in statement.combination.axes]
+    loops = zip(statement.loops, sets.outputs(statement.coords), strict=True)
+    around = [form for loop, form in loops if not isinstance(program.loops[loop].tag, together)]
+    instances = statement.instances.intersect_params(program.context.params())
+    alike = sets.graph(sets.function(statement.frame, None, [*line, *around]), instances)
+    return alike.apply_range(alike.reverse())

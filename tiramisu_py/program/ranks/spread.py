@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.program.distribution import Dealt, Pieces
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import combined_loops, onto_all
+from tiramisu_py.program.ranks.reductions import on_all_accumulators
 from tiramisu_py.program.ranks.run_time_blocks import own
 from tiramisu_py.program.statement import Statement
 
@@ -109,13 +109,13 @@ def spread(program: Program) -> Program:
             loops = [Loop(first + k, f"rank{axis}", Rank(axis)) for k, axis in enumerate(missing)]
             changed = changed.with_loop(*loops)
             changed = changed.with_statement(_on_all(statement, missing, [loop.id for loop in loops], everyone))
-    changed = changed.with_(is_spread=True, rank_axes=count, ranks=everyone)
-    for statement in program.statements.values():
-        combined = combined_loops(program, statement)
-        if combined:
-            spreading = changed.statements[statement.name]
-            changed = changed.with_statement(onto_all(changed, spreading, combined, everyone))
-    return changed
+    return changed.with_(is_spread=True, rank_axes=count, ranks=everyone)
+
+
+def foreseen(program: Program) -> Program:
+    """The program as it will be when ranks have combined what they reduce, for commands that derive others from it."""
+    changed = spread(program)
+    return changed if changed is program else on_all_accumulators(program, changed)
 
 
 def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], everyone: isl.Set) -> Statement:

@@ -48,9 +48,15 @@ def _misplaced(program: Program, statement: Statement) -> Iterator[Finding]:
             repair = f"{statement.handle}.tag_gpu(blocks=[...], threads=[{loop.name}])"
             yield fault("reach", "thread", statement, message, repair)
             break
-    if program.queue_of(statement) is not None or statement.role is Role.WAIT or statement.message is not None:
+    if _is_issued(program, statement):
         yield from _issued_concurrently(program, statement, loops)
     yield from _bulk(program, statement, loops)
+
+
+def _is_issued(program: Program, statement: Statement) -> bool:
+    """Whether the host puts it on a sequence, waits in it, or calls other ranks."""
+    calls = statement.message is not None or statement.calls_ranks
+    return program.queue_of(statement) is not None or statement.role is Role.WAIT or calls
 
 
 def _issued_concurrently(program: Program, statement: Statement, loops: list[Loop]) -> Iterator[Finding]:
@@ -61,6 +67,8 @@ def _issued_concurrently(program: Program, statement: Statement, loops: list[Loo
             why = "operations are put on their sequences by one thread of the host"
             if statement.message is not None:
                 what, why = "a half of an exchange", "messages are exchanged by one thread of each rank"
+            if statement.calls_ranks:
+                what, why = "a call of all ranks", "ranks are called by one thread of each of them"
             message = f"{statement.handle} is {what} inside the {loop.tag.name} loop {loop.name}: {why}"
             yield fault("reach", "issued", statement, message, f"leave loop {loop.name} sequential")
             return
@@ -72,7 +80,7 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
     if not any(bulk):
         return
     first = loops[bulk.index(True)]
-    if statement.transfer is None and statement.message is None:
+    if statement.transfer is None and statement.message is None and not statement.calls_ranks:
         message = f"loop {first.name} of {statement.handle} is collapsed to one operation, but it is no transfer's"
         yield fault("reach", "bulk", statement, message)
     elif not all(bulk[bulk.index(True) :]):

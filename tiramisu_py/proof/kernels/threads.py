@@ -37,6 +37,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     nests = nests_by_statement(flow)
     for a, b in all_pairs(flow, _RACE, sought) if nests else ():
         yield from _between(flow, nests, a, b)
+        yield from _rounds(flow, nests, a, b)
 
 
 def nests_by_statement(flow: Flow) -> dict[str, KernelNest]:
@@ -57,6 +58,18 @@ def _between(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> It
     bad = across_threads(nest, a, b, conflict)
     if not bad.is_empty():
         yield Finding(pair_key(_RACE, a, b), partial(_thread_race, flow, nest, a, b, bad))
+
+
+def _rounds(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> Iterator[Finding]:
+    """Conflicts in the memory of a block that goes on as another one."""
+    nest = nests.get(a.actor.name)
+    if nest is None or nest.launch.grid is None or a.buffer.memory is not Memory.SHARED:
+        return
+    for first, second in ((a, b), (b, a)) if nests.get(b.actor.name) is nest else ():
+        bad = kernel_order.across_rounds(nest, first, second)
+        if not bad.is_empty():
+            yield Finding(pair_key(_RACE, a, b), partial(_round_race, flow, nest, first, second, bad))
+            return
 
 
 def _alone(write: Touch) -> bool:
@@ -98,7 +111,11 @@ def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
     """``a -> b`` that update one value, from threads that differ only along axes whose loops combine."""
     (first, second), program = statements(a, b), nest.program
     axes = zip(nest.thread_loops(first), nest.thread_loops(second), strict=True)
-    free = [all(loop is not None and combine_of(program, loop) for loop in pair) for pair in axes]
+    merges = [statement.role is Role.MERGE for statement in (first, second)]  # one thread does, atomically
+    free = [
+        all(merge or (loop is not None and combine_of(program, loop)) for loop, merge in zip(pair, merges, strict=True))
+        for pair in axes
+    ]
     one, other = nest.thread_of(first), nest.thread_of(second)
     before = sets.graph(sets.compose(a.instance, one), a.domain)
     after = sets.graph(sets.compose(b.instance, other), b.domain)
@@ -110,7 +127,7 @@ def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
 
 def one_reduction(a: Touch, b: Touch) -> bool:
     """Whether both are updates of one reduction."""
-    return a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
+    return a.adds and b.adds and a.source == b.source and a.is_write and b.is_write
 
 
 def combine_of(program: Program, loop: LoopId) -> Combine | None:
@@ -151,6 +168,18 @@ def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map)
     tile = own_tile(nest.program, a.storage) or own_tile(nest.program, b.storage)
     apart = own_buffer(a) if _in_place(a, b) else _barrier(nest, *_in_order(flow, one, other))
     return Violation("race", message, witness, repair=tile or apart)
+
+
+def _round_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(flow, a, b, bad)
+    threads = (
+        f"{thread_words(nest, one)} of {_block(nest, one)} and {thread_words(nest, other)} of {_block(nest, other)}"
+    )
+    message = (
+        f"{threads} both use {words(one.element)}, which they share where grid={nest.launch.grid} lets one block go on "
+        f"as the other: no barrier is between the two rounds, {witness}"
+    )
+    return Violation("race", message, witness)
 
 
 def _in_place(a: Touch, b: Touch) -> bool:

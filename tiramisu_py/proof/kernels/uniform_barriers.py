@@ -15,13 +15,14 @@ from tiramisu_py.proof.violations.findings import Finding, fault
 def faults(nest: KernelNest) -> Iterator[Finding]:
     """Barriers that some thread of a block does not come to when others do."""
     for statement in nest.statements:
-        if statement.role is Role.BARRIER:
+        if statement.role in (Role.BARRIER, Role.COMBINE):
             missing = _absent(nest, statement)
             if not missing.is_empty():
                 loops = (loop for loop in nest.thread_loops(statement) if loop is not None)
                 names = ", ".join(nest.program.loops[loop].name for loop in loops)
+                what = statement.handle if statement.role is Role.COMBINE else f"the barrier {statement.name}"
                 message = (
-                    f"the barrier {statement.name} is under divergent control: not every thread of a block comes to it "
+                    f"{what} is under divergent control: not every thread of a block comes to it "
                     f"(it is inside of thread loop {names})"
                 )
                 repair = "place it outside of thread loops, with at="

@@ -105,8 +105,14 @@ def _not_the_callers(program: Program, name: str) -> Violation:
 
 
 def _nonexistent(flow: Flow, sought: Key | None) -> Iterator[Finding]:
-    """Statements that compute values which the algorithm does not have."""
+    """Statements that compute values which the algorithm does not have.
+
+    What is started and combined is an array of partial results, of which some may be those of no value: with no term,
+    and merged into nothing.
+    """
     for statement in flow.touches.program.storing:
+        if statement.target in flow.touches.partials and not statement.adds:
+            continue
         key = Key(_NO_VALUE, (work(statement),))
         write = flow.touches.write(statement) if wanted(key, sought) else None
         if write is not None:

@@ -133,6 +133,8 @@ def _register(
     outside: list[LoopId] = [
         loop for loop in statement.loops if isinstance(program.loops[loop].tag, GpuThread) and loop not in buffer.scope
     ]
+    if buffer.per_thread:
+        return None
     if outside or not set(nest.blocks) <= set(buffer.scope):
         names = _names(program, tuple(outside) or nest.blocks)
         where = f"in registers, but exists once for all iterations of ({names}), which different threads run"

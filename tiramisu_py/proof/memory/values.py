@@ -85,13 +85,17 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     only = replace(read, domain=one(read, spot))
     program = flow.touches.program
     reader, value, element = spot.computed(program), spot.named, spot.element
+    if read.is_merged:
+        witness = Witness(spot.params, value, reader, element)
+        message = f"a partial result of {words(value)} is merged before it is combined{on_rank(spot)}, {witness}"
+        return Violation("reduction", message, witness)
     asks = f"{_asking(program, spot)} {words(value)}"
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
     here = [w for w in writers if w.home == only.home and not flow.one_chain(only, w).is_empty()]
-    if only.ranks and all(w.role is Role.UPDATE for w in here):  # terms alone are no value: it is started elsewhere
-        writers, here = [w for w in writers if w.role is not Role.UPDATE] or writers, []
-    if any(w.role is not Role.UPDATE and _precedes(flow, w, only) for w in here):
+    if only.ranks and all(w.adds for w in here):  # terms alone are no value: it is started elsewhere
+        writers, here = [w for w in writers if not w.adds] or writers, []
+    if any(not w.adds and _precedes(flow, w, only) for w in here):
         return _overwritten(flow, only, spot, where)
     if here:
         witness = Witness(spot.params, value, reader, element)
@@ -177,6 +181,8 @@ def _who_computes(flow: Flow, only: Touch) -> list[Touch]:
     found = []
     for home in flow.touches.homes():
         for write in flow.touches.writers(home):
+            if write.storage.name in flow.touches.partials and write.storage is not only.storage:
+                continue
             if write.source == only.source and not flow.same_value(only, write).is_empty():
                 found.append(write)
     return found
@@ -232,7 +238,8 @@ def _own(program: Program) -> str:
 
 
 def _on_every_rank(program: Program) -> str:
-    everywhere = [s.source for s in program.storing if s.message is None and _is_on_all(program, s)]
+    own = [s for s in program.storing if s.message is None and s.combination is None]
+    everywhere = [s.source for s in own if _is_on_all(program, s)]
     return f"every rank computes {', '.join(dict.fromkeys(everywhere))}" if everywhere else ""
 
 

@@ -23,7 +23,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.collectives import collectives, with_calls
-from tiramisu_py.program.ranks.reductions import with_meetings
+from tiramisu_py.program.ranks.reductions import meetings
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.messages import collectives as collective_exchanges
 from tiramisu_py.proof.messages.exchanges import Exchange, exchanges
@@ -94,8 +94,15 @@ def _needs(flow: Flow) -> Needs:
 
 def _with_meetings(program: Program, found: tuple[Exchange, ...], calls: Mapping[str, isl.Map]) -> Needs:
     """What needs what, combinations of partial results too: each is a call of the ranks of one line of the grid."""
-    program, meetings = with_meetings(program)
-    return Needs(program, found, {**calls, **meetings})
+    combined = [s for s in program.statements.values() if s.calls_ranks]
+    return Needs(program, found, {**calls, **{met.name: _on_its_line(program, met) for met in combined}})
+
+
+def _on_its_line(program: Program, met: Statement) -> isl.Map:
+    """``event -> event`` of the same combination on the other ranks of its line."""
+    event = event_of(program, met)
+    pairs = meetings(program, met).apply_domain(sets.graph(event)).apply_range(sets.graph(event))
+    return pairs.subtract(sets.graph(sets.identity(event.get_space().range()))).coalesce()
 
 
 def _others(program: Program, call: Statement) -> isl.Map:
@@ -172,7 +179,7 @@ def _act_words(program: Program, one: Stuck) -> str:
     statement = program.statements[one.act[0]]
     if statement.message is not None and statement.message.collective:
         return statement.message.exchange
-    return statement.name if statement.message is None else statement.handle
+    return statement.handle
 
 
 def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None:

@@ -12,8 +12,9 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import GpuBlock, Parallel, Rank, Vector
+from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
 from tiramisu_py.program.ordering import shared
+from tiramisu_py.program.statement import Role
 from tiramisu_py.proof.memory.races import pair_spots, race_at
 from tiramisu_py.proof.reductions.chains import Chains
 from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
@@ -52,15 +53,32 @@ def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map
                 bad = _late(chains, a, b)
                 if not bad.is_empty():
                     yield a, b, bad
+    yield from _combined_by_ranks(chains)
+
+
+def _combined_by_ranks(chains: Chains) -> Iterator[tuple[Touch, Touch, isl.Map]]:
+    """``a -> b`` of terms on different executors that are combined in the order that these choose."""
+    for merge in chains.updates:
+        assert merge.actor.statement is not None
+        consumed = list(chains.consumed(merge.actor.statement)) if merge.role is Role.MERGE else []
+        for a, into in consumed:
+            for b, other in consumed:
+                terms, others = chains.terms(a), chains.terms(b)
+                rising = terms.apply_range(isl.Map.lex_lt(terms.get_space().range())).apply_range(others.reverse())
+                bad = into.apply_range(other.reverse()).intersect(rising).subtract(chains.flow.same_place(a, b))
+                if not bad.is_empty():
+                    yield a, b, bad
 
 
 def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
     """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
     flow, first, second = chains.flow, a.actor.statement, b.actor.statement
     assert first is not None and second is not None
-    terms, others = sets.graph(first.point, a.domain), sets.graph(second.point, b.domain)
+    terms, others = chains.terms(a), chains.terms(b)
     rising = isl.Map.lex_lt(terms.get_space().range())
     chain = chains.same(a, b)
+    if first is second and first.role is Role.MERGE:
+        chain = chain.subtract(sets.graph(sets.identity(a.domain.get_space())))  # its terms are combined before it
     if chain.is_empty():
         return chain
     ascending = chain.intersect(terms.apply_range(rising).apply_range(others.reverse()))
@@ -68,7 +86,7 @@ def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
     late = ascending if earlier is None else ascending.subtract(earlier)
     for depth in range(shared(first, second)):
         loop = flow.touches.program.loops[first.loops[depth]]
-        if isinstance(loop.tag, Parallel | Vector | GpuBlock | Rank) and loop.tag.combine is not None:
+        if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 

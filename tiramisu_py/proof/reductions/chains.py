@@ -1,5 +1,10 @@
 """The chains of a reduction: which partial results are kept where, and how often each is started and added to.
 
+What an update adds is one term. What a merge adds are the terms of the partial results that were combined for it: of
+its own place, and of those with which the combination brought it together.
+
+    terms = { merge -> point : an update of the point, where the merge reads, or at a place that is combined with it }
+
 See `proof.reductions`, which has the conditions on them.
 """
 
@@ -16,7 +21,8 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.statement import Role
+from tiramisu_py.program.ranks.reductions import meetings
+from tiramisu_py.program.statement import Role, Statement
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +43,52 @@ class Chains:
         found = flow.touches.program.statements_of(computation.name)
         writes = [w for w in map(flow.touches.write, found) if w is not None]
         self.starts = [w for w in writes if w.role is Role.INIT]
-        self.updates = [w for w in writes if w.role is Role.UPDATE]
+        self.updates = [w for w in writes if w.adds]
+        self.combinations = _combinations(flow, computation)
+        self.partials = {w.home for w in self.combinations}
+        self._terms: dict[str, isl.Map] = {}
         homes = dict.fromkeys(w.home for w in self.updates)
         copied = [w for home in homes for w in flow.touches.writers(home) if w.role is Role.COPY]
         self.copies = [w for w in copied if w.source == computation.name]
-        self.points = {s.name: s.point for s in found}
         self.generation = 0
         common = min((shared(a, b) for a, b in combinations(found, 2)), default=0)
         if common and any(not bad.is_empty() for bad in self._repeated_starts(0)):
             self.generation = 0 if any(not bad.is_empty() for bad in self._repeated_starts(common)) else common
+
+    # -- terms
+
+    def terms(self, update: Touch) -> isl.Map:
+        """``instance -> point`` of the terms that an update, or a merge, adds."""
+        statement = update.actor.statement
+        assert statement is not None
+        if statement.role is Role.UPDATE:
+            return sets.graph(statement.point, update.domain)
+        if statement.name not in self._terms:
+            space = self.flow.touches.program.algorithm.param_space
+            points = sets.sized_frame(space, self.computation.name, len(self.computation.point_iterators))
+            self._terms[statement.name] = found = sets.no_pairs(statement.frame, points)  # one merged into itself
+            for one, consumed in self.consumed(statement):
+                found = found.union(consumed.reverse().apply_range(self.terms(one)))
+            self._terms[statement.name] = found.coalesce()
+        return self._terms[statement.name]
+
+    def consumed(self, merge: Statement) -> Iterator[tuple[Touch, isl.Map]]:
+        """``update -> merge`` for all updates of the partial results that a statement merges into another one."""
+        read = self.flow.touches.read(merge, merge.source)
+        for combination in self.combinations:
+            if read is None or read.home != combination.home:
+                continue
+            own = self.flow.one_chain(read, combination)
+            earlier = self.flow.precedence.before(combination, read, own.reverse())
+            if earlier is None:
+                continue
+            met = combination.actor.statement
+            assert met is not None
+            merged = sets.graph(read.instance, read.domain).reverse().apply_range(earlier.reverse())
+            together = merged.apply_range(meetings(self.flow.touches.program, met))
+            for update in self.updates:
+                if update.home == combination.home:
+                    yield update, self.flow.one_chain(update, combination).apply_range(together.reverse())
 
     # -- keys
 
@@ -53,6 +96,15 @@ class Chains:
         """``instance -> [place, generation, point]``."""
         assert write.coords is not None
         return sets.graph(sets.joined(write.place, sets.prefix(write.coords, generation), point), write.domain)
+
+    def _keys_of_terms(self, update: Touch) -> isl.Map:
+        """``instance -> [place, generation, point]`` of all terms that an update adds."""
+        statement = update.actor.statement
+        assert statement is not None and update.coords is not None
+        if statement.role is Role.UPDATE:
+            return self.key(update, self.generation, statement.point)
+        at = sets.graph(sets.joined(update.place, sets.prefix(update.coords, self.generation)), update.domain)
+        return sets.side_by_side(at, self.terms(update))
 
     def same(self, a: Touch, b: Touch) -> isl.Map:
         """``a -> b`` of one chain."""
@@ -78,21 +130,40 @@ class Chains:
         """What is wrong with the number of starts and terms of the chains."""
         for group in self._by_buffer([*self.starts, *self.updates]):
             starts = [self.key(w, self.generation, w.value) for w in group if w.role is Role.INIT]
-            updates = [self.key(w, self.generation, self._point(w)) for w in group if w.role is Role.UPDATE]
+            updates = [self._keys_of_terms(w) for w in group if w.adds]
             needed = self._needed(group[0], starts)
             added = union_of([m.range() for m in updates], needed)
             counts = [(bad, "is started twice") for bad in _repeated(starts)]
             counts += [(bad, "gets a term twice") for bad in _repeated(updates)]
             lacking = needed.subtract(added)
+            if group[0].home in self.partials:  # what a partial result lacks is in others: a merge has the terms of all
+                lacking = sets.empty(lacking.get_space())
             if not lacking.is_empty():
                 lacking = lacking.subtract(self._unused(group, starts, updates))
             counts.append((lacking, "lacks a term"))
             counts.append((added.subtract(needed), "gets a term without a start"))
             yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
 
-    def _point(self, write: Touch) -> isl.MultiAff:
-        assert write.actor.statement is not None
-        return write.actor.statement.point
+    def merged_again(self) -> Iterator[tuple[Touch, Touch, isl.Map]]:
+        """Two updates by one term, of partial results that are merged together: ``update -> update``."""
+        for merge in self.updates:
+            statement = merge.actor.statement
+            assert statement is not None
+            consumed = list(self.consumed(statement)) if statement.role is Role.MERGE else []
+            for k, (a, into) in enumerate(consumed):
+                for b, other in consumed[k:]:
+                    pairs = into.apply_range(other.reverse())
+                    pairs = pairs.intersect(self.terms(a).apply_range(self.terms(b).reverse()))
+                    pairs = pairs.subtract(sets.graph(sets.identity(a.domain.get_space()))) if a is b else pairs
+                    if not pairs.is_empty():
+                        yield a, b, pairs
+
+    def combined_again(self) -> Iterator[Miscount]:
+        """The partial results that are combined more than once: ``(place, value)``."""
+        for group in self._by_buffer(self.combinations):
+            for bad in _repeated([self.key(w, 0, w.value) for w in group]):
+                if not bad.is_empty():
+                    yield Miscount(bad, "is combined twice", group[0])
 
     def _needed(self, write: Touch, starts: list[isl.Map]) -> isl.Set:
         """``{ [place, generation, point] : the chain [place, generation, value of the point] is started }``."""
@@ -159,3 +230,9 @@ def union_of(listed: list[isl.Set], like: isl.Set) -> isl.Set:
     for found in listed:
         total = total.union(found)
     return total.coalesce()
+
+
+def _combinations(flow: Flow, computation: Computation) -> list[Touch]:
+    """What the combinations of a reduction's partial results store."""
+    found = (s for s in flow.touches.program.storing if s.role is Role.COMBINE and s.source == computation.name)
+    return [w for w in map(flow.touches.write, found) if w is not None]

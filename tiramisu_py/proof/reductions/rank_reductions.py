@@ -1,54 +1,68 @@
-"""Partial results on ranks: inside the loop that collects them, nobody else touches the reduction.
+"""Combinations of ranks: the reduction is one that ranks combine, where they can, and all ranks of a line come to it.
 
-A loop over ranks with ``combine=PRIVATE`` combines partial results at its end, on all ranks along its axis. Until then
-the accumulators lack them, on every rank: an access to one of them in the same iteration of the loops outside, that is
-no update of the same reduction, would see it without them.
+That every partial result is started, has its terms, is combined once and merged after that is said of the statements
+that do so, by the conditions of all reductions (`proof.reductions`). What is left is what no access shows: a call of
+all ranks of a line of the grid needs all of them, and an operator that it knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.errors import Violation
-from tiramisu_py.program.loops import LoopId
+from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import combined_loops, groups, inner_ranks, not_combined, outside_of
-from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, statements
-from tiramisu_py.proof.violations.findings import Finding, Key, fault, on_rank, words
-
-#: The sort of what is found between two accesses.
-_UNCOMBINED = "uncombined"
+from tiramisu_py.program.ranks.reductions import combined_loops, groups, inner_ranks, meetings, not_combined, outside_of
+from tiramisu_py.program.statement import Statement
+from tiramisu_py.proof.violations.findings import Finding, Key, fault, rank_words
+from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every access to a reduction inside a loop over ranks that combines its partial results."""
+    """Every reduction over ranks that they cannot combine, and every combination to which a rank does not come."""
     program = flow.touches.program
-    if any(statement.onto is not None for statement in program.statements.values()):
-        for updates in groups(program):
-            yield from _of_group(program, updates)
-        for a, b in all_pairs(flow, _UNCOMBINED, sought):
-            yield from _uncombined(flow, a, b)
+    for updates in groups(program):
+        yield from _of_group(program, updates)
+    for statement in program.statements.values():
+        if statement.calls_ranks:
+            yield from _of_combination(program, statement)
 
 
-# -- where partial results are combined
+def _of_combination(program: Program, met: Statement) -> Iterator[Finding]:
+    assert met.combination is not None
+    update, source = program.statements[met.combination.of], program.algorithm.source(met.source)
+    loops = combined_loops(program, update)
+    why = not_combined(source) if isinstance(source, Computation) else ""
+    if why and loops:
+        loop = program.loops[next(iter(loops.values()))].name
+        yield fault("reduction", "operator", update, f"{update.handle}: {why}", f"keep loop {loop} on one rank")
+    missing = _missing(program, met)
+    if not missing.is_empty():
+        params = smallest.smallest_params(missing.range())
+        rank = smallest.first(sets.fixed(missing.range(), params))
+        witness = Witness(params)
+        message = f"{rank_words(rank)} does not come to {met.handle}, in which others wait for it, {witness}"
+        yield Finding.of(Key("missing", (met.name,)), Violation("deadlock", message, witness))
+
+
+def _missing(program: Program, met: Statement) -> isl.Map:
+    """``instance -> rank`` of the ranks of its line that have no such instance of a combination."""
+    assert met.combination is not None and program.ranks is not None
+    ranks = sets.variables(program.ranks.get_space())
+    line = [rank for axis, rank in enumerate(ranks) if axis not in met.combination.axes]
+    on = sets.graph(sets.function(program.ranks.get_space(), None, line), program.ranks)
+    instances = met.instances.intersect_params(program.context.params())
+    here = sets.graph(program.rank_of(met), instances)
+    return here.apply_range(on).apply_range(on.reverse()).subtract(meetings(program, met).apply_range(here))
 
 
 def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Finding]:
-    """What keeps ranks from combining the partial results of some updates."""
     first = updates[0]
     loop = program.loops[next(iter(combined_loops(program, first).values()))].name
-    source = program.algorithm.source(first.source)
-    why = not_combined(source) if isinstance(source, Computation) else ""
-    if why:
-        yield fault("reduction", "operator", first, f"{first.handle}: {why}", f"keep loop {loop} on one rank")
     for update in updates:
         if program.kernel_of(update) is not None:
             message = f"{update.handle} runs on a GPU, and ranks combine its partial results at the end of loop {loop}"
@@ -74,53 +88,3 @@ def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Find
         order = ", ".join((names, *(program.loops[n].name for n in first.loops if n not in inner[0]
                                     and (program.loops[n].tagged_by or not program.loops[n].is_rank))))  # fmt: skip
         yield fault("reach", "inner ranks", first, message, f"{first.handle}.reorder({order})")
-
-
-# -- who touches them until then
-
-
-def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
-    for update, other in ((a, b), (b, a))[: 1 if a is b else 2]:
-        first, second = statements(update, other)
-        if not update.is_write or first.onto is None or _joins(flow, first, second, other):
-            continue
-        for loop in combined_loops(flow.touches.program, first).values():
-            if loop in second.loops:
-                bad = _in_one_loop(flow, update, other, first.depth(loop))
-                if not bad.is_empty():
-                    yield Finding(pair_key(_UNCOMBINED, a, b), partial(_not_combined, flow, update, other, bad, loop))
-                    return
-
-
-def _joins(flow: Flow, update: Statement, other: Statement, touch: Touch) -> bool:
-    """Whether another access adds to the same partial results."""
-    alike = touch.is_write and other.role is Role.UPDATE and other.source == update.source
-    program = flow.touches.program
-    return alike and combined_loops(program, update) == combined_loops(program, other)
-
-
-def _in_one_loop(flow: Flow, a: Touch, b: Touch, depth: int) -> isl.Map:
-    """``a -> b`` at one place while the loop at a depth runs: in any two of its iterations."""
-    program = flow.touches.program
-    first, _ = statements(a, b)
-    kept = [d for d in range(depth) if not program.loops[first.loops[d]].is_rank]
-    return flow.same_place(a, b).intersect(_clock(a, kept).apply_range(_clock(b, kept).reverse()))
-
-
-def _clock(touch: Touch, kept: list[int]) -> isl.Map:
-    assert touch.coords is not None
-    forms = sets.outputs(touch.coords)
-    return sets.graph(sets.function(touch.domain.get_space(), None, [forms[d] for d in kept]), touch.domain)
-
-
-def _not_combined(flow: Flow, update: Touch, other: Touch, bad: isl.Map, loop: LoopId) -> Violation:
-    witness, partial_result, spot = pair_spots(flow, update, other, bad)
-    program = flow.touches.program
-    name = program.loops[loop].name
-    does = "stores" if other.is_write else "reads"
-    who = words(spot.computed(program))
-    message = (
-        f"{who} {does} {words(partial_result.named)}{on_rank(spot)} inside loop {name}, which combines the partial "
-        f"results of its ranks only at its end, {witness}"
-    )
-    return Violation("reduction", message, witness, repair=f"move it out of loop {name}")

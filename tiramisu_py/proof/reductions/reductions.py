@@ -5,6 +5,10 @@ has every term once, has its start before all updates and all updates before eve
 stored there in between (`dependence.flow` has that). Then every partial result is consumed exactly once, whatever the
 order of the updates.
 
+Executors that collect terms apart (ranks) have a chain each, a *partial* one, and merge these into another one: what is
+merged counts as all terms of the partial results that were combined for it. A partial chain is combined once, after all
+of its updates, and merged after that; nobody else reads it.
+
 Where values are recomputed in one place, a chain is also told apart by the iterations of the loops that starts and
 updates share (its *generation*): lexicographic order keeps generations apart in time.
 """
@@ -18,13 +22,14 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.declarations import Computation, Operator
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import not_combined
+from tiramisu_py.program.ranks.reductions import combined_loops, not_combined
 from tiramisu_py.program.statement import Device, Role
 from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.races import pair_spots
@@ -35,21 +40,26 @@ from tiramisu_py.proof.violations.findings import Finding, Key, access, on_rank,
 from tiramisu_py.proof.violations.repairs import onto_gpu
 from tiramisu_py.sets import smallest
 
-#: The sorts of what is found: terms that lack or are twice; terms before the start, results copied over partial ones,
-#: and readers before all terms are added.
-_MISCOUNTED, _UNSTARTED, _REPLACED, _EARLY = "miscounted", "unstarted", "replaced", "early"
+#: The sorts of what is found: terms that lack or are twice, in a chain or in what is merged; terms before the start,
+#: starts with another value, results copied over partial ones; readers before all terms are added, or of partial ones.
+_MISCOUNTED, _MERGED, _UNSTARTED, _OTHER_START = "miscounted", "merged twice", "unstarted", "other start"
+_REPLACED, _EARLY, _PARTIAL = "replaced", "early", "partial"
+_SORTS = (_MISCOUNTED, _MERGED, _UNSTARTED, _OTHER_START, _REPLACED, _EARLY, _PARTIAL)
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every way in which a reduction is not complete, or more than complete."""
-    sorts = (_MISCOUNTED, _UNSTARTED, _REPLACED, _EARLY) if sought is None else (sought.sort,)
+    sorts = _SORTS if sought is None else (sought.sort,)
     for name, computation in flow.touches.program.algorithm.computations.items():
         if computation.is_reduction and (sought is None or sought.about[0] == name):
             chains = Chains(flow, computation)
             yield from _miscounted(chains) if _MISCOUNTED in sorts else ()
+            yield from _merged_twice(chains) if _MERGED in sorts else ()
             yield from _unstarted(chains) if _UNSTARTED in sorts else ()
+            yield from _other_starts(chains) if _OTHER_START in sorts else ()
             yield from _replaced(chains) if _REPLACED in sorts else ()
             yield from _early_readers(chains, sought) if _EARLY in sorts else ()
+            yield from _readers_of_partials(chains) if _PARTIAL in sorts else ()
 
 
 def _key(sort: str, chains: Chains, *about: Hashable) -> Key:
@@ -57,13 +67,26 @@ def _key(sort: str, chains: Chains, *about: Hashable) -> Key:
 
 
 def _miscounted(chains: Chains) -> Iterator[Finding]:
-    for wrong in chains.miscounts():
+    for wrong in (*chains.miscounts(), *chains.combined_again()):
         yield Finding(_key(_MISCOUNTED, chains), partial(_counted_wrong, chains, wrong))
         return
 
 
 def _where(device: Device) -> str:
     return "the host" if device is None else f"GPU {device}"
+
+
+def _merged_twice(chains: Chains) -> Iterator[Finding]:
+    for a, b, bad in chains.merged_again():
+        yield Finding(_key(_MERGED, chains), partial(_added_twice, chains, a, b, bad))
+        return
+
+
+def _added_twice(chains: Chains, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+    witness, one, other = pair_spots(chains.flow, a, b, bad)
+    ranks = f" on {rank_words(one.rank)} and on {rank_words(other.rank)}" if a.ranks else ""
+    message = f"{words(one.named)} gets a term twice: it is added{ranks}, and these are combined, {witness}"
+    return Violation("reduction", message, witness, repair=_on_one_rank(chains))
 
 
 def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
@@ -73,7 +96,7 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
     place = sets.out_size(touch.places)
     point = key[place + chains.generation :]
     value = (c.name, point[: len(c.iterators)])
-    first = touch.ranks + len(touch.buffer.scope)
+    first = touch.owners
     witness = Witness(params, None, value, (touch.buffer.name, key[first:place]))
     over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
     where = f" on {rank_words(key[: touch.ranks])}" if touch.ranks else ""
@@ -82,7 +105,7 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
         message = (
             f"{words(value)} {wrong.what}{where}: {_term(c, point)} is added on {rank_words(elsewhere)}, {witness}"
         )
-        combined = any(w.actor.statement is not None and w.actor.statement.onto is not None for w in chains.updates)
+        combined = any(w.role is Role.MERGE for w in chains.updates)
         start = f"let each of them start it, with no loop over ranks around {c.name}.init"
         return Violation(
             "reduction",
@@ -99,7 +122,7 @@ def _added_elsewhere(
 ) -> tuple[int, ...] | None:
     """The first other rank on which a term is added; None where there is none."""
     for update in chains.updates if rank else ():
-        points = sets.graph(chains.points[update.actor.name], update.domain)
+        points = chains.terms(update)
         term = smallest.alone(points.range(), point, params)
         ranks = sets.fixed(term.apply(points.reverse()).apply(update.on_ranks), params)
         others = ranks.subtract(smallest.singleton(ranks.get_space(), rank))
@@ -114,7 +137,7 @@ def _over_ranks(chains: Chains, update: Touch) -> str:
     assert statement is not None
     loops = (chains.flow.touches.program.loops[number] for number in statement.loops)
     found = [loop for loop in loops if isinstance(loop.tag, Rank) and loop.tagged_by]
-    if not found or statement.onto is not None or not_combined(chains.computation):
+    if not found or update.home in chains.partials or not_combined(chains.computation):
         return ""
     return f"{statement.handle}.tag_distribute({found[0].name}, combine=tm.PRIVATE)"
 
@@ -137,7 +160,7 @@ def _on_one_device(chains: Chains, touch: Touch) -> str:
         [w for w in (*chains.starts, *chains.updates) if w.buffer == touch.buffer and (w.home == touch.home) is here]
         for here in (True, False)
     )
-    if {w.role for w in own} >= {Role.INIT, Role.UPDATE} or not others:
+    if (any(w.role is Role.INIT for w in own) and any(w.adds for w in own)) or not others:
         return ""
     first, second = own[0].actor.statement, others[0].actor.statement
     assert first is not None and second is not None
@@ -192,12 +215,31 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
         made = f"while {words(spot.named)} is made there{on_rank(spot)}"
         message = f"another value is stored to {words(spot.element)} {made}, {witness}"
         return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
-    point = smallest.evaluated(chains.points[update.actor.name], spot.at, spot.params)
-    term = _term(chains.computation, point)
+    terms = sets.fixed(
+        smallest.alone(accumulator.domain, spot.at, spot.params).apply(chains.terms(update)), spot.params
+    )
+    term = "what is combined" if terms.is_empty() else _term(chains.computation, smallest.first(terms))
     message = f"{term} is added to {words(spot.named)} before that is started{on_rank(spot)}, {witness}"
     starts = [start for start in chains.starts if start.home == update.home]
     repair = order_repair(flow, accumulator, starts) or _on_one_device(chains, update)
     return Violation("reduction", message, witness, repair=repair)
+
+
+def _other_starts(chains: Chains) -> Iterator[Finding]:
+    """Starts that store something else than what changes nothing when it is combined."""
+    for start in chains.starts:
+        statement, op, dtype = start.actor.statement, chains.computation.op, chains.computation.dtype
+        assert statement is not None and op is not None
+        known = any(statement.body.same_as(value) for value in (op.identity(dtype), op.neutral(dtype)))
+        if not known and not start.domain.is_empty():
+            yield Finding(_key(_OTHER_START, chains), partial(_started_with, start, statement.body, op))
+
+
+def _started_with(start: Touch, body: Expr, op: Operator) -> Violation:
+    spot = first_spot(start, start.domain)
+    witness = Witness(spot.params, spot.named, spot.named, spot.element)
+    message = f"{words(spot.named)} is started with {body}, which is not the identity of {op.name}, {witness}"
+    return Violation("reduction", message, witness)
 
 
 # -- nothing else in between
@@ -254,6 +296,22 @@ def _early_readers(chains: Chains, sought: Key | None) -> Iterator[Finding]:
                 yield Finding(key, partial(_incomplete, chains.flow, read, late))
 
 
+def _readers_of_partials(chains: Chains) -> Iterator[Finding]:
+    """Reads of partial results by others than what combines and merges them: they have no name."""
+    for home in chains.partials:
+        for read in chains.flow.touches.readers(home):
+            if read.role not in (Role.COMBINE, Role.MERGE) and not read.domain.is_empty():
+                yield Finding(_key(_PARTIAL, chains), partial(_reads_partial, chains, read))
+
+
+def _reads_partial(chains: Chains, read: Touch) -> Violation:
+    spot, program = first_spot(read, read.domain), chains.flow.touches.program
+    witness = Witness(spot.params, spot.named, spot.computed(program), spot.element)
+    who = reading(program, spot)
+    message = f"{who} reads a partial result of {words(spot.named)}{on_rank(spot)}, {witness}"
+    return Violation("reduction", message, witness)
+
+
 def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
     """The updates that do not come before a read of the result of their chain, and the pairs ``read -> update``."""
     flow = chains.flow
@@ -283,9 +341,27 @@ def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
     spot = first_spot(read, bad)
     reader = spot.computed(flow.touches.program)
     witness = Witness(spot.params, spot.named, reader, spot.element)
+    loop = _combining_loop(flow, read, late)
+    if loop:
+        named = f"{words(reader)} reads {words(spot.named)}{on_rank(spot)} inside loop {loop}"
+        message = f"{named}, which combines the partial results of its ranks only at its end, {witness}"
+        return Violation("reduction", message, witness, repair=f"move it out of loop {loop}")
     who = f"{reading(flow.touches.program, spot)} {'sends' if read.role is Role.SEND else 'reads'}"
     message = f"{who} {words(spot.named)} before all of its terms are added{on_rank(spot)}, {witness}"
     return Violation("reduction", message, witness, repair=order_repair(flow, read, [c.write for c in late]))
+
+
+def _combining_loop(flow: Flow, read: Touch, late: list[Candidate]) -> str:
+    """The loop around a read at whose end ranks combine what it would read; "" where there is none."""
+    program, reader = flow.touches.program, read.actor.statement
+    merged = {c.write.actor.statement.source for c in late if c.write.role is Role.MERGE and c.write.actor.statement}
+    for statement in program.statements.values() if reader is not None and merged else ():
+        if statement.calls_ranks and statement.combination is not None and statement.source in merged:
+            update = program.statements[statement.combination.of]
+            loops = [loop for loop in combined_loops(program, update).values() if reader and loop in reader.loops]
+            if loops:
+                return program.loops[loops[0]].name
+    return ""
 
 
 # -- in the report

@@ -1,7 +1,10 @@
 """Reductions in a tree: the threads of a block add to one element, and nothing else touches it in their kernel.
 
-``combine=tm.TREE`` keeps a private copy for each thread, combines those of a block pairwise, and adds the result to
-the element: the element is then the same for all threads of a block, and holds no partial result before.
+``combine=tm.TREE`` keeps a partial result for each thread, combines those of a block pairwise, and adds the result to
+the element, which is then the same for all threads of a block. The completion adds the statements that do so; that each
+partial result is started, has its terms, is combined once and merged after that is said of these statements, by the
+conditions of all reductions (`proof.reductions`). Here it is said why there are none, and what no access shows: that
+the merge, whichever thread of the block does it, is alone with the element.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree
 from tiramisu_py.program.loops import GpuThread
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction, tagged, thread_words
 from tiramisu_py.proof.memory.races import pair_spots, statements
 from tiramisu_py.proof.memory.values import first_spot
@@ -29,12 +32,19 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     for nest in dict.fromkeys(nests_by_statement(flow).values()):
         for statement in nest.statements:
             key = Key("tree", (statement.name,))
-            if is_tree(nest.program, statement) and wanted(key, sought):
-                yield from (Finding.of(key, violation) for violation in _tree(flow, nest, statement))
+            if wanted(key, sought):
+                yield from (Finding.of(key, violation) for violation in _violations(flow, nest, statement))
 
 
-def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
-    """Partial results that the threads of a block combine in a tree: one target a block, and nothing else there."""
+def _violations(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
+    if is_tree(nest.program, statement) and statement.target not in flow.touches.partials:
+        yield from _not_one_element(flow, nest, statement)
+    if statement.role is Role.MERGE:
+        yield from _touched_by_others(flow, nest, statement)
+
+
+def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
+    """Why an update cannot be combined as a tree."""
     write = flow.touches.write(statement)
     if write is None:
         return
@@ -53,6 +63,15 @@ def _tree(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violat
         yield Violation("reduction", message, witness, repair=repair)
     elif element_of_block(nest, statement) is None:
         yield _several_elements(nest, write)
+    elif not write.domain.is_empty():
+        yield _not_collected(write)
+
+
+def _touched_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
+    """What else touches the element into which blocks merge their partial results, while the kernel runs."""
+    write = flow.touches.write(merge)
+    if write is None:
+        return
     for other_touch in _others(flow, nest, write):
         bad = _in_one_launch(flow, nest, write, other_touch)
         if not bad.is_empty():
@@ -100,6 +119,17 @@ def _several_elements(nest: KernelNest, write: Touch) -> Violation:
     )
     repair = f"use combine=tm.ATOMIC for {statement.handle}, or run the loops that tell the elements apart on blocks"
     return Violation("reduction", message, witness, repair=repair)
+
+
+def _not_collected(write: Touch) -> Violation:
+    spot, statement = first_spot(write, write.domain), write.actor.statement
+    assert statement is not None
+    witness = Witness(spot.params, spot.named, spot.named, spot.element)
+    message = (
+        f"{statement.handle} is combined with combine=tm.TREE, but its threads add to {words(spot.element)} itself: no "
+        f"statement combines what they collect, {witness}"
+    )
+    return Violation("reduction", message, witness)
 
 
 def _others(flow: Flow, nest: KernelNest, write: Touch) -> Iterator[Touch]:

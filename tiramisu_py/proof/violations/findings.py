@@ -95,12 +95,13 @@ class Spot:
 def work(statement: Statement | None) -> tuple[Hashable, ...]:
     """Which work a statement does: the same in all states of a program, and for all parts that it is cut into.
 
-    That is to compute values of one computation in one role; a copy or a send is known by its name. None is the caller.
+    That is to compute values of one computation, or partial results of it, in one role; a copy or a send is known by
+    its name. None is the caller.
     """
     if statement is None:
         return ()
     name = statement.name if statement.role in (Role.COPY, Role.SEND) else ""
-    return (statement.source, statement.role, name)
+    return (statement.source, statement.role, name, statement.combination is None)
 
 
 def access(touch: Touch) -> tuple[Hashable, ...]:

@@ -1,0 +1,50 @@
+"""What a program leaves open, and is added to it before it is proven: one tuple of steps, in their order.
+
+A step adds statements and events, or gives buffers room; it changes no statement of the user's but where its values
+are kept. The proof judges what comes out, and knows nothing of the steps. What is proven, what is replayed to find the
+command to blame, what is emitted and what the interpreter runs have all gone through the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tiramisu_py.dependence.whole_vectors import with_room
+from tiramisu_py.derive.barriers.barriers import with_barriers
+from tiramisu_py.derive.barriers.rank_reductions import with_rank_reductions
+from tiramisu_py.derive.barriers.rounds import with_rounds_apart
+from tiramisu_py.derive.barriers.tree_reductions import with_tree_reductions
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.ranks.spread import spread
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the completion: its name, what it adds, and the program with that added."""
+
+    name: str
+    adds: str
+    added: Callable[[Program], Program]
+
+
+#: The steps in their order: barriers are for what the schedule does; partial results of threads need none.
+COMPLETION: tuple[Step, ...] = (
+    Step("room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room),
+    Step("rank reductions", "start, combination and end of what ranks reduce together", with_rank_reductions),
+    Step("barriers", "barriers between threads of a block that use one another's values", with_barriers),
+    Step("tree reductions", "start, combination and end of what a block reduces in a tree", with_tree_reductions),
+    Step("rounds", "a barrier at the end of a block that goes on as another one", with_rounds_apart),
+)
+
+
+def complete(program: Program) -> Program:
+    """The program after all steps: what is proven and emitted."""
+    for step in COMPLETION:
+        program = step.added(program)
+    return program
+
+
+def as_proven(program: Program) -> Program:
+    """The completed program with the coordinates of its rank in every instance: what the conditions are about."""
+    return spread(complete(program))
