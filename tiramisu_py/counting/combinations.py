@@ -57,7 +57,7 @@ def _depth(program: Program, update: Statement) -> int:
 
 def _given(program: Program, updates: tuple[Statement, ...]) -> isl.Set:
     """``[rank, loops around, value]`` of what each rank gives: a box of values in each iteration."""
-    found: isl.Set | None = None
+    parts = list[isl.Set]()
     for update in updates:
         assert update.onto is not None
         outermost = update.depth(next(iter(combined_loops(program, update).values())))
@@ -65,9 +65,8 @@ def _given(program: Program, updates: tuple[Statement, ...]) -> isl.Set:
         around = [form for loop, form in coords if not program.loops[loop].is_rank]
         forms = [*sets.outputs(update.onto), *around, *sets.outputs(program.value_of(update))]
         here = update.instances.intersect_params(program.context.params())
-        part = here.apply(sets.graph(sets.function(update.frame, None, forms)))
-        found = part if found is None else found.union(part)
-    assert found is not None
+        parts.append(here.apply(sets.graph(sets.function(update.frame, None, forms))))
+    found = sets.union_of(parts)
     return box_around(found.coalesce(), program.rank_axes + _depth(program, updates[0]))
 
 

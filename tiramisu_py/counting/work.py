@@ -64,17 +64,17 @@ class Counter:
         return combining + operations(statement.body)
 
     def _bytes(self, statements: list[Statement], params: Mapping[str, int]) -> int:
-        read: dict[str, isl.Set] = {}
-        written: dict[str, isl.Set] = {}
+        read, written = list[tuple[str, isl.Set]](), list[tuple[str, isl.Set]]()
         for statement in statements:
             for source in self._touches.sources(statement):
                 relation = self._touches.read_relation(statement, source)
                 if relation is not None:
                     storage = self._program.storage_for(statement, source).name
-                    _add(read, storage, _at(relation.range(), params))
+                    read.append((storage, _at(relation.range(), params)))
             value = sets.graph(self._program.value_of(statement), statement.instances)
-            _add(written, statement.target, _at(value.range(), params))
-        return sum(self._size(storage) * count(of) for found in (read, written) for storage, of in found.items())
+            written.append((statement.target, _at(value.range(), params)))
+        moved = [*sets.united_by_key(read).items(), *sets.united_by_key(written).items()]
+        return sum(self._size(storage) * count(of) for storage, of in moved)
 
     def _size(self, storage: str) -> int:
         buffer = self._program.buffers[self._program.storages[storage].buffer]
@@ -92,7 +92,3 @@ class Counter:
 
 def _at(of: isl.Set, params: Mapping[str, int]) -> isl.Set:
     return sets.named(sets.fixed(of, params), None)
-
-
-def _add(to: dict[str, isl.Set], key: str, more: isl.Set) -> None:
-    to[key] = to[key].union(more) if key in to else more

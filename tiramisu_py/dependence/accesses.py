@@ -142,11 +142,12 @@ class Touches:
             return None
         if statement.moves:
             return point if source == statement.source else None
-        found: isl.Map | None = None
+        parts = list[isl.Map]()
         for expression in (statement.body, *statement.guards):
             for reading in self._readings(statement, expression):
                 if reading.access.source == source:
-                    found = reading.relation if found is None else found.union(reading.relation)
+                    parts.append(reading.relation)
+        found = sets.united(parts)
         return None if found is None else point.apply_range(found).coalesce()
 
     def accumulator(self, statement: Statement) -> Touch | None:

@@ -36,17 +36,9 @@ def side(footprint: isl.Map, context: isl.Set, what: str) -> tuple[isl.Aff, Expr
     space = footprint.get_space().domain()
     if footprint.is_empty():
         return sets.constant(space, 0), Const(0, int64)
-    best: tuple[int, isl.Aff] | None = None
-    try:
-        candidates = sets.lower_bounds(footprint)
-    except isl.Error:
-        candidates = []
-    for low in candidates:
-        span = sets.span_above(footprint, low)
-        if span is not None and span[0] >= 0 and (best is None or span[1] < best[0]):
-            best = (span[1], low)
-    if best is not None:
-        return best[1], Const(best[0] + 1, int64)
+    interval = sets.interval_around(footprint)
+    if interval is not None:
+        return interval.low, Const(interval.extent, int64)
     return _whole_side(footprint.range(), space, context, what)
 
 

@@ -151,12 +151,12 @@ class Happens:
         for wait in self.waits:
             assert wait.waits is not None
             target = None if wait.waits.on is None else (wait.waits.device, wait.waits.on)
-            merged: dict[Queue, isl.Map] = {}
+            parts = list[tuple[Queue, isl.Map]]()
             for operation in self.program.awaited(wait):
                 queue = self.lane(operation)
                 if queue is not None and queue != target:
-                    relation = self.awaited(wait, operation).intersect(self.later)
-                    merged[queue] = merged[queue].union(relation) if queue in merged else relation
+                    parts.append((queue, self.awaited(wait, operation).intersect(self.later)))
+            merged = sets.united_by_key(parts)
             yield from (Step(queue, target, relation.coalesce()) for queue, relation in merged.items())
 
     def _by_blocking(self) -> Iterator[Step]:

@@ -57,7 +57,7 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
 
 def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
     """Whether the statements that are executed for certain store every element (that this rank holds)."""
-    stored: isl.Set | None = None
+    parts = list[isl.Set]()
     for statement in program.storing:
         storage = program.storages[statement.target]
         if storage.buffer != buffer.name or statement.guards:
@@ -65,8 +65,8 @@ def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
         if array_name(buffer, program.stores_at(statement)) != buffer.name:
             continue
         place = program.place(statement, storage, program.value_of(statement))
-        image = sets.graph(sets.renamed(place, None), statement.instances).range()
-        stored = image if stored is None else stored.union(image)
+        parts.append(sets.graph(sets.renamed(place, None), statement.instances).range())
+    stored = sets.united(parts)
     if stored is None:
         return False
     wanted = _box(program, buffer, stored.get_space()) if held is None else sets.named(held, None)

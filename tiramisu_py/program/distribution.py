@@ -66,12 +66,10 @@ class Pieces:
 
     def owners(self, space: isl.Space) -> isl.Map:
         """``indices -> coordinate`` of the rank that holds them."""
-        found: isl.Map | None = None
-        for rank, piece in zip(self.ranks, self.parts(space), strict=True):
-            own = sets.graph(sets.function(space, None, [sets.constant(space, rank)]), piece)
-            found = own if found is None else found.union(own)
-        assert found is not None
-        return found
+        held = zip(self.ranks, self.parts(space), strict=True)
+        return sets.union_of(
+            sets.graph(sets.function(space, None, [sets.constant(space, rank)]), piece) for rank, piece in held
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,22 +102,13 @@ class KernelNest:
 
     def _side(self, loop: LoopId) -> tuple[isl.Aff, int | None]:
         relation = self.iterations(loop)
-        best: tuple[int, isl.Aff] | None = None
-        loose: isl.Aff | None = None
-        try:
-            candidates = sets.lower_bounds(relation)
-        except isl.Error:
-            candidates = []
-        for low in candidates:
-            span = sets.span_above(relation, low)
-            if span is not None and span[0] >= 0 and (best is None or span[1] < best[0]):
-                best = (span[1], low)
-            elif span is None and sets.never_below(relation, low):
-                loose = low
-        if best is not None:
-            return best[1], best[0] + 1
-        if loose is not None and isinstance(self.program.loops[loop].tag, GpuBlock):
-            return loose, None
+        lows = sets.lower_bounds(relation)
+        box = sets.interval_around(relation, lows)
+        if box is not None:
+            return box.low, box.extent
+        loose = [low for low in lows if sets.never_below(relation, low)]
+        if loose and isinstance(self.program.loops[loop].tag, GpuBlock):
+            return loose[-1], None
         interval = sets.interval(sets.at_any_params(relation.range()), 0)
         if interval is not None:
             return sets.constant(relation.get_space().domain(), interval[0]), interval[1] - interval[0] + 1
@@ -138,7 +129,7 @@ class KernelNest:
     def iterations(self, loop: LoopId) -> isl.Map:
         """``coordinates outside -> coordinate`` of a loop, over all statements: what `corner` is the least of."""
         inner = isinstance(self.program.loops[loop].tag, GpuThread)
-        found: isl.Map | None = None
+        parts = list[isl.Map]()
         for statement in self.statements:
             if loop not in statement.loops:
                 continue
@@ -146,10 +137,8 @@ class KernelNest:
             outside = statement.prefix(depth if inner else len(self.host))
             here = sets.function(statement.frame, None, [sets.outputs(statement.coords)[depth]])
             instances = statement.instances.intersect_params(self.program.context.params())
-            relation = sets.graph(outside, instances).reverse().apply_range(sets.graph(here))
-            found = relation if found is None else found.union(relation)
-        assert found is not None
-        return found.coalesce()
+            parts.append(sets.graph(outside, instances).reverse().apply_range(sets.graph(here)))
+        return sets.union_of(parts).coalesce()
 
     def numbers(self, statement: Statement, loops: Sequence[LoopId | None]) -> isl.MultiAff:
         """``instance -> coordinate - corner`` for each loop; 0 where there is none."""

@@ -32,11 +32,11 @@ def private_copies(program: Program) -> Iterator[tuple[LoopId, str, tuple[Statem
 
 def meet(program: Program, statements: Sequence[Statement], loop: LoopId) -> bool:
     """Whether different iterations of a loop, within one iteration of those around it, update one place."""
-    meeting: isl.Map | None = None
+    parts = list[isl.Map]()
     for statement in statements:
         if statement.role is Role.UPDATE:
-            mine = _iterations_by_place(program, statement, loop)
-            meeting = mine if meeting is None else meeting.union(mine)
+            parts.append(_iterations_by_place(program, statement, loop))
+    meeting = sets.united(parts)
     return meeting is not None and not meeting.is_single_valued()
 
 

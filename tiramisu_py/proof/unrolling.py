@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-import islpy as isl
-
 from tiramisu_py import sets
 from tiramisu_py.program.loops import MOST_COPIES, Loop, Unroll, Vector
 from tiramisu_py.program.program import Program
@@ -109,16 +107,10 @@ class _Copies:
         here = sets.function(self.statement.frame, None, [sets.outputs(self.statement.coords)[depth]])
         executed = outside.reverse().apply_range(sets.graph(here)).coalesce()
         relation = executed.gist_domain(executed.domain()).coalesce()  # what bounds it whatever is outside
-        try:
-            lows = sets.lower_bounds(relation)
-        except isl.Error:
+        most = sets.interval_around(relation)
+        if most is None:
             return None
-        spans = ((low, sets.span_above(relation, low)) for low in lows)
-        known = [(span[1] + 1, low) for low, span in spans if span is not None and span[0] >= 0]
-        if not known:
-            return None
-        extent, low = min(known, key=lambda pair: pair[0])
-        high = sets.plus(low, extent - 1).to_pw_aff()
+        high = sets.plus(most.low, most.extent - 1).to_pw_aff()
         domain = executed.domain()
-        full = sets.box([low.to_pw_aff()], [high], domain.get_space()).intersect_domain(domain)
-        return extent, bool(full.is_subset(executed))
+        full = sets.box([most.low.to_pw_aff()], [high], domain.get_space()).intersect_domain(domain)
+        return most.extent, bool(full.is_subset(executed))

@@ -5,6 +5,7 @@ tuple: its name, the names of its dimensions, over all parameters of the functio
 functions are lists of them.
 """
 
+from tiramisu_py.sets.bounding_boxes import Interval, greatest, interval_around, interval_between, nearest_bounds
 from tiramisu_py.sets.domains import (
     as_set,
     at_any_params,
@@ -166,10 +167,19 @@ from tiramisu_py.sets.relations import (
 )
 from tiramisu_py.sets.sections import section
 from tiramisu_py.sets.texts import ISL_WORDS, IslTextError, read_condition, read_map, read_set
+from tiramisu_py.sets.unions import union_of, united, united_by_key
 from tiramisu_py.sets.whole_blocks import in_whole_blocks
 
 __all__ = [
     "ISL_WORDS",
+    "Interval",
+    "greatest",
+    "interval_around",
+    "interval_between",
+    "nearest_bounds",
+    "union_of",
+    "united",
+    "united_by_key",
     "section",
     "IslTextError",
     "read_condition",

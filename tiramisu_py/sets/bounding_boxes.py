@@ -1,23 +1,66 @@
-"""The limits of forms of parameters: how large they become, and affine forms that are never far from them."""
+"""The smallest box around a parametric set, dimension by dimension, of constant extent where there is one.
+
+::
+
+    { [i] -> [x] : 4i - 1 <= x <= 4i + 2, 0 <= x < N }   -->   4 numbers from 4i - 1 on
+
+A box may be larger than what is inside: at a border, the part of it that is outside.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 import islpy as isl
 
-from tiramisu_py import sets
+from tiramisu_py.sets.domains import largest_value
+from tiramisu_py.sets.forms import constant_of, is_constant, pieces, plus
+from tiramisu_py.sets.frames import sized_frame
+from tiramisu_py.sets.functions import at_any_point
+from tiramisu_py.sets.relations import lower_bounds, on_line, span_above
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """The `extent` numbers from an affine form on."""
+
+    low: isl.Aff
+    extent: int
+
+
+def interval_around(of: isl.Map, lows: Iterable[isl.Aff] | None = None) -> Interval | None:
+    """The smallest interval of constant extent around the images of a one-dimensional map, for each of its inputs.
+
+    It begins at one of the affine forms `lows` of the input that is above no image; these are the map's `lower_bounds`
+    unless given. None where no constant bounds how far the images are above such a form.
+    """
+    found: Interval | None = None
+    for low in lower_bounds(of) if lows is None else lows:
+        span = span_above(of, low)
+        if span is not None and span[0] >= 0 and (found is None or span[1] + 1 < found.extent):
+            found = Interval(low, span[1] + 1)
+    return found
+
+
+def interval_between(lows: Sequence[isl.Aff], highs: Sequence[isl.Aff]) -> Interval | None:
+    """The smallest interval from a lower to an upper bound that a constant is between; None where none is."""
+    apart = [(high.sub(low), low) for low in lows for high in highs]
+    found = [Interval(low, constant_of(gap) + 1) for gap, low in apart if is_constant(gap)]
+    return min(found, key=lambda interval: interval.extent, default=None)
 
 
 def greatest(form: isl.PwAff) -> int | None:
     """The largest value of a form of the parameters; None where it has no bound."""
-    return sets.largest_value(sets.on_line(sets.at_any_point(form, sets.sized_frame(form.get_space(), None, 0))), 0)
+    return largest_value(on_line(at_any_point(form, sized_frame(form.get_space(), None, 0))), 0)
 
 
 def nearest_bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:
     """Affine forms that are never above (sign 1) or never below (sign -1) a form, and near to it in places."""
     found = []
-    for piece in sets.pieces(of):
+    for piece in pieces(of):
         gap = of.sub(piece.to_pw_aff()) if sign < 0 else piece.to_pw_aff().sub(of)
         most = greatest(gap)
         if most is not None:
-            found.append(sets.plus(piece, -sign * max(most, 0)))
+            found.append(plus(piece, -sign * max(most, 0)))
     return found

@@ -84,9 +84,15 @@ def aligned_map(of: isl.Map, domain: isl.Space, out: str | None) -> isl.Map:
 
 
 def lower_bounds(of: isl.Map) -> list[isl.Aff]:
-    """Affine candidates for the least image of a map with one output dimension, as functions of its input."""
+    """Affine candidates for the least image of a map with one output dimension, as functions of its input.
+
+    None where the map has no least image.
+    """
     found: list[isl.Aff] = []
-    pieces = of.min_multi_pw_aff().get_at(0)
+    try:
+        pieces = of.min_multi_pw_aff().get_at(0)
+    except isl.Error:
+        return []
     pieces.foreach_piece(carrying(lambda domain, aff: found.append(aff)))
     return found
 

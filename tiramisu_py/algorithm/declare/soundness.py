@@ -227,12 +227,11 @@ def _endless(values: Values, c: Computation) -> list[Violation]:
 
 def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
     """``value -> value of the same computation that it reads``."""
-    found: isl.Map | None = None
+    parts = list[isl.Map]()
     for reading in values.of(c):
         if reading.access.source == c.name:
-            own = sets.project_domain_prefix(reading.relation, len(c.iterators), c.name)
-            found = own if found is None else found.union(own)
-    return found
+            parts.append(sets.project_domain_prefix(reading.relation, len(c.iterators), c.name))
+    return sets.united(parts)
 
 
 def _falls(depends: isl.Map) -> bool:

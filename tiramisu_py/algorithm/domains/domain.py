@@ -254,10 +254,7 @@ def _union(name: str, pieces: Sequence[Domain]) -> Domain:
             )
         if piece.guards != first.guards:
             raise DeclarationError(f"the domain of {name} has several pieces: their bounds must be affine")
-    points = first.points
-    for piece in pieces[1:]:
-        points = points.union(piece.points)
-    return Domain(first.iterators, points, first.guards)
+    return Domain(first.iterators, sets.union_of(piece.points for piece in pieces), first.guards)
 
 
 # -- the context

@@ -181,15 +181,15 @@ def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Read
 
 def _overflows(reader: Affine, indices: _Indices, known: isl.Set) -> isl.Set | None:
     """The elements of the frame, of those `known` to be possible, at which a value does not fit its 32 bits."""
-    found: isl.Set | None = None
+    outside = list[isl.Set]()
     for value in (value for index in indices.indices for node in walk(index) for value in _in_32_bits(node)):
         if isinstance(value, Iter) and value.name in indices.parts:
             continue  # of its own type
         number = reader.value(value)
         low, high = (sets.constant(reader.space, bound).to_pw_aff() for bound in (-(2**31), 2**31))
-        outside = sets.as_set(number.lt_set(low)).union(sets.as_set(number.ge_set(high))).intersect(known)
-        found = outside if found is None else found.union(outside)
-    return found
+        apart = sets.as_set(number.lt_set(low)).union(sets.as_set(number.ge_set(high)))
+        outside.append(apart.intersect(known))
+    return sets.united(outside)
 
 
 def _in_32_bits(e: Expr) -> list[Expr]:

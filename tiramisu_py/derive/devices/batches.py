@@ -172,15 +172,15 @@ def _position(program: Program, touch: Touch, depth: int) -> int:
 
 def _moved(writers: list[Touch], depth: int, values: isl.Set) -> isl.Map:
     """``coordinates of the outermost loops -> value``: which values each iteration stores (for good, of reductions)."""
-    found: isl.Map | None = None
+    parts = list[isl.Map]()
     for writer in writers:
         if writer.actor.statement is None:
             nowhere = sets.function(writer.domain.get_space(), None, [])
             here = sets.graph(nowhere, writer.domain).reverse().apply_range(keys(writer))
         else:
             here = writer.prefix(depth).reverse().apply_range(keys(writer))
-        found = here if found is None else found.union(here)
-    assert found is not None
+        parts.append(here)
+    found = sets.union_of(parts)
     found = found.intersect_range(values).coalesce()
     reduced = depth > 0 and any(writer.role is Role.UPDATE for writer in writers)
     return found.reverse().lexmax().reverse() if reduced else found

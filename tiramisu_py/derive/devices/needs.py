@@ -88,10 +88,7 @@ def keys(touch: Touch) -> isl.Map:
 
 
 def _values(touches: list[Touch]) -> isl.Set:
-    found = values_of(touches[0])
-    for touch in touches[1:]:
-        found = found.union(values_of(touch))
-    return found.coalesce()
+    return sets.union_of(map(values_of, touches)).coalesce()
 
 
 def _touching(touches: list[Touch], values: isl.Set) -> tuple[Touch, ...]:

@@ -107,17 +107,17 @@ def first_reads(
     if not any(depths.values()):
         return
     size = 2 * max(depths[r] or program.host_depth(statement_of(r)) for r in inside)
-    times: dict[tuple[LoopId, ...], isl.Map] = {}
+    parts = list[tuple[tuple[LoopId, ...], isl.Map]]()
     piped: set[tuple[LoopId, ...]] = set()
     for reader in inside:
         statement = statement_of(reader)
         depth = depths[reader] or program.host_depth(statement)
-        loops = statement.loops[:depth] if depths[reader] else (-1, len(times))
-        here = _time(program, reader, depth, size).intersect_domain(values)
-        times[loops] = times[loops].union(here) if loops in times else here
+        loops = statement.loops[:depth] if depths[reader] else (-1, len(parts))
+        parts.append((loops, _time(program, reader, depth, size).intersect_domain(values)))
         piped |= {loops} if depths[reader] else set()
+    times = sets.united_by_key(parts)
     times = {loops: _in_boxes(time, values.union(spare)) if loops in piped else time for loops, time in times.items()}
-    first = _union(list(times.values())).lexmin()
+    first = sets.union_of(times.values()).lexmin()
     for loops in piped:
         found = first.intersect(times[loops])
         chosen = sets.variables(found.get_space().range())[1 : 2 * len(loops) : 2]
@@ -136,13 +136,6 @@ def _in_boxes(times: isl.Map, allowed: isl.Set) -> isl.Map:
     value, time = (sets.function(around.get_space(), *part) for part in ((name, forms[scope:]), (None, forms[:scope])))
     boxed = sets.graph(value, around).reverse().apply_range(sets.graph(time, around))
     return boxed.coalesce() if boxed.domain().is_subset(allowed) else times
-
-
-def _union(of: Sequence[isl.Map]) -> isl.Map:
-    found = of[0]
-    for other in of[1:]:
-        found = found.union(other)
-    return found
 
 
 def _time(program: Program, reader: Touch, depth: int, size: int) -> isl.Map:

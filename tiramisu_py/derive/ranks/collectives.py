@@ -53,9 +53,7 @@ def takes_all(program: Program, routes: Sequence[isl.Map]) -> bool:
     pairs = [_ends(program, route) for route in routes if not route.is_empty()]
     if not pairs:
         return False
-    found = pairs[0]
-    for other in pairs[1:]:
-        found = found.union(other)
+    found = sets.union_of(pairs)
     apart = isl.Map.from_domain_and_range(program.ranks, program.ranks)
     apart = apart.subtract(sets.graph(sets.identity(program.ranks.get_space())))
     one_sender = found.is_single_valued() and found.range().is_singleton()

@@ -119,11 +119,10 @@ def _meeting(missing: isl.Set, have: isl.Set, axes: int) -> isl.Map:
 
 def _distances(found: list[isl.Map], axes: int) -> list[Distance]:
     """The distances from sender to reader, the least first; none where there are too many to tell them apart."""
-    apart: isl.Set | None = None
+    parts = list[isl.Set]()
     for route in found:
-        here = sets.project_prefix(sets.at_any_params(route.reverse().deltas()), axes)
-        apart = here if apart is None else apart.union(here)
-    assert apart is not None
+        parts.append(sets.project_prefix(sets.at_any_params(route.reverse().deltas()), axes))
+    apart = sets.union_of(parts)
     listed = few_points(apart.coalesce(), DISTANCES)
     if listed is None or (len(listed) > 3**axes - 1 and any(abs(x) > NEAR for point in listed for x in point)):
         return []
@@ -157,9 +156,4 @@ def coordinates(program: Program, touch: Touch, depth: int) -> isl.MultiAff:
 
 
 def _values(program: Program, touches: list[Touch] | tuple[Touch, ...]) -> isl.Set:
-    found: isl.Set | None = None
-    for touch in touches:
-        here = touch.domain.apply(keys(program, touch))
-        found = here if found is None else found.union(here)
-    assert found is not None
-    return found.coalesce()
+    return sets.union_of(touch.domain.apply(keys(program, touch)) for touch in touches).coalesce()

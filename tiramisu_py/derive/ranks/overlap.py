@@ -102,7 +102,7 @@ def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list
         return exact
     slabs = [_slab(program, exchanged, reader, piece) for piece in sets.basic_sets(touched.coalesce())]
     for rounded in (slabs, [sets.at_any_params(slab) for slab in slabs]) if slabs else ():
-        wider = _pieces(coords, _union(rounded))
+        wider = _pieces(coords, sets.union_of(rounded).coalesce())
         if _is_simple(reader, wider) or (reader.part_of and _interior(reader, wider).is_empty()):
             return wider  # what is a part already stays in one piece
     return exact
@@ -115,7 +115,7 @@ def _pieces(coords: isl.Map, touched: isl.Set) -> list[isl.Set]:
 
 
 def _interior(reader: Statement, boundary: list[isl.Set]) -> isl.Set:
-    return sets.plain(reader.instances.subtract(_union(boundary)) if boundary else reader.instances)
+    return sets.plain(reader.instances.subtract(sets.union_of(boundary).coalesce()) if boundary else reader.instances)
 
 
 def _is_simple(reader: Statement, boundary: list[isl.Set]) -> bool:
@@ -137,14 +137,8 @@ def _slab(program: Program, exchanged: Exchanged, reader: Statement, touched: is
 
 def _received(exchanged: Exchanged, storage: str) -> isl.Set:
     """The keys that come in messages."""
-    return _union([traffic.route.domain() for traffic in exchanged.meeting.traffic if traffic.storage.name == storage])
-
-
-def _union(found: list[isl.Set]) -> isl.Set:
-    together = found[0]
-    for other in found[1:]:
-        together = together.union(other)
-    return together.coalesce()
+    received = (traffic.route.domain() for traffic in exchanged.meeting.traffic if traffic.storage.name == storage)
+    return sets.union_of(received).coalesce()
 
 
 def _is_alone(program: Program, reader: Statement, depth: int) -> bool:
@@ -156,7 +150,7 @@ def _cut(
     program: Program, reader: Statement, interior: isl.Set, boundary: list[isl.Set], loops: tuple[LoopId, ...]
 ) -> tuple[Program, str]:
     """The program with a statement cut into its interior, whose name comes with it, and the pieces of its boundary."""
-    outer = boundary if len(boundary) <= PIECES else [_union(boundary)]
+    outer = boundary if len(boundary) <= PIECES else [sets.union_of(boundary).coalesce()]
     parts: list[Statement] = []
     for word, piece in [("interior", interior), *(("boundary", piece) for piece in outer)]:
         name = free_name(program.with_statement(*parts), f"{reader.name}_{word}")

@@ -73,7 +73,7 @@ def _lacking(mine: Program, touches: Touches, source: str) -> tuple[isl.Set | No
     home = mine.storages[source].buffer
     touching = [t for t in touches.of_buffer(home) if t.source == source and t.storage.name == source]
     had = [t for t in touching if t.is_write]
-    lacking: isl.Set | None = None
+    parts = list[isl.Set]()
     readers = []
     for read in touching:
         reader = read.actor.statement
@@ -85,9 +85,9 @@ def _lacking(mine: Program, touches: Touches, source: str) -> tuple[isl.Set | No
         for write in had:
             values = values.subtract(write.domain.apply(write.values))
         if not values.is_empty():
-            lacking = values if lacking is None else lacking.union(values)
+            parts.append(values)
             readers.append(reader.name)
-    return lacking, tuple(readers)
+    return sets.united(parts), tuple(readers)
 
 
 def _exchanged(program: Program, halo: Halo, command: str) -> Program:

@@ -99,11 +99,7 @@ def _block(of: Repeated, statement: Statement) -> Block | None:
 
 def _ranks(of: Repeated) -> isl.Set:
     """The ranks on which statements run."""
-    found = [own.range() for own in of.own.values()]
-    together = found[0]
-    for other in found[1:]:
-        together = together.union(other)
-    return together.coalesce()
+    return sets.union_of(own.range() for own in of.own.values()).coalesce()
 
 
 def _growth(of: Repeated, blocks: dict[str, Block]) -> dict[str, list[Growth]] | None:

@@ -36,11 +36,7 @@ def _anchor(program: Program, pieces: Sequence[Piece], path: tuple[LoopId, ...],
     depth = len(path)
     inside = [piece for piece in pieces if piece.statement.loops[:depth] == path]
     name = f"@gather{'_'.join(map(str, path))}"
-    found: isl.Set | None = None
-    for piece in inside:
-        here = piece.instances.apply(sets.graph(_clock(program, piece, depth)))
-        found = here if found is None else found.union(here)
-    assert found is not None
+    found = sets.union_of(piece.instances.apply(sets.graph(_clock(program, piece, depth))) for piece in inside)
     iterations = sets.with_more_params(sets.without_params(found, threads), threads).coalesce()
     positions = [program.positions[piece.statement.name] for piece in inside]
     first = min(position[depth] for position in positions) - 1

@@ -245,7 +245,7 @@ class KernelLoops(Nest):
         """What the threads execute is what was asked for, and every instance has a block and a thread."""
         super()._verify()
         for name, body in self.bodies.items():
-            launched = sets.without_params(self.executed[name], self.params)
+            launched = sets.without_params(sets.union_of(self.executed[name]), self.params)
             if not self.asked[name].is_subset(launched):
                 raise CompilerDefect(
                     f"kernel {self.nest.name} would be launched on too few threads for {body.piece.statement.name}"

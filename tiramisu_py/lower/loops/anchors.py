@@ -49,13 +49,11 @@ def anchors_of(program: Program, statements: Sequence[Statement], loop: LoopId) 
 
 
 def _iterations(program: Program, inside: Sequence[Statement], level: int) -> isl.Set:
-    found: isl.Set | None = None
+    parts = list[isl.Set]()
     for statement in inside:
         instances = statement.instances.intersect_params(program.context)
-        part = instances.apply(sets.graph(statement.prefix(level)))
-        found = part if found is None else found.union(part)
-    assert found is not None
-    return found.coalesce()
+        parts.append(instances.apply(sets.graph(statement.prefix(level))))
+    return sets.union_of(parts).coalesce()
 
 
 def time_beside(program: Program, like: Statement, instances: isl.Set, position: int) -> isl.MultiAff:

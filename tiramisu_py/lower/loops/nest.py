@@ -78,7 +78,7 @@ class Nest:
         self.buffers = {body.piece.name: self._temporaries(body.buffers) for body in bodies}
         self.names = {body.piece.statement.name: self._names(body.piece.statement) for body in bodies}
         self.leaves: list[Fragment | Anchor] = []
-        self.executed: dict[str, isl.Set] = {}
+        self.executed: dict[str, list[isl.Set]] = {}
         self.anchors: dict[str, Anchor] = {}
         taken = reserved.union(variables.values())
         used = {name for body in bodies for name in body.buffers}
@@ -193,8 +193,7 @@ class Nest:
             return
         body = self.bodies[leaf.statement]
         statement = body.piece.statement
-        known = self.executed.get(leaf.statement)
-        self.executed[leaf.statement] = leaf.executed if known is None else known.union(leaf.executed)
+        self.executed.setdefault(leaf.statement, []).append(leaf.executed)
         forms = leaf.values(body.forms) if isinstance(body, Operation) else leaf.expressions(body.forms)
         values = [_expression(e, self.names[statement.name]) for e in forms]
         waiting = frozenset(self.buffers[leaf.statement])
@@ -205,7 +204,7 @@ class Nest:
         """Condition 5: what the loops execute is what was asked for."""
         for name, body in self.bodies.items():
             wanted = body.piece.instances
-            executed = self.executed.get(name, sets.empty(wanted.get_space()))
+            executed = sets.union_of([sets.empty(wanted.get_space()), *self.executed.get(name, ())])
             if not executed.is_equal(wanted):
                 raise CompilerDefect(
                     f"the loops generated for {body.piece.statement.name} would not execute what was asked for"

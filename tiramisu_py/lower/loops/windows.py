@@ -110,12 +110,11 @@ def _level(program: Program, buffer: Buffer, storage: Storage, using: Collection
 
 def _used(using: Iterable[Statement], depth: int, values: Callable[[Statement], isl.Map]) -> isl.Map | None:
     """``[iterations of the loops to the level] -> values`` that statements use."""
-    found: isl.Map | None = None
+    parts = list[isl.Map]()
     for statement in using:
         outer = sets.graph(statement.prefix(depth), statement.instances)
-        part = outer.reverse().apply_range(values(statement))
-        found = part if found is None else found.union(part)
-    return found
+        parts.append(outer.reverse().apply_range(values(statement)))
+    return sets.united(parts)
 
 
 def _folded(form: isl.Aff, extent: Expr, scope: int) -> int | None:
@@ -129,11 +128,7 @@ def _folded(form: isl.Aff, extent: Expr, scope: int) -> int | None:
 
 def _starts(used: isl.Map, dim: int, level: int) -> Iterator[tuple[isl.Aff, int]]:
     """Forms of the iteration that are least values of an index there, and their steps from iteration to iteration."""
-    try:
-        bounds = sets.lower_bounds(sets.component(used, dim))
-    except isl.Error:
-        return
-    for bound in bounds:
+    for bound in sets.lower_bounds(sets.component(used, dim)):
         step = sets.stride(bound, level)
         if step is not None and step > 0:
             yield bound, step
@@ -200,11 +195,10 @@ def rotation_of(program: Program, ring: Ring, reserved: Collection[str]) -> Rota
 
 def _iterations(program: Program, inside: Iterable[Statement], count: int) -> isl.Set:
     """All iterations from the first to the last, for each of the loops outside."""
-    found: isl.Set | None = None
+    parts = list[isl.Set]()
     for statement in inside:
-        part = statement.instances.intersect_params(program.context).apply(sets.graph(statement.prefix(count)))
-        found = part if found is None else found.union(part)
-    assert found is not None
+        parts.append(statement.instances.intersect_params(program.context).apply(sets.graph(statement.prefix(count))))
+    found = sets.union_of(parts)
     return sets.without_gaps(found.coalesce()).coalesce()
 
 

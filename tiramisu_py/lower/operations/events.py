@@ -98,14 +98,12 @@ class Waits:
     def _groups(self, operation: str, statements: Sequence[Statement], told: Sequence[isl.MultiAff]) -> isl.Map:
         """``iteration of the host -> group`` of an operation."""
         depth = len(self.host.program.statements[operation].loops)
-        found: isl.Map | None = None
+        parts = list[isl.Map]()
         for statement, group in zip(statements, told, strict=True):
             within = statement.instances.intersect_params(self.program.context)
             issued = sets.graph(statement.prefix(depth), within)
-            part = issued.reverse().apply_range(sets.graph(group))
-            found = part if found is None else found.union(part)
-        assert found is not None
-        return found.coalesce()
+            parts.append(issued.reverse().apply_range(sets.graph(group)))
+        return sets.union_of(parts).coalesce()
 
     # -- in code
 

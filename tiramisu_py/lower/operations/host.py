@@ -87,12 +87,11 @@ def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statemen
     """An operation as a statement: its instances are the iterations of the host in which there is something to do."""
     some = next((statement for statement in group if statement.name == name), group[0])
     depth = boxes_of(program, some)[0] if some.transfer is not None else program.host_depth(some)
-    instances: isl.Set | None = None
+    parts = list[isl.Set]()
     for statement in group:
         within = statement.instances.intersect_params(program.context)
-        part = within.apply(sets.graph(statement.prefix(depth)))
-        instances = part if instances is None else instances.union(part)
-    assert instances is not None
+        parts.append(within.apply(sets.graph(statement.prefix(depth))))
+    instances = sets.union_of(parts)
     dims = tuple(f"{program.loops[loop].name}_{i}" for i, loop in enumerate(some.loops[:depth]))
     instances = sets.with_dims(sets.named(instances.coalesce(), name), dims)
     identity = sets.identity(instances.get_space())

@@ -21,7 +21,6 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.one_rank import Ranked
-from tiramisu_py.sets.bounding_boxes import greatest
 
 #: So many ranks are told apart at most.
 MOST = 16
@@ -113,7 +112,7 @@ def _count(low: isl.PwAff, high: isl.PwAff, context: isl.Set) -> Expr:
     wider = (form.to_pw_aff() for form in plain if not sets.has_floors(form))
     for form in wider:
         spare = form.intersect_domain(context).sub(exact)
-        most, least = map(greatest, (spare, spare.neg()))
+        most, least = map(sets.greatest, (spare, spare.neg()))
         if most is not None and most <= SPARE and least is not None and least <= 0:
             return simplified(of_params(form, context))
     return simplified(of_params(exact.gist(context).coalesce(), context))

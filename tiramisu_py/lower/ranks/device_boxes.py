@@ -26,7 +26,6 @@ from tiramisu_py.program.loops import Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.sets.bounding_boxes import greatest, nearest_bounds
 
 #: Rows of a box begin, and end, at multiples of so many elements: 128 bytes of floats, that a warp loads at once.
 ROW = 32
@@ -60,14 +59,13 @@ def _is_combined(program: Program, buffer: Buffer) -> bool:
 
 def _touched(touches: Touches, buffer: Buffer) -> Iterator[tuple[int, isl.Set]]:
     """The elements that are touched on each GPU; the caller's own array is left out."""
-    found: dict[int, isl.Set] = {}
+    parts = list[tuple[int, isl.Set]]()
     for touch in touches.of_buffer(buffer.name):
         device = touch.device
         if device is None or touch.actor.statement is None or (buffer.argument and device == buffer.device):
             continue
-        part = elements_of(touches.program, touch)
-        found[device] = found[device].union(part) if device in found else part
-    for device, touched in found.items():
+        parts.append((device, elements_of(touches.program, touch)))
+    for device, touched in sets.united_by_key(parts).items():
         yield device, touched.coalesce()
 
 
@@ -78,8 +76,8 @@ def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> BoxS
     if whole is None or line.is_empty():
         return None
     there = line.params()
-    lows = nearest_bounds(sets.smallest_coordinate(line, 0).coalesce(), 1)
-    highs = nearest_bounds(sets.largest(line, 0).coalesce(), -1)
+    lows = sets.nearest_bounds(sets.smallest_coordinate(line, 0).coalesce(), 1)
+    highs = sets.nearest_bounds(sets.largest(line, 0).coalesce(), -1)
     bounds = _tightest(there, lows, highs)
     if bounds is None:
         return None
@@ -105,10 +103,9 @@ def _form(program: Program, extent: Expr) -> isl.PwAff | None:
 
 def _tightest(there: isl.Set, lows: list[isl.Aff], highs: list[isl.Aff]) -> tuple[isl.Aff, list[isl.Aff]] | None:
     """The lower bound that is last, but for a border, and upper bounds of which the least counts."""
-    near = [(sets.constant_of(b.sub(a)), a, b) for a in lows for b in highs if sets.is_constant(b.sub(a))]
-    if near:
-        _, low, high = min(near, key=lambda found: found[0])
-        return low, [high]
+    near = sets.interval_between(lows, highs)
+    if near is not None:
+        return near.low, [sets.plus(near.low, near.extent - 1)]
     short = [[_most(there, b.sub(a)) for b in lows] for a in lows]
     last = [(max(n for n in by if n is not None), a) for by, a in zip(short, lows, strict=True) if None not in by]
     if not last or not highs:
@@ -128,7 +125,7 @@ def _is_never_above(there: isl.Set, a: isl.Aff, b: isl.Aff) -> bool:
 def _most(there: isl.Set, form: isl.Aff | isl.PwAff) -> int | None:
     """The largest value of a form of the parameters; None where it has no bound."""
     piece = form if isinstance(form, isl.PwAff) else form.to_pw_aff()
-    return greatest(piece.intersect_params(there))
+    return sets.greatest(piece.intersect_params(there))
 
 
 def _saves(there: isl.Set, whole: isl.PwAff, extent: isl.Aff) -> bool:

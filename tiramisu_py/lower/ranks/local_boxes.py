@@ -26,7 +26,6 @@ from tiramisu_py.lower.statements.arrays import INSIDE
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer
-from tiramisu_py.sets.bounding_boxes import nearest_bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +63,11 @@ def localised(ranked: Ranked, touches: Touches) -> Ranked:
 
 def touched_of(touches: Touches, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
     """The elements of a buffer that statements touch; with `which`, only by writes (True) or reads (False)."""
-    found: isl.Set | None = None
+    parts = list[isl.Set]()
     for touch in touches.of_buffer(buffer.name):
         if touch.actor.statement is not None and (which is None or which.get(touch.is_write, False)):
-            part = elements_of(touches.program, touch)
-            found = part if found is None else found.union(part)
+            parts.append(elements_of(touches.program, touch))
+    found = sets.united(parts)
     return None if found is None else found.coalesce()
 
 
@@ -120,13 +119,12 @@ def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
     context = ranked.program.context
     line = line.intersect_params(context).coalesce()
     low, high = sets.smallest_coordinate(line, 0).coalesce(), sets.largest(line, 0).coalesce()
-    lows, highs = nearest_bounds(low, 1), nearest_bounds(high, -1)
+    lows, highs = sets.nearest_bounds(low, 1), sets.nearest_bounds(high, -1)
     lows, highs = ([form for form in forms if not sets.has_floors(form)] for forms in (lows, highs))
-    constant = [(sets.constant_of(b.sub(a)) + 1, a) for a in lows for b in highs if sets.is_constant(b.sub(a))]
-    if constant:
-        least, first = min(constant, key=lambda pair: pair[0])
-        if sets.involves(first, ranked.varying):
-            return Side(first, arithmetic.number(least))
+    interval = sets.interval_between(lows, highs)
+    if interval is not None:
+        if sets.involves(interval.low, ranked.varying):
+            return Side(interval.low, arithmetic.number(interval.extent))
         return _rank_by_rank(ranked, line, is_first)
     moves, ends = (any(sets.involves(form, ranked.varying) for form in forms) for forms in (lows, highs))
     if not lows or not (moves or ends) or sets.has_divisions(line):

@@ -33,12 +33,12 @@ def combined_loops(program: Program, statement: Statement) -> dict[int, LoopId]:
 
 def meets(program: Program, source: str, loop: LoopId) -> bool:
     """Whether different iterations of a loop have terms of one value of a reduction."""
-    found: isl.Map | None = None
+    parts = list[isl.Map]()
     for statement in program.with_this_loop(loop):
         if statement.role is Role.UPDATE and statement.source == source:
             value = sets.graph(program.value_of(statement), statement.instances)
-            here = value.reverse().apply_range(sets.component(statement.coords_map, statement.depth(loop)))
-            found = here if found is None else found.union(here)
+            parts.append(value.reverse().apply_range(sets.component(statement.coords_map, statement.depth(loop))))
+    found = sets.united(parts)
     return found is not None and not found.is_single_valued()
 
 

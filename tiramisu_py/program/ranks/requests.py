@@ -56,12 +56,13 @@ def _rank(program: Program, statement: Statement) -> list[isl.Aff]:
 def _shared(program: Program, half: Statement, issued: isl.Set) -> int:
     """How many loops of the host every message shares with the waits for it, so that requests are free again."""
     count = program.host_depth(half)
-    awaited: isl.Set | None = None
+    parts = list[isl.Set]()
     for wait in program.statements.values():
         if wait.waits is not None and half in program.awaited(wait):
             done = pairs(program, wait, half)
-            awaited = done.range() if awaited is None else awaited.union(done.range())
+            parts.append(done.range())
             count = min(count, _in_step(wait, half, done, count))
+    awaited = sets.united(parts)
     return count if awaited is not None and issued.is_subset(awaited) else 0
 
 

@@ -31,10 +31,10 @@ def _moved(
     """``[channel, time of the send] -> [channel, time of the receive]``, and the functions to both."""
     before = _clocks(exchange, exchange.sends)
     after = _clocks(exchange, exchange.receives)
-    moved: isl.Map | None = None
+    parts = list[isl.Map]()
     for (send, receive), pairs in meeting.items():
-        one = pairs.apply_domain(sets.graph(before[send])).apply_range(sets.graph(after[receive]))
-        moved = one if moved is None else moved.union(one)
+        parts.append(pairs.apply_domain(sets.graph(before[send])).apply_range(sets.graph(after[receive])))
+    moved = sets.united(parts)
     return (None if moved is None else moved.coalesce()), before, after
 
 

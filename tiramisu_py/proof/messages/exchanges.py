@@ -141,29 +141,16 @@ class Exchange:
 
 
 def _domains(pairs: Pairs, send: str) -> isl.Set:
-    found = [relation.domain() for (name, _), relation in pairs.items() if name == send]
-    return _union(found)
+    return sets.union_of(relation.domain() for (name, _), relation in pairs.items() if name == send)
 
 
 def _ranges(pairs: Pairs, receive: str) -> isl.Set:
-    found = [relation.range() for (_, name), relation in pairs.items() if name == receive]
-    return _union(found)
-
-
-def _union(found: list[isl.Set]) -> isl.Set:
-    whole = found[0]
-    for other in found[1:]:
-        whole = whole.union(other)
-    return whole
+    return sets.union_of(relation.range() for (_, name), relation in pairs.items() if name == receive)
 
 
 def united(pairs: Pairs) -> isl.UnionMap | None:
     """All the relations as one; None where there are none."""
-    whole: isl.UnionMap | None = None
-    for relation in pairs.values():
-        one = isl.UnionMap.from_map(relation)
-        whole = one if whole is None else whole.union(one)
-    return whole
+    return sets.united(isl.UnionMap.from_map(relation) for relation in pairs.values())
 
 
 def _one_to_one(pairs: Pairs) -> bool:

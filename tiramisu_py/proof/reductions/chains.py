@@ -226,10 +226,7 @@ def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
 
 
 def union_of(listed: list[isl.Set], like: isl.Set) -> isl.Set:
-    total = sets.empty(like.get_space())
-    for found in listed:
-        total = total.union(found)
-    return total.coalesce()
+    return sets.union_of([sets.empty(like.get_space()), *listed]).coalesce()
 
 
 def _combinations(flow: Flow, computation: Computation) -> list[Touch]:

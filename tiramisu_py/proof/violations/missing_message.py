@@ -41,11 +41,7 @@ def missing_message(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: S
 def _holding(flow: Flow, only: Touch, writes: Sequence[Touch], spot: Spot) -> list[tuple[int, ...]]:
     """The first of the ranks on which the value of one read is written; by computing it, if it is computed."""
     computing = [w for w in writes if w.actor.statement is None or not w.actor.statement.receives] or list(writes)
-    found: isl.Set | None = None
-    for write in computing:
-        ranks = flow.same_value(only, write).range().apply(write.on_ranks)
-        found = ranks if found is None else found.union(ranks)
-    assert found is not None
+    found = sets.union_of(flow.same_value(only, write).range().apply(write.on_ranks) for write in computing)
     left, listed = sets.fixed(found, spot.params).coalesce(), list[tuple[int, ...]]()
     while len(listed) <= _FEW and not left.is_empty():
         listed.append(smallest.first(left))

@@ -174,12 +174,11 @@ def _check_own_threads(
 
 def _needed(program: Program, place: Place, wanted: Cache) -> isl.Map:
     """The values that each iteration of the scope reads: in shared memory, those that any thread reads."""
-    found: isl.Map | None = None
+    parts = list[isl.Map]()
     for reader in place.readers:
         outer = sets.graph(reader.prefix(len(place.scope)), reader.instances)
-        values = outer.reverse().apply_range(needed_values(program, reader, wanted.source))
-        found = values if found is None else found.union(values)
-    assert found is not None
+        parts.append(outer.reverse().apply_range(needed_values(program, reader, wanted.source)))
+    found = sets.union_of(parts)
     if wanted.memory is Memory.SHARED:
         for position, loop in enumerate(place.scope):
             if isinstance(program.loops[loop].tag, GpuThread):

@@ -60,12 +60,12 @@ def _kernel_around(program: Program, loops: tuple[LoopId, ...], inside: str) -> 
 
 def _uniform(nest_: KernelNest, loops: tuple[LoopId, ...]) -> isl.Set:
     """The iterations of `loops` that some thread executes, for all threads of the block."""
-    found: isl.Set | None = None
+    parts = list[isl.Set]()
     count = len(loops)
     for statement in nest_.statements:
         if statement.loops[:count] == loops and statement.stores:
-            here = sets.graph(statement.prefix(count), statement.instances).range()
-            found = here if found is None else found.union(here)
+            parts.append(sets.graph(statement.prefix(count), statement.instances).range())
+    found = sets.united(parts)
     if found is None:
         raise CommandError("no statement of the kernel is inside all of these loops")
     for position, loop in enumerate(loops):

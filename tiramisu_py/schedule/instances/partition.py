@@ -154,12 +154,11 @@ def _check_level(program: Program, statement: Statement, loop: LoopId, names: Se
 
 def _iterations(program: Program, chosen: Chosen) -> isl.Set:
     """The iterations of the level that there are, as a set of one dimension."""
-    found: isl.Set | None = None
+    parts = list[isl.Set]()
     for statement, loop in chosen:
         within = statement.instances.intersect_params(program.context.params())
-        taken = within.apply(sets.graph(_coordinate(statement, loop)))
-        found = taken if found is None else found.union(taken)
-    assert found is not None
+        parts.append(within.apply(sets.graph(_coordinate(statement, loop))))
+    found = sets.union_of(parts)
     return sets.plain(found)
 
 

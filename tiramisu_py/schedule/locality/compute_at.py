@@ -141,13 +141,11 @@ def needed_by(program: Program, source: str, readers: list[Statement], depth: in
 
 def read_by(program: Program, source: str, readers: Sequence[Statement], depth: int) -> isl.Map:
     """The values of `source` that each iteration of the outermost `depth` loops reads."""
-    needed: isl.Map | None = None
+    parts = list[isl.Map]()
     for reader in readers:
         outer = sets.graph(reader.prefix(depth), reader.instances)
-        values = outer.reverse().apply_range(needed_values(program, reader, source))
-        needed = values if needed is None else needed.union(values)
-    assert needed is not None
-    return needed
+        parts.append(outer.reverse().apply_range(needed_values(program, reader, source)))
+    return sets.union_of(parts)
 
 
 def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:

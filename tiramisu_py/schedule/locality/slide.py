@@ -172,14 +172,13 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
         raise CommandError(f"buffer {buffer.name} is shared by several computations: what slides needs one of its own")
     if buffer.scope != sliding.own[0].loops[: depth + 1] or storage.inner:
         raise CommandError(f"buffer {buffer.name} belongs to other loops than those in which it slides")
-    footprint: isl.Map | None = None
+    parts = list[isl.Map]()
     for name in (statement.name for statement in sliding.own):
         statement = program.statements[name]
         instances = statement.instances.intersect_params(program.context)
         outer = sets.graph(statement.prefix(depth), instances)
-        values = outer.reverse().apply_range(sets.graph(program.value_of(statement), instances))
-        footprint = values if footprint is None else footprint.union(values)
-    assert footprint is not None
+        parts.append(outer.reverse().apply_range(sets.graph(program.value_of(statement), instances)))
+    footprint = sets.union_of(parts)
     check_plain(program, storage)
     across = sets.graph(_with_zero(footprint.get_space().range(), window.axis))
     extents, index = local_index(program, footprint.apply_range(across).coalesce(), depth, sliding.source)

@@ -100,12 +100,8 @@ def _value_names(program: Program, sliding: Sliding) -> list[list[str]]:
 
 def _steps(needed: isl.Map, axis: int, depth: int) -> dict[int, list[isl.Aff]]:
     """By how much what is needed moves along an axis in each iteration, and from where (forms of outer coordinates)."""
-    try:
-        bounds = sets.lower_bounds(sets.component(needed, axis))
-    except isl.Error:
-        return {}
     found: dict[int, list[isl.Aff]] = {}
-    for bound in bounds:
+    for bound in sets.lower_bounds(sets.component(needed, axis)):
         step = sets.stride(bound, depth)
         if step is not None and step > 0:
             space = sets.sized_frame(bound.get_domain_space(), None, depth)

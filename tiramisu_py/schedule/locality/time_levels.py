@@ -72,10 +72,7 @@ class Passes:
 
     def _top(self) -> isl.Aff:
         """The last level of all, as a form of the parameters."""
-        times = [sets.component_of(existing(self.program, source), 0) for source in self.sources]
-        every = times[0]
-        for other in times[1:]:
-            every = every.union(other)
+        every = sets.union_of(sets.component_of(existing(self.program, source), 0) for source in self.sources)
         try:
             found = sets.pieces(sets.largest(every.intersect_params(self.program.context.params()), 0))
         except isl.Error:
@@ -190,15 +187,13 @@ class Passes:
 
     def _tiles(self, dim: str, by: int) -> isl.Set:
         """The tiles that have a point of their own."""
-        found: isl.Set | None = None
+        parts = list[isl.Set]()
         for source in self.sources:
             axis = value_names(self.program.algorithm.source(source)).index(dim)
             points = sets.component_of(existing(self.program, source), axis)
             of = sets.floor_div(sets.variables(points.get_space())[0], by)
-            tiles = points.apply(sets.graph(sets.function(points.get_space(), None, [of])))
-            found = tiles if found is None else found.union(tiles)
-        assert found is not None
-        return found.intersect_params(self.program.context.params()).coalesce()
+            parts.append(points.apply(sets.graph(sets.function(points.get_space(), None, [of]))))
+        return sets.union_of(parts).intersect_params(self.program.context.params()).coalesce()
 
     def since(self, frame: isl.Space) -> isl.Aff:
         """The number of a level within its pass."""

@@ -35,7 +35,7 @@ CALLERS = {
 
 def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: str) -> Program:
     """Give a storage's buffer one copy for each iteration of `scope`, just large enough for what is kept there."""
-    footprint: isl.Map | None = None
+    parts = list[isl.Map]()
     for statement in program.storing:
         if program.storages[statement.target].name != storage.name:
             continue
@@ -44,8 +44,8 @@ def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: 
             raise CommandError(f"{what} is computed outside of the loops ({names}): {nest(program, statement)}")
         outer = sets.graph(statement.prefix(len(scope)), statement.instances)
         values = outer.reverse().apply_range(sets.graph(program.value_of(statement), statement.instances))
-        values = values.intersect_params(program.context)
-        footprint = values if footprint is None else footprint.union(values)
+        parts.append(values.intersect_params(program.context))
+    footprint = sets.united(parts)
     if footprint is None:
         raise CommandError(f"no statement computes {what}")
     extents, index = kept_in(program, storage, footprint.coalesce(), scope)
