@@ -29,6 +29,7 @@ from tiramisu_py.derive.ranks.exchanges import Exchanged, axis_name, with_exchan
 from tiramisu_py.derive.ranks.overlap import overlapped
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import removed
+from tiramisu_py.program.fresh_names import distinct, free_name
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, is_derived, shared
@@ -36,9 +37,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
-from tiramisu_py.schedule.locality.compute_at import distinct
 
 
 def derived_transfers(

@@ -14,9 +14,9 @@ from tiramisu_py.errors import DeclarationError
 from tiramisu_py.function.applying.as_written import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.initial import with_computation, with_input, with_outputs
 from tiramisu_py.program.storage import Memory, as_memory
-from tiramisu_py.schedule.arguments import free_name
 
 
 class Declarations(Scheduled):

@@ -19,9 +19,10 @@ from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfers import TransferCommands
 from tiramisu_py.program.editing import removed
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.arguments import free_name, statements
+from tiramisu_py.schedule.arguments import statements
 from tiramisu_py.schedule.devices import waits
 from tiramisu_py.schedule.loops import order
 from tiramisu_py.schedule.loops.order import Root

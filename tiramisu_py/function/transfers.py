@@ -15,9 +15,9 @@ from tiramisu_py.function.applying.as_written import as_written
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.exchanges import Exchange
 from tiramisu_py.function.handles.operations import Transfer
+from tiramisu_py.program.fresh_names import free_exchange, free_name
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices import transfers
 from tiramisu_py.schedule.devices.transfers import Direction, Mode
 from tiramisu_py.schedule.ranks import distribute as ranks
@@ -146,7 +146,7 @@ class TransferCommands(Scheduled):
             for key, value in {**given, "name": name}.items()
         }
         source = getattr(access, "source", "exchange")
-        made = messages.free_exchange(self._program, f"{source}_exchange") if name is None else name
+        made = free_exchange(self._program, f"{source}_exchange") if name is None else name
 
         def change(program: Program, text: str) -> Program:
             halves.check_given(given, direction)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -40,6 +39,7 @@ from tiramisu_py.ir import (
     Traced,
     TreeReduce,
 )
+from tiramisu_py.program.fresh_names import counted, fresh_name
 
 Change = Callable[[Expr], Expr]
 
@@ -277,8 +277,7 @@ class Names:
 
     def fresh(self, name: str, beside: AbstractSet[str] = frozenset()) -> str:
         """`name`, numbered where it is taken, or `beside` has it; taken from now on."""
-        numbered = (f"{name}_{i}" for i in itertools.count(2))
-        free = next(n for n in itertools.chain([name], numbered) if n not in self.taken and n not in beside)
+        free = fresh_name(name, self.taken | beside if beside else self.taken, counted)
         self.taken.add(free)
         return free
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Function, Input
+from tiramisu_py.program.fresh_names import fresh_name, names_in, underscored
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.recipes.cpu import Cpu
 
@@ -62,11 +63,8 @@ class Recorded:
     def fresh(self, name: str) -> Iter:
         """An iterator with this name, or one like it where something has it already."""
         program = self.function.program
-        algorithm = program.algorithm
-        taken = {*algorithm.params, *algorithm.inputs, *algorithm.computations, *program.statements, *program.buffers}
-        taken |= {loop.name for loop in program.loops.values()} | set(self._fresh)
-        while name in taken:
-            name += "_"
+        taken = names_in(program) | {loop.name for loop in program.loops.values()} | set(self._fresh)
+        name = fresh_name(name, taken, underscored)
         self._fresh.append(name)
         return Iter(name)
 

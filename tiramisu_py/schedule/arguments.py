@@ -73,17 +73,6 @@ def statements(program: Program, names: Iterable[str]) -> list[Statement]:
     return found
 
 
-def free_name(program: Program, wanted: str) -> str:
-    """A name for a new statement: the one wanted, with a number behind where something has it already."""
-    algorithm = program.algorithm
-    taken = {*algorithm.params, *algorithm.inputs, *algorithm.computations, *program.statements, *program.buffers}
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}{number}"
-    return name
-
-
 def find(program: Program, statement: Statement, name: str) -> LoopId | None:
     """A statement's loop of this name, or None; the innermost, where `compute_at` brought in another of that name."""
     for loop in reversed(statement.loops):

@@ -20,13 +20,13 @@ from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.derive.barriers.fewest_points import fewest
 from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.loops import GpuThread, LoopId, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices.waits import with_barrier
 
 

@@ -11,13 +11,12 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.derive.devices.conflicts import Conflict, Conflicts, Distance, Pair
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import distinct, free_name
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement, Waiting
-from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices.waits import wait
-from tiramisu_py.schedule.locality.compute_at import distinct
 
 
 @dataclass(frozen=True, eq=False)

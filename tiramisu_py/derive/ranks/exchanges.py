@@ -26,13 +26,12 @@ from tiramisu_py.derive.ranks.missing_values import Distance, lacks
 from tiramisu_py.derive.ranks.placement import Meeting, Traffic, meetings
 from tiramisu_py.derive.ranks.run_time_blocks import with_block_exchanges
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import distinct, free_name
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Message, Role, Statement
-from tiramisu_py.schedule.arguments import free_name
-from tiramisu_py.schedule.locality.compute_at import distinct
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Waiting
-from tiramisu_py.schedule.arguments import free_name
 
 
 def waiting_for(program: Program, half: str, loops: tuple[LoopId, ...]) -> Statement:

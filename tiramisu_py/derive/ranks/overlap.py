@@ -22,13 +22,13 @@ from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.derive.ranks.exchanges import Exchanged
 from tiramisu_py.derive.ranks.missing_values import keys
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
 #: A boundary of more pieces than this stays one statement.

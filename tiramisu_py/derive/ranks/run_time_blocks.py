@@ -22,12 +22,13 @@ from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.derive.ranks.message_waits import waiting_for
+from tiramisu_py.program.fresh_names import free_exchange
 from tiramisu_py.program.loops import Bulk
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import block_dim, own
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.ranks.exchange import free_exchange, half_of
+from tiramisu_py.schedule.ranks.exchange import half_of
 from tiramisu_py.schedule.ranks.exchange_half import Half
 from tiramisu_py.schedule.ranks.rank_numbers import RANK
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.statements import Level, Statements
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory, as_memory
-from tiramisu_py.schedule.arguments import free_name, loop_name
+from tiramisu_py.schedule.arguments import loop_name
 from tiramisu_py.schedule.devices import kernel_copies as caches
 from tiramisu_py.schedule.locality import copies
 from tiramisu_py.schedule.loops.order import root

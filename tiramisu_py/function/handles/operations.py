@@ -11,8 +11,9 @@ from tiramisu_py.function.applying.statements import Statements
 from tiramisu_py.function.commands.loops import LoopCommands
 from tiramisu_py.function.commands.order import OrderCommands
 from tiramisu_py.function.commands.ranks import RankCommands
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.arguments import free_name, size
+from tiramisu_py.schedule.arguments import size
 from tiramisu_py.schedule.devices import transfers, waits
 
 if TYPE_CHECKING:

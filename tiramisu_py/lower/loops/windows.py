@@ -28,6 +28,7 @@ from tiramisu_py.ir import Allocate, Block, Comment, For, Load, Node, Store
 from tiramisu_py.ir.arithmetic.build import added, number, plus, times
 from tiramisu_py.ir.rewriting import with_children
 from tiramisu_py.lower.loops.anchors import time_beside
+from tiramisu_py.program.fresh_names import fresh_name, underscored
 from tiramisu_py.program.loops import LoopId, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -210,8 +211,8 @@ def _moves(program: Program, ring: Ring, own: list[Statement], reserved: Collect
     buffer = program.buffers[ring.buffer]
     extents = [int(extent.value) for extent in buffer.extents if isinstance(extent, Const)]
     strips = extents[ring.axis] // ring.step - 1
-    names = [_free(f"{ring.buffer}_{axis}", reserved) for axis in range(len(extents))]
-    strip = _free(f"{ring.buffer}_strip", reserved)
+    names = [fresh_name(f"{ring.buffer}_{axis}", reserved, underscored) for axis in range(len(extents))]
+    strip = fresh_name(f"{ring.buffer}_strip", reserved, underscored)
     here: list[Expr] = [Iter(name, int64) for name in names]
     here[ring.axis] = added(times(Iter(strip, int64), ring.step), here[ring.axis])
     there = [plus(e, ring.step) if axis == ring.axis else e for axis, e in enumerate(here)]
@@ -232,12 +233,6 @@ def _width(program: Program, own: Iterable[Statement]) -> int | None:
     tags = (program.loops[loop].tag for statement in own for loop in statement.loops)
     widths = {tag.width for tag in tags if isinstance(tag, Vector)}
     return widths.pop() if len(widths) == 1 else None
-
-
-def _free(name: str, reserved: Collection[str]) -> str:
-    while name in reserved:
-        name += "_"
-    return name
 
 
 def as_padded(node: Node, buffers: Collection[str]) -> Node:

@@ -21,8 +21,9 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.boxes_by_rank import each_range
-from tiramisu_py.lower.ranks.one_rank import Ranked, free_name, widened
+from tiramisu_py.lower.ranks.one_rank import Ranked, widened
 from tiramisu_py.lower.statements.arrays import INSIDE
+from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer
@@ -52,7 +53,7 @@ def localised(ranked: Ranked, touches: Touches) -> Ranked:
     for name, box in boxes.items():
         for axis, side in enumerate(box):
             if side is not None and isinstance(side.origin, Expr):
-                own = free_name(program, f"{name}_from", begins)
+                own = free_parameter(program, f"{name}_from", begins)
                 begins[own] = side.origin
                 box[axis] = replace(side, origin=own)
     program = widened(program, list(begins))

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import islpy as isl
@@ -21,8 +21,8 @@ from tiramisu_py.ir import ProcessGrid
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.run_time_blocks import in_own_block
-from tiramisu_py.lower.statements.loop_names import RESERVED, unique
 from tiramisu_py.program.distribution import Pieces
+from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, depth_of, ranks
@@ -78,7 +78,7 @@ def on_one_rank(program: Program) -> Ranked:
     ranked = Ranked(mine.with_(statements=statements), grid)
     cuts = dict[tuple[str, int], str]()
     for buffer, dim in _cut(program):
-        cuts[buffer, dim] = free_name(ranked.program, f"{buffer}_from", cuts.values())
+        cuts[buffer, dim] = free_parameter(ranked.program, f"{buffer}_from", cuts.values())
     return replace(ranked, program=widened(ranked.program, list(cuts.values())), cuts=cuts)
 
 
@@ -112,16 +112,8 @@ def _cut(program: Program) -> list[tuple[str, int]]:
     return list(found)
 
 
-def free_name(program: Program, name: str, taken: Iterable[str] = ()) -> str:
-    """A name like this one that nothing in a program has."""
-    algorithm = program.algorithm
-    used = {*RESERVED, algorithm.name, *algorithm.params, *algorithm.inputs, *algorithm.computations, *taken}
-    used.update((*program.buffers, *program.statements))
-    return unique(name, used)
-
-
 def _names(program: Program, count: int) -> tuple[str, ...]:
-    return tuple(free_name(program, f"rank{axis}") for axis in range(count))
+    return tuple(free_parameter(program, f"rank{axis}") for axis in range(count))
 
 
 def _extents(program: Program, everyone: isl.Set) -> tuple[Expr, ...]:

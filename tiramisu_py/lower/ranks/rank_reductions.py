@@ -23,10 +23,11 @@ from tiramisu_py.ir import AllReduce
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.operations.host import pieces_of_operation
-from tiramisu_py.lower.ranks.one_rank import free_name, widened
+from tiramisu_py.lower.ranks.one_rank import widened
 from tiramisu_py.lower.statements.body import Body, body_of
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
 from tiramisu_py.lower.statements.operation import Operation
+from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import Bulk
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.reductions import groups
@@ -157,7 +158,7 @@ class _Combined:
             return sets.on_frame(sets.on_params(single), outside)
         context = self.program.context
         begins = sets.zero_elsewhere(least).gist(context).coalesce()
-        name = free_name(self.program, f"{self.partial}_from{axis}", self.definitions)
+        name = free_parameter(self.program, f"{self.partial}_from{axis}", self.definitions)
         self.definitions[name] = simplified(of_params(begins, context))
         return sets.parameter(sets.with_params(outside, [*sets.params(outside), name]), name)
 

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import BlockBounds, ProcessGrid
-from tiramisu_py.lower.statements.loop_names import RESERVED, unique
+from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import RankBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import own
@@ -27,9 +27,7 @@ def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
     mine = own(program)
     blocks, algorithm = mine.blocks, program.algorithm
     assert blocks is not None
-    taken = {*RESERVED, algorithm.name, *algorithm.params, *algorithm.inputs, *algorithm.computations}
-    taken.update((*program.buffers, *program.statements))
-    rank, count = unique("rank0", taken), unique("ranks_used", taken)
+    rank, count = free_parameter(program, "rank0"), free_parameter(program, "ranks_used")
     context = sets.with_more_params(mine.context, (rank,))
     context = context.intersect(sets.at_least_zero(context.get_space(), rank))
     wider = replace(algorithm, params=(*algorithm.params, rank), context=context)

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiramisu_py.algorithm.expressions import Call, Expr, Iter, Param
-from tiramisu_py.algorithm.reserved import CUDA_WORDS, USED, WORDS
+from tiramisu_py.algorithm.reserved import CUDA_WORDS
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.program.fresh_names import RESERVED, fresh_name, indexed
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 
-#: What C and generated sources use; the emitters call anything else that C has otherwise.
-RESERVED = WORDS | USED
-
 
 def unique(name: str, taken: Iterable[str]) -> str:
-    """`name`, with a number after it where it is taken."""
-    used = set(taken)
-    candidate, number = name, 1
-    while candidate in used:
-        candidate, number = f"{name}_{number}", number + 1
-    return candidate
+    """A name for what generated code has: this one, with a number after it where it is taken."""
+    return fresh_name(name, set(taken), indexed)
 
 
 def reserved_names(program: Program) -> frozenset[str]:

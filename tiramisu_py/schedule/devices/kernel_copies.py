@@ -13,6 +13,7 @@ from tiramisu_py.algorithm.expressions import Access, Const, Iter, as_expr
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.kernels import KernelNest, all_threads, thread_number
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId, Vector
 from tiramisu_py.program.ordering import Order
@@ -22,7 +23,7 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.arguments import listed, loop_name, size, statements
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
-from tiramisu_py.schedule.locality.compute_at import distinct, loads, scope_of, without_holes
+from tiramisu_py.schedule.locality.compute_at import loads, scope_of, without_holes
 from tiramisu_py.schedule.locality.copies import check_copy, laid_out
 from tiramisu_py.schedule.nesting import check_nesting
 

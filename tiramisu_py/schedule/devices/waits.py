@@ -12,13 +12,14 @@ from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
 from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, statements
-from tiramisu_py.schedule.locality.compute_at import distinct, scope_of
+from tiramisu_py.schedule.locality.compute_at import scope_of
 from tiramisu_py.schedule.nesting import check_nesting
 
 

@@ -10,6 +10,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import Launch, Loop, LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -200,10 +201,5 @@ def _level(program: Program, statement: Statement, level: str) -> LoopId:
 
 
 def _fresh(program: Program, names: Sequence[str], wanted: str) -> str:
-    """A name for a new loop around some statements: the one wanted, with a number behind where it is taken."""
-    taken = {name for statement in names for name in program.loop_names(program.statements[statement])}
-    made, number = wanted, 1
-    while made in taken:
-        number += 1
-        made = f"{wanted}{number}"
-    return made
+    """A name for a new loop around the statements of these names."""
+    return free_loop(program, [program.statements[name] for name in names], wanted)

@@ -11,6 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
@@ -188,14 +189,3 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
         coords=sets.function(space, None, coords),
         loops=scope + statement.loops,
     )
-
-
-def distinct(names: list[str]) -> list[str]:
-    """The names, made different by underscores where they repeat."""
-    found: list[str] = []
-    for name in names:
-        fresh = name
-        while fresh in found:
-            fresh += "_"
-        found.append(fresh)
-    return found

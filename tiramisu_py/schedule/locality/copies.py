@@ -15,13 +15,14 @@ from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.arguments import check_new_name, statements
-from tiramisu_py.schedule.locality.compute_at import distinct, needed_by, reads, scope_of
+from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of
 from tiramisu_py.schedule.loops.order import Root
 
 

@@ -18,12 +18,13 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.schedule.arguments import loop_name, size, statements, whole
-from tiramisu_py.schedule.locality.compute_at import distinct, filled, loads
+from tiramisu_py.schedule.locality.compute_at import filled, loads
 from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window_of
 from tiramisu_py.schedule.storage.fold import check_plain
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart

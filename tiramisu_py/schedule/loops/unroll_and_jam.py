@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
@@ -28,8 +29,9 @@ def unroll_and_jam(
     for statement, number in found:
         _check_alone(program, statement, number)
     blocks = loop_name(loop if outer is None else outer)
-    copies = _fresh(program, [number for _, number in found], f"{loop_name(loop)}_jam") if inner is None else inner
-    inside = {s.name for _, number in found for s in program.with_this_loop(number)}
+    jammed = [statement for _, number in found for statement in program.with_this_loop(number)]
+    copies = free_loop(program, jammed, f"{loop_name(loop)}_jam") if inner is None else inner
+    inside = {statement.name for statement in jammed}
     program = split(program, names, loop, factor, blocks, copies)
     for name in inside:
         statement = program.statements[name]
@@ -49,14 +51,3 @@ def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
                 f"its iterations cannot stand side by side: unroll_and_jam {name} first, and place {other.handle} in "
                 f"the loops of {statement.handle} (compute_at, after) then"
             )
-
-
-def _fresh(program: Program, loops: Sequence[LoopId], wanted: str) -> str:
-    """A name for a loop inside of these: the one wanted, with a number behind where another has it already."""
-    statements = [statement for loop in loops for statement in program.with_this_loop(loop)]
-    taken = {program.loops[loop].name for statement in statements for loop in statement.loops}
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}{number}"
-    return name

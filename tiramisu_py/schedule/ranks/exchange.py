@@ -44,16 +44,6 @@ def exchange(program: Program, name: str, send: Half, receive: Half, command: st
     return program
 
 
-def free_exchange(program: Program, wanted: str) -> str:
-    """A name for a new exchange: the one wanted, with a number behind where another has it already."""
-    taken = {s.message.exchange for s in program.statements.values() if s.message is not None}
-    name, number = wanted, 1
-    while name in taken or name in program.statements or name in program.storages:
-        number += 1
-        name = f"{wanted}{number}"
-    return name
-
-
 def half_of(program: Program, made: str, name: str, half: Half, role: Role, command: str) -> Program:
     """The program with one half of an exchange."""
     source = half.access.source
