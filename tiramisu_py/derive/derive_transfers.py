@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.value_boxes import loops_outside

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
+from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.ir import (
     Allocate,
@@ -39,7 +40,6 @@ from tiramisu_py.ir import (
     Traced,
     TreeReduce,
 )
-from tiramisu_py.program.fresh_names import counted, fresh_name
 
 Change = Callable[[Expr], Expr]
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation, Function, Input
-from tiramisu_py.program.fresh_names import fresh_name, names_in, underscored
+from tiramisu_py.program.fresh_names import names_in
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.recipes.cpu import Cpu
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.derive.devices.conflicts import Conflict, Conflicts, Distance, Pair
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct, free_name
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen

@@ -15,10 +15,10 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.derive.ranks.repeated_iterations import Ranks, Repeated, on_ranks, rank_depths, ranks_of, repeated
 from tiramisu_py.derive.ranks.slabs import slabs
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

@@ -19,6 +19,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.derive.ranks.collectives import are_calls, as_collective
 from tiramisu_py.derive.ranks.message_waits import waiting_for
@@ -26,7 +27,7 @@ from tiramisu_py.derive.ranks.missing_values import Distance, lacks
 from tiramisu_py.derive.ranks.placement import Meeting, Traffic, meetings
 from tiramisu_py.derive.ranks.run_time_blocks import with_block_exchanges
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct, free_name
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program

@@ -202,11 +202,11 @@ class KernelLoops(Nest):
 
     # -- the code
 
-    def _loop(self, tree: LoopNode) -> list[Fragment]:
-        inside = self._fragments(tree.body)
-        if inside and self._is_thread(inside[0].statement.loops[self._depth(tree.iterator)]):
-            return inside
-        return super()._loop(tree)
+    def loop(self, tree: LoopNode, body: list[Fragment]) -> list[Fragment]:
+        """The loop; what is inside a thread loop is the code of one thread, without a loop."""
+        if body and self._is_thread(body[0].statement.loops[self._depth(tree.iterator)]):
+            return body
+        return super().loop(tree, body)
 
     def lowered(self) -> Fragment | None:
         """The code of a thread, in which shared memory and some registers still wait to be allocated."""

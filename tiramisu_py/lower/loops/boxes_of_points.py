@@ -8,26 +8,14 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.from_isl import from_ast
-from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.expressions import Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
-from tiramisu_py.ir import Block, For, If, Let, Node
-from tiramisu_py.ir.arithmetic import build as arithmetic
-from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir import For, If, Let, Node
 from tiramisu_py.ir.rewriting import block
-from tiramisu_py.lower.loops.isl_ast import (
-    GuardNode,
-    Leaf,
-    LeafNode,
-    LoopNode,
-    SequenceNode,
-    Tree,
-    generated,
-    scheduled,
-)
+from tiramisu_py.lower.loops.isl_ast import GuardNode, Leaf, LoopNode, generated, scheduled
 from tiramisu_py.lower.statements.operation import Template
+from tiramisu_py.lower.tree_to_loops import TreeToLoops, upper_bound, value
 
 #: What isl calls the coordinates outside, and the tuple of those that loops run over; no user's name looks like it.
 _OUTSIDE, _TUPLE = "@outside{}", "@points"
@@ -87,13 +75,13 @@ class Points:
         leaves: list[Node] = []
 
         def at_leaf(leaf: Leaf) -> None:
-            values = [simplified(from_ast(e, names)) for e in leaf.values(forms)]
+            values = [value(e, names) for e in leaf.values(forms)]
             leaves.append(self.code(depth, boxes, values))
 
         schedule = scheduled([(boxes.prefixes, sets.renamed(sets.identity(boxes.prefixes.get_space()), None))])
         known = self.context if self.is_guarded else boxes.prefixes.params().intersect(self.context)
         tree = generated(known, schedule, iterators, None, at_leaf)
-        return _node(tree, leaves, names)
+        return _Loops(leaves, names).translated(tree)
 
 
 def _boxes(points: isl.Map, depth: int, among: isl.Set | None) -> Boxes | None:
@@ -117,32 +105,25 @@ def _boxes(points: isl.Map, depth: int, among: isl.Set | None) -> Boxes | None:
     return Boxes(domain, least, [low.gist(domain).coalesce() for low in lows], extents)
 
 
-@deep
-def _node(tree: Tree, leaves: Sequence[Node], names: Mapping[str, Expr]) -> Node:
-    match tree:
-        case LeafNode():
-            return leaves[tree.position]
-        case SequenceNode():
-            return block(_node(child, leaves, names) for child in tree.children)
-        case GuardNode():
-            otherwise = None if tree.otherwise is None else _node(tree.otherwise, leaves, names)
-            return If(_value(tree.condition, names), _node(tree.then, leaves, names), otherwise)
-        case LoopNode():
-            return _loop(tree, leaves, names)
-    return Block(())
+class _Loops(TreeToLoops[Node]):
+    """Loops around code that is at hand for each leaf; `names` are what isl's names stand for."""
 
+    def __init__(self, leaves: Sequence[Node], names: Mapping[str, Expr]) -> None:
+        self.leaves = leaves
+        self.names = names
 
-def _loop(tree: LoopNode, leaves: Sequence[Node], names: Mapping[str, Expr]) -> Node:
-    variable, first, body = names[tree.iterator], _value(tree.first, names), _node(tree.body, leaves, names)
-    assert isinstance(variable, Iter)
-    if tree.degenerate:
-        return Let(variable.name, first, body)
-    condition = _value(tree.condition, names)
-    if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
-        raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
-    upper = condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
-    return For(variable.name, first, upper, body, tree.step)
+    def leaf(self, position: int) -> Node:
+        return self.leaves[position]
 
+    def sequence(self, parts: Sequence[Node]) -> Node:
+        return block(parts)
 
-def _value(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
-    return simplified(from_ast(e, names))
+    def guard(self, tree: GuardNode, then: Node, otherwise: Node | None) -> Node:
+        return If(value(tree.condition, self.names), then, otherwise)
+
+    def loop(self, tree: LoopNode, body: Node) -> Node:
+        variable, first = self.names[tree.iterator], value(tree.first, self.names)
+        assert isinstance(variable, Iter)
+        if tree.degenerate:
+            return Let(variable.name, first, body)
+        return For(variable.name, first, upper_bound(tree, self.names), body, tree.step)

@@ -8,25 +8,19 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.from_isl import from_ast
-from tiramisu_py.algorithm.expressions import Binary, Expr, Param
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Block, For, If, Let, Node
-from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
 from tiramisu_py.ir.arithmetic.quotients import in_quotients
-from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
 from tiramisu_py.lower.loops.dimensions import Dimension
 from tiramisu_py.lower.loops.isl_ast import (
     GuardNode,
     Leaf,
-    LeafNode,
     LoopNode,
-    SequenceNode,
     Tree,
     generated,
     loop_options,
@@ -42,6 +36,7 @@ from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import loop_value
 from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.lower.statements.private_copies import privates
+from tiramisu_py.lower.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -50,7 +45,7 @@ from tiramisu_py.program.statement import Statement
 MOST_LEAVES = 16
 
 
-class Nest:
+class Nest(TreeToLoops[list[Fragment]]):
     """The statements of one root nest, and how they become loops.
 
     `variables` names the variable of each loop; `reserved` are names that no other variable may have. `first` is the
@@ -110,7 +105,7 @@ class Nest:
         if len(self.leaves) > MOST_LEAVES * (1 + len(self.bodies)):
             tree = self._tree(("atomic", "atomic"))
         self._verify()
-        fragments = self._fragments(tree)
+        fragments = self.translated(tree)
         if not fragments:
             return None
         waiting = frozenset(name for fragment in fragments for name in fragment.waiting)
@@ -195,7 +190,7 @@ class Nest:
         statement = body.piece.statement
         self.executed.setdefault(leaf.statement, []).append(leaf.executed)
         forms = leaf.values(body.forms) if isinstance(body, Operation) else leaf.expressions(body.forms)
-        values = [_expression(e, self.names[statement.name]) for e in forms]
+        values = [value(e, self.names[statement.name]) for e in forms]
         waiting = frozenset(self.buffers[leaf.statement])
         node = with_named_parts(body.at(values), Names(self.reserved.union(self.variables.values())))
         self.leaves.append(Fragment(node, statement, waiting))
@@ -212,66 +207,55 @@ class Nest:
 
     # -- the tree
 
-    @deep
-    def _fragments(self, tree: Tree) -> list[Fragment]:
-        match tree:
-            case SequenceNode():
-                return [fragment for child in tree.children for fragment in self._fragments(child)]
-            case LeafNode():
-                leaf = self.leaves[tree.position]
-                return [] if isinstance(leaf, Anchor) else [leaf]
-            case GuardNode():
-                return self._guard(tree)
-            case LoopNode():
-                return self._loop(tree)
+    def leaf(self, position: int) -> list[Fragment]:
+        """What a statement executes; nothing where an anchor marks the begin or the end of an iteration."""
+        leaf = self.leaves[position]
+        return [] if isinstance(leaf, Anchor) else [leaf]
 
-    def _guard(self, tree: GuardNode) -> list[Fragment]:
-        then = self._fragments(tree.then)
-        otherwise = self._fragments(tree.otherwise) if tree.otherwise is not None else []
+    def sequence(self, parts: Sequence[list[Fragment]]) -> list[Fragment]:
+        """All fragments, in order."""
+        return [fragment for part in parts for fragment in part]
+
+    def guard(self, tree: GuardNode, then: list[Fragment], otherwise: list[Fragment] | None) -> list[Fragment]:
+        """One fragment with both sides; arrays that both need, one of which has them already, are allocated in each."""
+        otherwise = otherwise or []
         if not then and not otherwise:
             return []
         both = sequence([*then, *otherwise])
         if mixed := [buffer for buffer in self._scoped(both.waiting, 1) if buffer.name in both.allocated]:
             then, otherwise = ([allocated_in(side, mixed)] if side else [] for side in (then, otherwise))
             both = sequence([*then, *otherwise])
-        condition = _expression(tree.condition, self.names[both.statement.name])
+        condition = value(tree.condition, self.names[both.statement.name])
         no = sequence(otherwise).node if otherwise else None
         yes: Node = sequence(then).node if then else Block(())
         return [replace(both, node=If(condition, yes, no))]
 
-    def _loop(self, tree: LoopNode) -> list[Fragment]:
-        inside = self._fragments(tree.body)
-        if not inside:
+    def loop(self, tree: LoopNode, body: list[Fragment]) -> list[Fragment]:
+        """The loop as one fragment, with the arrays allocated that each of its iterations has a copy of."""
+        if not body:
             return []
-        statement = inside[0].statement
+        statement = body[0].statement
         depth = self._depth(tree.iterator)
         names = self.names[statement.name]
         variable = self.variables[statement.loops[depth]]
-        first = _expression(tree.first, names)
-        waiting = frozenset(name for fragment in inside for name in fragment.waiting)
+        first = value(tree.first, names)
+        waiting = frozenset(name for fragment in body for name in fragment.waiting)
         if tree.degenerate:
             scoped = self._scoped(waiting, depth + 1)
             whole = [array for array in scoped if self._is_whole(tree, array.buffer.scope[-1])]
-            body = allocated_in(inside, whole)
+            inside = allocated_in(body, whole)
             over_ranks = self.program.loops[statement.loops[depth]].is_rank
-            return [body if over_ranks else replace(body, node=Let(variable, first, body.node))]
-        body = allocated_in(inside, self._scoped(waiting, depth + 1))
-        upper = in_quotients(self._upper(tree, names))
-        node = self._for(statement.loops[depth], For(variable, first, upper, body.node, tree.step))
-        return [replace(body, node=node)]
+            return [inside if over_ranks else replace(inside, node=Let(variable, first, inside.node))]
+        inside = allocated_in(body, self._scoped(waiting, depth + 1))
+        upper = in_quotients(upper_bound(tree, names))
+        node = self._for(statement.loops[depth], For(variable, first, upper, inside.node, tree.step))
+        return [replace(inside, node=node)]
 
     def _for(self, loop: LoopId, node: For) -> Node:
         tag = self.program.loops[loop].tag
         tag = None if isinstance(tag, Bulk) else tag
         tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
         return tightened(tagged, self.reserved.union(self.variables.values()))
-
-    def _upper(self, tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
-        """The exclusive upper bound of a loop."""
-        condition = _expression(tree.condition, names)
-        if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
-            raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
-        return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
 
     def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
         """Whether both anchors of a loop's iteration are inside, so that the iteration is there as a whole."""
@@ -296,7 +280,3 @@ class Nest:
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if len(array.buffer.scope) >= least]
         return sorted(chosen, key=lambda array: -len(array.buffer.scope))
-
-
-def _expression(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
-    return simplified(from_ast(e, names))

@@ -20,6 +20,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter
+from tiramisu_py.algorithm.spellings import fresh_name, underscored
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.values_read import named_values, needed_values
@@ -28,7 +29,6 @@ from tiramisu_py.ir import Allocate, Block, Comment, For, Load, Node, Store
 from tiramisu_py.ir.arithmetic.build import added, number, plus, times
 from tiramisu_py.ir.rewriting import with_children
 from tiramisu_py.lower.loops.anchors import time_beside
-from tiramisu_py.program.fresh_names import fresh_name, underscored
 from tiramisu_py.program.loops import LoopId, Unroll, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

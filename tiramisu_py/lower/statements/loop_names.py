@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from tiramisu_py.algorithm.expressions import Call, Expr, Iter, Param
 from tiramisu_py.algorithm.reserved import CUDA_WORDS
+from tiramisu_py.algorithm.spellings import fresh_name, indexed
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.program.fresh_names import RESERVED, fresh_name, indexed
+from tiramisu_py.program.fresh_names import RESERVED
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 

@@ -10,6 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Const, Iter, as_expr
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError, UnsupportedError

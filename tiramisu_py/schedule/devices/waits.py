@@ -10,6 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import distinct

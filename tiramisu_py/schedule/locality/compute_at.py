@@ -8,10 +8,10 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest

@@ -12,10 +12,10 @@ from tiramisu_py.algorithm.declarations import Computation, Input, value_names
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.extents import room_for
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program

@@ -14,11 +14,11 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement

@@ -16,9 +16,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Iter
+from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.fresh_names import distinct, free_name
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest

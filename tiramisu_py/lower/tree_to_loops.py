@@ -1,0 +1,75 @@
+"""isl's tree of loops as loop IR: the one place that knows what isl's loops and conditions look like.
+
+::
+
+    for (@0 = first; condition; @0 += step) body   -->   for v in first .. upper step: body
+    for of a single iteration                      -->   let v = first: body
+    if (condition) then else otherwise             -->   if condition: then else: otherwise
+
+Who translates a tree says what its leaves are, and how translated parts are put together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+import islpy as isl
+
+from tiramisu_py.algorithm.domains.from_isl import from_ast
+from tiramisu_py.algorithm.expressions import Binary, Expr
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.lower.loops.isl_ast import GuardNode, LeafNode, LoopNode, SequenceNode, Tree
+
+_Code = TypeVar("_Code")
+
+
+class TreeToLoops(ABC, Generic[_Code]):
+    """A translation of isl's trees to code, from the leaves upwards."""
+
+    @deep
+    def translated(self, tree: Tree) -> _Code:
+        """The code of a tree."""
+        match tree:
+            case SequenceNode():
+                return self.sequence([self.translated(child) for child in tree.children])
+            case LeafNode():
+                return self.leaf(tree.position)
+            case GuardNode():
+                then = self.translated(tree.then)
+                return self.guard(tree, then, None if tree.otherwise is None else self.translated(tree.otherwise))
+            case LoopNode():
+                return self.loop(tree, self.translated(tree.body))
+
+    @abstractmethod
+    def leaf(self, position: int) -> _Code:
+        """The code of the leaf with this number."""
+
+    @abstractmethod
+    def sequence(self, parts: Sequence[_Code]) -> _Code:
+        """Parts one after another."""
+
+    @abstractmethod
+    def guard(self, tree: GuardNode, then: _Code, otherwise: _Code | None) -> _Code:
+        """What is executed where a condition holds, and where it does not."""
+
+    @abstractmethod
+    def loop(self, tree: LoopNode, body: _Code) -> _Code:
+        """A body for each value of a loop's iterator."""
+
+
+def value(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
+    """An expression of isl's, with what its iterators and parameters stand for."""
+    return simplified(from_ast(e, names))
+
+
+def upper_bound(tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
+    """The exclusive upper bound of a loop. Raises `CompilerDefect` where isl built another condition than a bound."""
+    condition = value(tree.condition, names)
+    if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
+        raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
+    return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)
