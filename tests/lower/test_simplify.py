@@ -11,7 +11,8 @@ from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, P
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, Comment, For, If, Let, Load, Ramp, Store
-from tiramisu_py.ir.arithmetic.linear import along_lanes, difference, nonnegative, operands
+from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.arithmetic.linear import along_lanes, difference, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import is_empty
 
@@ -93,7 +94,7 @@ def test_what_is_said_to_be_nonnegative_or_a_constant_difference_is(seed: int) -
     for _ in range(200):
         e, f = random_index(rng, 2), random_index(rng, 2)
         gap = difference(e, f)
-        certain = nonnegative(e, {"a"})
+        certain = Facts().nonnegative_variables(["a"]).nonnegative(e)
         said += certain + (gap is not None)
         for _ in range(6):
             values = {"a": rng.randint(0, 9), "b": rng.randint(-9, 9), "N": rng.randint(0, 9), "M": rng.randint(0, 9)}

@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.loops.isl_ast import GuardNode, LeafNode, LoopNode, SequenceNode
-from tiramisu_py.lower.tree_to_loops import TreeToLoops, upper_bound
+from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound
 
 NAMES: dict[str, Expr] = {"@0": Iter("i", int64), "N": Param("N", int64)}
 

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, 
 from tiramisu_py.algorithm.traversal import mentions, rewrite
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, If, Let, LoopFunction, Node
-from tiramisu_py.ir.arithmetic.linear import LANE, Key, Linear, is_index, linear, operands
+from tiramisu_py.ir.arithmetic.linear import LANE, Key, Linear, as_less, gap, is_index, linear, operands
 from tiramisu_py.ir.rewriting import constant, with_children, with_expressions
 
 #: A proof that something is at least 0 takes up so many facts within each other; one can lead back to itself.
@@ -138,7 +138,7 @@ class Facts:
         return x.exact and y.exact and self._holds(x.plus(y, -1).plus(Linear({}, -by)))
 
     def _compared(self, e: Binary) -> Expr | None:
-        a, b, strict = _as_less(e)
+        a, b, strict = as_less(e)
         if a is None or b is None:
             return None
         if self._at_least(b, a, strict):
@@ -159,16 +159,6 @@ def _mentions(form: Linear, variable: str) -> bool:
     return any(mentions(atom, (variable,)) for atom, _ in form.terms.values())
 
 
-def _as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:
-    """A comparison as ``a <= b`` (0) or ``a < b`` (1)."""
-    match e.op:
-        case "<" | "<=":
-            return e.left, e.right, int(e.op == "<")
-        case ">" | ">=":
-            return e.right, e.left, int(e.op == ">")
-    return None, None, 0
-
-
 def _of_condition(condition: Expr) -> Iterator[Linear]:
     """The forms that are at least 0 where a condition holds, as far as it is a conjunction of comparisons."""
     if not isinstance(condition, Binary):
@@ -176,12 +166,8 @@ def _of_condition(condition: Expr) -> Iterator[Linear]:
     if condition.op == "&" and condition.dtype.is_bool:
         yield from _of_condition(condition.left)
         yield from _of_condition(condition.right)
-    elif condition.op in COMPARISONS and is_index(condition.left.dtype) and is_index(condition.right.dtype):
-        less, more, strict = _as_less(condition)
-        if less is not None and more is not None:
-            small, large = linear(less), linear(more)
-            if small.exact and large.exact:
-                yield large.plus(small, -1).plus(Linear({}, -strict))
+    elif (form := gap(condition)) is not None:
+        yield form
 
 
 def _of_loop(loop: For) -> list[Linear]:

@@ -15,8 +15,9 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, Let, Node
 from tiramisu_py.ir.arithmetic.build import plus
-from tiramisu_py.ir.arithmetic.linear import Linear, difference, is_index, linear, number
+from tiramisu_py.ir.arithmetic.linear import Linear, difference, gap, is_index, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
+from tiramisu_py.ir.arithmetic.type_ranges import divided
 from tiramisu_py.ir.rewriting import constant
 
 #: The least and the largest value of something, as linear forms.
@@ -93,16 +94,16 @@ class Limits:
         divisor, inner = constant(e.right), self._of_value(e.left)
         if divisor is None or divisor <= 0 or inner is None:
             return None
-        low, high = (bound.constant // divisor for bound in inner)
-        if e.op == "//":
-            return Linear({}, low), Linear({}, high)
-        if low == high:
-            return tuple(Linear({}, bound.constant % divisor) for bound in inner)  # type: ignore[return-value]
-        return Linear(), Linear({}, divisor - 1)
+        least, most = inner[0].constant, inner[1].constant
+        if e.op == "%" and least // divisor == most // divisor:
+            low, high = least % divisor, most % divisor
+        else:
+            low, high = divided(e.op, (least, most), divisor)
+        return Linear({}, low), Linear({}, high)
 
     def form(self, condition: Expr) -> Linear | None:
         """What is at least 0 exactly where a comparison holds; a quotient of sizes is multiplied out."""
-        form = _gap(condition)
+        form = gap(condition)
         while form is not None:
             sizes = any(isinstance(atom, Param) for atom, _ in form.terms.values())
             key = next((k for k, (a, f) in form.terms.items() if self._is_open(a, sizes) and abs(f) == 1), None)
@@ -148,20 +149,6 @@ def reduced(form: Linear) -> Linear:
 def _mentions(span: Span, name: str) -> bool:
     key = Iter(name, int64).key()
     return any(key in bound.terms for bound in span)
-
-
-def _gap(condition: Expr) -> Linear | None:
-    if not isinstance(condition, Binary) or not is_index(condition.left.dtype) or not is_index(condition.right.dtype):
-        return None
-    left, right = linear(condition.left), linear(condition.right)
-    if not left.exact or not right.exact:
-        return None
-    match condition.op:
-        case "<" | "<=":
-            return right.plus(left, -1).plus(Linear({}, int(condition.op == "<")), -1)
-        case ">" | ">=":
-            return left.plus(right, -1).plus(Linear({}, int(condition.op == ">")), -1)
-    return None
 
 
 def _multiplied_out(form: Linear, key: object) -> Linear | None:

@@ -9,7 +9,7 @@ load. `LANE` is the atom that stands for the lane of a `Ramp` where lanes are as
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -203,24 +203,22 @@ def operands(op: str, e: Expr) -> list[Expr]:
     return [e]
 
 
-def nonnegative(e: Expr, known: Collection[str] = ()) -> bool:
-    """Whether an int64 expression is at least 0 as its parts show; `known` are variables that are."""
-    form = linear(e, lanes=True)
-    return (
-        form.exact and form.constant >= 0 and all(f > 0 and _nonnegative_atom(a, known) for a, f in form.terms.values())
-    )
+def gap(condition: Expr) -> Linear | None:
+    """What is at least 0 exactly where a comparison of indices holds; None of anything else, and where it may wrap."""
+    if not isinstance(condition, Binary) or not is_index(condition.left.dtype) or not is_index(condition.right.dtype):
+        return None
+    less, more, strict = as_less(condition)
+    if less is None or more is None:
+        return None
+    small, large = linear(less), linear(more)
+    return large.plus(small, -1).plus(Linear({}, -strict)) if small.exact and large.exact else None
 
 
-def _nonnegative_atom(e: Expr, known: Collection[str]) -> bool:
-    match e:
-        case Param() | GpuIndex():
-            return True
-        case Iter():
-            return e is LANE or e.name in known
-        case Binary(op="max"):
-            return nonnegative(e.left, known) or nonnegative(e.right, known)
-        case Binary(op="min"):
-            return nonnegative(e.left, known) and nonnegative(e.right, known)
-        case Binary(op="//" | "%", right=Const() as divisor) if divisor.value > 0:
-            return e.op == "%" or nonnegative(e.left, known)
-    return False
+def as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:
+    """A comparison as ``a <= b`` (0) or ``a < b`` (1); None and None of any other operator."""
+    match e.op:
+        case "<" | "<=":
+            return e.left, e.right, int(e.op == "<")
+        case ">" | ">=":
+            return e.right, e.left, int(e.op == ">")
+    return None, None, 0

@@ -83,8 +83,11 @@ def _of_binary(e: Binary) -> Interval | None:
             return a >> by, b >> by
         case "<<" if by is not None and 0 <= by < e.dtype.bits:
             return a << by, b << by
-        case "//" if by is not None and by > 0:
-            return a // by, b // by
-        case "%" if by is not None and by > 0:
-            return 0, by - 1
+        case "//" | "%" if by is not None and by > 0:
+            return divided(e.op, (a, b), by)
     return None
+
+
+def divided(op: str, values: Interval, divisor: int) -> Interval:
+    """The quotients (``//``) or the remainders (``%``) of all the numbers of an interval, by a positive constant."""
+    return (values[0] // divisor, values[1] // divisor) if op == "//" else (0, divisor - 1)

@@ -14,8 +14,8 @@ from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import For, If, Let, Node
 from tiramisu_py.ir.rewriting import block
 from tiramisu_py.lower.loops.isl_ast import GuardNode, Leaf, LoopNode, generated, scheduled
+from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.statements.operation import Template
-from tiramisu_py.lower.tree_to_loops import TreeToLoops, upper_bound, value
 
 #: What isl calls the coordinates outside, and the tuple of those that loops run over; no user's name looks like it.
 _OUTSIDE, _TUPLE = "@outside{}", "@points"

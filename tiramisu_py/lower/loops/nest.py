@@ -27,6 +27,7 @@ from tiramisu_py.lower.loops.isl_ast import (
     positions,
     scheduled,
 )
+from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.loops.value_bounds import tightened
 from tiramisu_py.lower.loops.windows import Ring, Rotation, rotation_of
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
@@ -36,7 +37,6 @@ from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import loop_value
 from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.lower.statements.private_copies import privates
-from tiramisu_py.lower.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement

@@ -11,7 +11,8 @@ from dataclasses import replace
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefetch, Store
-from tiramisu_py.ir.arithmetic.linear import difference, linear, nonnegative, number, operands
+from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import EMPTY, Names, block, substitute, walk, with_children
 from tiramisu_py.passes.loops.tile_versions import is_special
@@ -80,7 +81,7 @@ def without_prefetches(node: Node) -> Node:
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
     """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
     extent = extent_of(lower, upper)
-    if not nonnegative(extent):
+    if not Facts().nonnegative(extent):
         extent = simplified(Binary("max", extent, number(0), int64))
     strips = Binary("//", extent, number(width), int64)
     return simplified(Binary("+", lower, Binary("*", strips, number(width), int64), int64))
