@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.ir.statements import Store
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Launch:
     `values` are passed for the kernel's scalar parameters, in order; its arrays are the instances that `arrays` names.
     """
 
+    roles: ClassVar[Roles] = roles(operands="grid values", reads="arrays", data="kernel device stream")
+
     kernel: str
     grid: tuple[Expr, Expr, Expr]
     values: tuple[Expr, ...]
@@ -39,6 +42,12 @@ class Copy:
     Put on operation sequence `stream` of device `device`; unless `asynchronous`, the host goes on when it is complete.
     `statement` names its origin.
     """
+
+    roles: ClassVar[Roles] = roles(
+        operands="into first extents",
+        reads="target source",
+        data="target_device source_device dtype device stream asynchronous statement",
+    )
 
     target: str
     target_device: int | None
@@ -58,6 +67,8 @@ class Copy:
 class Events:
     """An array of events of a device, none of which has been recorded, which exists during `body`."""
 
+    roles: ClassVar[Roles] = roles(names="name", operands="extents", inside="body", data="device")
+
     name: str
     extents: tuple[Expr, ...]
     device: int
@@ -67,6 +78,8 @@ class Events:
 @dataclass(frozen=True, eq=False)
 class Record:
     """An event happens when everything on an operation sequence up to now is complete."""
+
+    roles: ClassVar[Roles] = roles(names="event", operands="indices", data="device stream")
 
     event: str
     indices: tuple[Expr, ...]
@@ -80,6 +93,8 @@ class Await:
 
     One that was never recorded has happened.
     """
+
+    roles: ClassVar[Roles] = roles(names="event", operands="indices", data="device stream statement")
 
     event: str
     indices: tuple[Expr, ...]
@@ -95,12 +110,16 @@ class Await:
 class Barrier:
     """All threads of the block come here before any of them goes on. `statement` names its origin."""
 
+    roles: ClassVar[Roles] = roles(data="statement")
+
     statement: str
 
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
     """A store into shared memory of what is loaded from global memory, which has happened only at the next barrier."""
+
+    roles: ClassVar[Roles] = roles(operands="store")
 
     store: Store
 
@@ -112,6 +131,8 @@ class TreeReduce:
 
     All threads of the block come here, and for all of them `indices` are the same.
     """
+
+    roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="operator statement")
 
     buffer: str
     indices: tuple[Expr, ...]

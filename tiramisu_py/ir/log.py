@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.ir.roles import Roles, roles
 
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node
@@ -22,6 +23,8 @@ class Traced:
     `name` is that of the statements. A launch and a copy are on operation sequence `stream` of `device`; a message has
     a `peer` and a `tag`, and its elements have so many `bytes`, where these are known before it.
     """
+
+    roles: ClassVar[Roles] = roles(operands="peer bytes", inside="body", data="kind name device stream tag")
 
     kind: str
     name: str

@@ -7,11 +7,12 @@ A message is a sequence of elements of one type. Its elements are given as code 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.statement import SendMode
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Side:
     """One side of a box of elements: how many there are along it, and from each to the next the step of each index."""
+
+    roles: ClassVar[Roles] = roles(operands="extent", data="steps")
 
     extent: Expr
     steps: tuple[int, ...]
@@ -33,6 +36,8 @@ class Piece:
     In a `Collective` it is for, or from, rank `peer`.
     """
 
+    roles: ClassVar[Roles] = roles(operands="first sides peer")
+
     first: tuple[Expr, ...]
     sides: tuple[Side, ...]
     peer: Expr | None = None
@@ -41,6 +46,8 @@ class Piece:
 @dataclass(frozen=True, eq=False)
 class Request:
     """Element `index` of an array of requests: what a nonblocking message is waited for by."""
+
+    roles: ClassVar[Roles] = roles(names="requests", operands="index")
 
     requests: str
     index: Expr
@@ -54,6 +61,10 @@ class Post:
     on at once, and a `Complete` waits; without one it goes on when the message is complete. `persistent` requests are
     set up once, by the first `Post` that uses them. `statement` names its origin.
     """
+
+    roles: ClassVar[Roles] = roles(
+        operands="peer request", inside="elements", reads="array", data="sends dtype tag mode persistent statement"
+    )
 
     sends: bool
     array: str
@@ -71,6 +82,8 @@ class Post:
 class Requests:
     """An array of `count` requests, none of which is in use, which exists during `body`."""
 
+    roles: ClassVar[Roles] = roles(names="name", operands="count", inside="body")
+
     name: str
     count: Expr
     body: Node
@@ -82,6 +95,8 @@ class Complete:
 
     One that is not in use is complete. `statement` names its origin.
     """
+
+    roles: ClassVar[Roles] = roles(names="requests", operands="first count", data="statement")
 
     requests: str
     first: Expr
@@ -99,6 +114,10 @@ class Collective:
     names for one of them. `statement` names its origin.
     """
 
+    roles: ClassVar[Roles] = roles(
+        operands="root", inside="sends receives", reads="source target", data="dtype statement"
+    )
+
     source: str
     target: str
     dtype: DType
@@ -115,6 +134,8 @@ class AllReduce:
     Each of these ranks gets the outcome, in place, when all of them have come to it: element by element, in an order
     that MPI chooses, by the `operator`. All elements of the array take part. `statement` names its origin.
     """
+
+    roles: ClassVar[Roles] = roles(reads="array", data="dtype operator axes statement")
 
     array: str
     dtype: DType

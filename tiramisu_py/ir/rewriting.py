@@ -5,43 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
 from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.ir import (
-    Allocate,
-    AllReduce,
-    Assign,
-    Await,
-    Block,
-    Collective,
-    Comment,
-    Complete,
-    Copy,
-    Declare,
-    Deferred,
-    Events,
-    For,
-    If,
-    Launch,
-    Let,
-    Load,
-    Mask,
-    Node,
-    Piece,
-    Post,
-    Prefetch,
-    Record,
-    Requests,
-    Scalar,
-    Store,
-    Traced,
-    TreeReduce,
-)
+from tiramisu_py.ir import Block, Comment, For, If, Load, Node, Request, Scalar, Side, Store
 
 Change = Callable[[Expr], Expr]
+#: What is no statement itself, and has operands.
+Part = Side | Request
+#: What a field holds that has operands.
+Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
+_Holder = TypeVar("_Holder", bound=Node | Part)
 
 
 def block(nodes: Iterable[Node]) -> Node:
@@ -63,116 +40,54 @@ def is_empty(node: Node) -> bool:
 
 def children(node: Node) -> tuple[Node, ...]:
     """The statements directly inside a statement."""
-    match node:
-        case Block():
-            return node.body
-        case For() | Let() | Allocate() | Mask() | Events() | Requests() | Traced():
-            return (node.body,)
-        case Post():
-            return (node.elements,)
-        case Collective():
-            return (node.sends, node.receives)
-        case If():
-            return (node.then,) if node.otherwise is None else (node.then, node.otherwise)
-    return ()
+    if isinstance(node, Block):
+        return node.body
+    fields = node.roles.inside
+    return tuple([inner for field in fields if (inner := getattr(node, field)) is not None]) if fields else ()
 
 
 @deep
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """The statement with `change` applied to those directly inside."""
-    match node:
-        case Block():
-            return block(map(change, node.body))
-        case For() | Let() | Allocate() | Mask() | Events() | Requests() | Traced():
-            return replace(node, body=change(node.body))
-        case Post():
-            return replace(node, elements=change(node.elements))
-        case Collective():
-            return replace(node, sends=change(node.sends), receives=change(node.receives))
-        case If():
-            otherwise = None if node.otherwise is None else change(node.otherwise)
-            return If(node.condition, change(node.then), otherwise)
-    return node
+    if isinstance(node, Block):
+        return block(map(change, node.body))
+    changed: dict[str, Any] = {}
+    for field in node.roles.inside:
+        inner = getattr(node, field)
+        if inner is not None:
+            changed[field] = change(inner)
+    return replace(node, **changed) if changed else node
 
 
-def expressions(node: Node) -> tuple[Expr, ...]:
+def expressions(node: Node | Part) -> tuple[Expr, ...]:
     """The expressions of one statement, not of those inside."""
-    match node:
-        case For():
-            return (node.lower, node.upper)
-        case If():
-            return (node.condition,)
-        case Let() | Declare() | Assign():
-            return (node.value,)
-        case Store() | TreeReduce():
-            return (*node.indices, node.value)
-        case Allocate() | Events():
-            return node.extents
-        case Deferred():
-            return expressions(node.store)
-        case Launch():
-            return (*node.grid, *node.values)
-        case Copy():
-            return (*node.into, *node.first, *node.extents)
-        case Record() | Await() | Prefetch():
-            return node.indices
-        case Piece():
-            return (*node.first, *(side.extent for side in node.sides), *(() if node.peer is None else (node.peer,)))
-        case Post():
-            return (node.peer,) if node.request is None else (node.peer, node.request.index)
-        case Collective():
-            return () if node.root is None else (node.root,)
-        case Requests() | Mask():
-            return (node.count,)
-        case Complete():
-            return (node.first, node.count)
-        case Traced():
-            return tuple(e for e in (node.peer, node.bytes) if e is not None)
-    return ()
+    found: list[Expr] = []
+    for field in node.roles.operands:
+        held: Operand = getattr(node, field)
+        for operand in held if isinstance(held, tuple) else (held,):
+            if isinstance(operand, Expr):
+                found.append(operand)
+            elif operand is not None:
+                found += expressions(operand)
+    return tuple(found)
 
 
-def with_expressions(node: Node, change: Change) -> Node:
+def with_expressions(node: _Holder, change: Change) -> _Holder:
     """The statement with `change` applied to its own expressions, not to those inside."""
-    match node:
-        case For():
-            return replace(node, lower=change(node.lower), upper=change(node.upper))
-        case If():
-            return replace(node, condition=change(node.condition))
-        case Let() | Declare() | Assign():
-            return replace(node, value=change(node.value))
-        case Store() | TreeReduce():
-            return replace(node, indices=tuple(map(change, node.indices)), value=change(node.value))
-        case Allocate() | Events():
-            return replace(node, extents=tuple(map(change, node.extents)))
-        case Deferred():
-            store = with_expressions(node.store, change)
-            assert isinstance(store, Store)
-            return Deferred(store)
-        case Launch():
-            x, y, z = map(change, node.grid)
-            return replace(node, grid=(x, y, z), values=tuple(map(change, node.values)))
-        case Copy():
-            into, first, extents = (tuple(map(change, part)) for part in (node.into, node.first, node.extents))
-            return replace(node, into=into, first=first, extents=extents)
-        case Record() | Await() | Prefetch():
-            return replace(node, indices=tuple(map(change, node.indices)))
-        case Piece():
-            sides = tuple(replace(side, extent=change(side.extent)) for side in node.sides)
-            peer = None if node.peer is None else change(node.peer)
-            return Piece(tuple(map(change, node.first)), sides, peer)
-        case Post():
-            request = None if node.request is None else replace(node.request, index=change(node.request.index))
-            return replace(node, peer=change(node.peer), request=request)
-        case Collective():
-            return replace(node, root=None if node.root is None else change(node.root))
-        case Requests() | Mask():
-            return replace(node, count=change(node.count))
-        case Complete():
-            return replace(node, first=change(node.first), count=change(node.count))
-        case Traced():
-            peer, size = (None if e is None else change(e) for e in (node.peer, node.bytes))
-            return replace(node, peer=peer, bytes=size)
-    return node
+    changed: dict[str, Any] = {}
+    for field in node.roles.operands:
+        held: Operand = getattr(node, field)
+        if isinstance(held, Expr):
+            changed[field] = change(held)
+        elif isinstance(held, tuple):
+            changed[field] = tuple([_changed(each, change) for each in held])
+        elif held is not None:
+            changed[field] = with_expressions(held, change)
+    return replace(node, **changed) if changed else node
+
+
+def _changed(held: Expr | Part | Store, change: Change) -> Expr | Part | Store:
+    return change(held) if isinstance(held, Expr) else with_expressions(held, change)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -199,20 +114,19 @@ def read_buffers(node: Node) -> frozenset[str]:
     """The buffers that a statement and those inside load from, copy, send, or pass to kernels."""
     found = {load.buffer for load in loads(node)}
     for inner in walk(node):
-        if isinstance(inner, Launch):
-            found.update(inner.arrays)
-        elif isinstance(inner, Copy):
-            found.update((inner.source, inner.target))
-        elif isinstance(inner, Post | AllReduce):
-            found.add(inner.array)
-        elif isinstance(inner, Collective):
-            found.update((inner.source, inner.target))
+        for field in inner.roles.reads:
+            found.update(_listed(getattr(inner, field)))
     return frozenset(found)
+
+
+def _listed(held: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (held,) if isinstance(held, str) else held
 
 
 def defined(node: Node) -> str | None:
     """The variable that a statement defines for its body."""
-    return node.variable if isinstance(node, For | Let) else None
+    field = node.roles.defines
+    return None if field is None else getattr(node, field)
 
 
 def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
@@ -240,33 +154,23 @@ def names(node: Node) -> set[str]:
     """Every name of a variable or buffer in a statement."""
     found: set[str] = set()
     for statement in walk(node):
-        match statement:
-            case For() | Let() | Declare() | Assign():
-                found.add(statement.variable)
-            case Allocate() | Store() | TreeReduce() | Prefetch():
-                found.add(statement.buffer)
-            case Deferred():
-                found.add(statement.store.buffer)
-            case Launch():
-                found.update(statement.arrays)
-            case Copy():
-                found.update((statement.target, statement.source))
-            case Events() | Requests():
-                found.add(statement.name)
-            case Record() | Await():
-                found.add(statement.event)
-            case Post() | AllReduce():
-                found.add(statement.array)
-            case Collective():
-                found.update((statement.source, statement.target))
-            case Complete():
-                found.add(statement.requests)
+        _collect_names(statement, found)
     for e in all_expressions(node):
         if isinstance(e, Iter | Param | Scalar):
             found.add(e.name)
         elif isinstance(e, Load):
             found.add(e.buffer)
     return found
+
+
+def _collect_names(node: Node | Part, found: set[str]) -> None:
+    roles = node.roles
+    for field in (*roles.names, *roles.reads, *(() if roles.defines is None else (roles.defines,))):
+        found.update(_listed(getattr(node, field)))
+    for field in roles.operands:
+        held = getattr(node, field)
+        if held is not None and not isinstance(held, Expr | tuple):
+            _collect_names(held, found)
 
 
 class Names:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tiramisu_py.algorithm.declarations import Operator
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.loops import Combine, Tag
 from tiramisu_py.program.pages import Pages
 from tiramisu_py.program.storage import Memory
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
 class Block:
     """Statements in sequence."""
 
+    roles: ClassVar[Roles] = roles(inside="body")
+
     body: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Comment:
     """A line for the reader."""
+
+    roles: ClassVar[Roles] = roles(data="text")
 
     text: str
 
@@ -36,6 +41,10 @@ class For:
 
     `reductions` are the buffers of which a parallel (or vector) loop keeps private copies, see `Private`.
     """
+
+    roles: ClassVar[Roles] = roles(
+        defines="variable", operands="lower upper", inside="body", data="step tag reductions"
+    )
 
     variable: str
     lower: Expr
@@ -59,6 +68,8 @@ class Private:
 class If:
     """``if (condition) then else otherwise``."""
 
+    roles: ClassVar[Roles] = roles(operands="condition", inside="then otherwise")
+
     condition: Expr
     then: Node
     otherwise: Node | None = None
@@ -67,6 +78,8 @@ class If:
 @dataclass(frozen=True, eq=False)
 class Let:
     """``const dtype variable = value``, visible in `body`."""
+
+    roles: ClassVar[Roles] = roles(defines="variable", operands="value", inside="body")
 
     variable: str
     value: Expr
@@ -80,6 +93,8 @@ class Declare:
     `Assign` changes it, unless it is `constant`. Declared names are unique in a function.
     """
 
+    roles: ClassVar[Roles] = roles(names="variable", operands="value", data="lanes constant")
+
     variable: str
     value: Expr
     lanes: int = 1
@@ -89,6 +104,8 @@ class Declare:
 @dataclass(frozen=True, eq=False)
 class Assign:
     """``variable = value``, of a variable of `Declare`. `statement` names its origin."""
+
+    roles: ClassVar[Roles] = roles(names="variable", operands="value", data="statement")
 
     variable: str
     value: Expr
@@ -103,6 +120,8 @@ class Store:
     loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element. A
     `nontemporal` one goes past the caches where that pays.
     """
+
+    roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="statement update atomic nontemporal")
 
     buffer: str
     indices: tuple[Expr, ...]
@@ -121,6 +140,8 @@ class Mask:
     may be below 0 or above the width. It is no scope of its own: what is declared in it is visible after it.
     """
 
+    roles: ClassVar[Roles] = roles(operands="count", inside="body", data="width")
+
     count: Expr
     width: int
     body: Node
@@ -131,6 +152,8 @@ class Prefetch:
     """Ask for the cache lines of ``buffer[indices]``, which need not exist: nothing is read. `locality` (0 to 3) says
     how long they should stay.
     """
+
+    roles: ClassVar[Roles] = roles(names="buffer", operands="indices", data="locality statement")
 
     buffer: str
     indices: tuple[Expr, ...]
@@ -147,6 +170,10 @@ class Allocate:
     elements have values: it starts as zeros. In one that is `padded`, vectors may load elements without a value:
     lanes past the end of a loop, of which nothing is kept.
     """
+
+    roles: ClassVar[Roles] = roles(
+        names="buffer", operands="extents", inside="body", data="dtype register lanes memory device pages ring padded"
+    )
 
     buffer: str
     extents: tuple[Expr, ...]
