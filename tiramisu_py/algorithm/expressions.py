@@ -16,6 +16,7 @@ import numpy as np
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.misuse import Symbolic
+from tiramisu_py.algorithm.operands import children_of, facets_of, rebuilt_of
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -41,6 +42,22 @@ class Expr(Symbolic):
     """
 
     dtype: DType
+
+    def __init_subclass__(cls, kind: str | None = None, own: str = "", operands: str = "") -> None:
+        """The roles of a class's fields, of which its `facets`, `children` and `rebuilt` are made.
+
+        Nodes of one `kind` with the same `own` fields and the same operands have one key. The `operands` stand next to
+        each other among the fields; ``*name`` is a tuple of operands. A class without a kind is as its base.
+        """
+        super().__init_subclass__()
+        made: dict[str, Callable[..., Any]] = {}
+        if kind is not None:
+            made["facets"] = facets_of(kind, own.split())
+        if operands:
+            made["children"] = children_of(operands)
+            made["rebuilt"] = rebuilt_of(cls, list(cls.__annotations__), operands)
+        for name, method in made.items():
+            setattr(cls, name, method)
 
     def __bool__(self) -> NoReturn:
         raise DeclarationError(
@@ -193,8 +210,7 @@ class Expr(Symbolic):
 
     def pieces(self) -> Pieces:
         """The words and the operands of which the text of this node consists."""
-        printer = _PRINTERS.get(type(self).__name__)
-        return printer(self) if printer else [f"{type(self).__name__}(", *listed(self.children()), ")"]
+        return [f"{type(self).__name__}(", *listed(self.children()), ")"]
 
     def __str__(self) -> str:
         return text_of(self)
@@ -219,9 +235,12 @@ class Const(Expr):
     def facets(self) -> tuple[Any, ...]:
         return ("const", repr(self.value), self.dtype.name)
 
+    def pieces(self) -> Pieces:
+        return [str(self.value)]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Iter(Expr):
+class Iter(Expr, kind="iter", own="name"):
     """An iterator, identified by its name; a weakly typed integer. `hint`: what to say where it cannot be used."""
 
     hint: ClassVar[str] = ""
@@ -229,23 +248,23 @@ class Iter(Expr):
     name: str
     dtype: DType = field(default=ty.weak_int)
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("iter", self.name)
+    def pieces(self) -> Pieces:
+        return [self.name]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Param(Expr):
+class Param(Expr, kind="param", own="name"):
     """A parameter: a symbolic size, at least 0; a weakly typed integer."""
 
     name: str
     dtype: DType = field(default=ty.weak_int)
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("param", self.name)
+    def pieces(self) -> Pieces:
+        return [self.name]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Access(Expr):
+class Access(Expr, kind="access", own="source", operands="*indices"):
     """A value of an input or a computation: ``image[r, c + 1]``. A scalar input has no indices."""
 
     source: str
@@ -253,36 +272,24 @@ class Access(Expr):
     dtype: DType
     owner: object = field(default=None)
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("access", self.source)
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.indices
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Access(self.source, children, self.dtype, self.owner)
+    def pieces(self) -> Pieces:
+        return [f"{self.source}[", *listed(self.indices), "]"] if self.indices else [self.source]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Unary(Expr):
+class Unary(Expr, kind="unary", own="op dtype", operands="operand"):
     """Negation ``-`` or complement ``~`` (logical for bool)."""
 
     op: str
     operand: Expr
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("unary", self.op, self.dtype.name)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.operand,)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Unary(self.op, children[0], self.dtype)
+    def pieces(self) -> Pieces:
+        return [self.op, (self.operand, _NEGATION)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Binary(Expr):
+class Binary(Expr, kind="binary", own="op dtype", operands="left right"):
     """An arithmetic, bitwise or comparison operator of two operands; see `ARITHMETIC`, `BITWISE`, `COMPARISONS`.
 
     ``//`` and ``%`` round towards minus infinity, as in Python. `dtype` is the type of the result.
@@ -293,18 +300,16 @@ class Binary(Expr):
     right: Expr
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("binary", self.op, self.dtype.name)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.left, self.right)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Binary(self.op, children[0], children[1], self.dtype)
+    def pieces(self) -> Pieces:
+        if self.op in ("min", "max"):
+            return [f"{self.op}(", *listed((self.left, self.right)), ")"]
+        own = _BINDING[self.op]
+        chained = own + 1 if own == 1 or self.op == "**" else own
+        return [(self.left, chained), f" {self.op} ", (self.right, own + 1)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Select(Expr):
+class Select(Expr, kind="select", own="dtype", operands="condition yes no"):
     """``condition ? yes : no``, lazily: under an affine condition a branch is read only where it is taken."""
 
     condition: Expr
@@ -312,31 +317,19 @@ class Select(Expr):
     no: Expr
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("select", self.dtype.name)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.condition, self.yes, self.no)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Select(children[0], children[1], children[2], self.dtype)
+    def pieces(self) -> Pieces:
+        return ["select(", *listed(self.children()), ")"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cast(Expr):
+class Cast(Expr, kind="cast", own="dtype", operands="operand"):
     """A conversion to `dtype`, as ``numpy.ndarray.astype`` does it."""
 
     operand: Expr
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("cast", self.dtype.name)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.operand,)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Cast(children[0], self.dtype)
+    def pieces(self) -> Pieces:
+        return [f"{self.dtype}(", (self.operand, 0), ")"]
 
 
 @dataclass(frozen=True)
@@ -364,7 +357,7 @@ class ExternFunction:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Call(Expr):
+class Call(Expr, kind="call", own="function dtype", operands="*arguments"):
     """A mathematical function (by its NumPy name) or an `ExternFunction`."""
 
     function: str
@@ -372,14 +365,8 @@ class Call(Expr):
     dtype: DType
     extern: ExternFunction | None = None
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("call", self.function, self.dtype.name)
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.arguments
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Call(self.function, children, self.dtype, self.extern)
+    def pieces(self) -> Pieces:
+        return [f"{self.function}(", *listed(self.arguments), ")"]
 
 
 #: Mathematical functions of one argument that return floats, by their NumPy names.
@@ -555,25 +542,3 @@ def listed(operands: Sequence[Expr]) -> Pieces:
     for operand in operands:
         found += [", ", (operand, 0)] if found else [(operand, 0)]
     return found
-
-
-def _infix(e: Any) -> Pieces:
-    if e.op in ("min", "max"):
-        return [f"{e.op}(", *listed((e.left, e.right)), ")"]
-    own = _BINDING[e.op]
-    chained = own + 1 if own == 1 or e.op == "**" else own
-    return [(e.left, chained), f" {e.op} ", (e.right, own + 1)]
-
-
-_PRINTERS: dict[str, Callable[[Any], Pieces]] = {
-    "Expr": lambda e: ["expression"],
-    "Const": lambda e: [str(e.value)],
-    "Iter": lambda e: [e.name],
-    "Param": lambda e: [e.name],
-    "Access": lambda e: [f"{e.source}[", *listed(e.indices), "]"] if e.indices else [e.source],
-    "Unary": lambda e: [e.op, (e.operand, _NEGATION)],
-    "Binary": _infix,
-    "Select": lambda e: ["select(", *listed(e.children()), ")"],
-    "Cast": lambda e: [f"{e.dtype}(", (e.operand, 0), ")"],
-    "Call": lambda e: [f"{e.function}(", *listed(e.arguments), ")"],
-}

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, Pieces, listed
 from tiramisu_py.algorithm.types import DType, int64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Load(Expr):
+class Load(Expr, kind="load", own="buffer", operands="*indices"):
     """An element of a buffer, or one for each lane where an index has lanes."""
 
     buffer: str
     indices: tuple[Expr, ...]
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("load", self.buffer)
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.indices
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Load(self.buffer, children, self.dtype)
-
     def pieces(self) -> Pieces:
         return [f"{self.buffer}[", *listed(self.indices), "]"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scalar(Expr):
+class Scalar(Expr, kind="scalar", own="name"):
     """A scalar argument of the function."""
 
     name: str
@@ -39,9 +29,6 @@ class Scalar(Expr):
 
     def pieces(self) -> Pieces:
         return [self.name]
-
-    def facets(self) -> tuple[Any, ...]:
-        return ("scalar", self.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,46 +40,28 @@ class Variable(Iter):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ramp(Expr):
+class Ramp(Expr, kind="ramp", own="lanes", operands="base"):
     """``base + lane`` for each of `lanes` lanes: what a vectorised loop variable becomes."""
 
     base: Expr
     lanes: int
     dtype: DType = field(default=int64)
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("ramp", self.lanes)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.base,)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Ramp(children[0], self.lanes, self.dtype)
-
     def pieces(self) -> Pieces:
         return [(self.base, 0), " : ", (self.base, 0), f" + {self.lanes}"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lane(Expr):
+class Lane(Expr, kind="lane", operands="vector lane"):
     """One lane of a vector variable."""
 
     vector: Expr
     lane: Expr
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("lane",)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.vector, self.lane)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Lane(children[0], children[1], self.dtype)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shifted(Expr):
+class Shifted(Expr, kind="shifted", own="by", operands="low high"):
     """The lanes of `low` from lane `by` on, and after them the first `by` lanes of `high`: elements read unaligned."""
 
     low: Expr
@@ -100,21 +69,12 @@ class Shifted(Expr):
     by: int
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("shifted", self.by)
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.low, self.high)
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Shifted(children[0], children[1], self.by, self.dtype)
-
     def pieces(self) -> Pieces:
         return ["shifted(", *listed(self.children()), f", {self.by})"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Idiom(Expr):
+class Idiom(Expr, kind="idiom", own="name dtype", operands="*operands"):
     """An operation of integers, lane by lane, that processors have an instruction for.
 
     ``distance``: the larger less the smaller; ``add_saturated``, ``subtract_saturated``: the end of the type where the
@@ -125,38 +85,20 @@ class Idiom(Expr):
     operands: tuple[Expr, ...]
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("idiom", self.name, self.dtype.name)
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.operands
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Idiom(self.name, children, self.dtype)
-
     def pieces(self) -> Pieces:
         return [f"{self.name}(", *listed(self.operands), ")"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Joined(Expr):
+class Joined(Expr, kind="joined", operands="*parts"):
     """The lanes of vectors, one after another."""
 
     parts: tuple[Expr, ...]
     dtype: DType
 
-    def facets(self) -> tuple[Any, ...]:
-        return ("joined",)
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.parts
-
-    def rebuilt(self, children: tuple[Expr, ...]) -> Expr:
-        return Joined(children, self.dtype)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GpuIndex(Expr):
+class GpuIndex(Expr, kind="gpu", own="unit axis"):
     """The number of this block in the grid, or of this thread in its block, along an axis (0 is x).
 
     Of the unit "grid", the number of blocks that were launched along the axis.
@@ -165,9 +107,6 @@ class GpuIndex(Expr):
     unit: str  # "block", "thread" or "grid"
     axis: int
     dtype: DType = field(default=int64)
-
-    def facets(self) -> tuple[Any, ...]:
-        return ("gpu", self.unit, self.axis)
 
     def pieces(self) -> Pieces:
         return [f"{self.unit}{'Dim' if self.unit == 'grid' else 'Idx'}.{'xyz'[self.axis]}"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import islpy as isl
 
@@ -19,15 +18,12 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Wanted(Expr):
+class Wanted(Expr, kind="wanted", own="position offset"):
     """In a template: the form at `position` of `Forms`, plus `offset`. None is left once a leaf is filled in."""
 
     position: int
     offset: int
     dtype: DType = field(default=int64)
-
-    def facets(self) -> tuple[Any, ...]:
-        return ("wanted", self.position, self.offset)
 
 
 class Forms:
