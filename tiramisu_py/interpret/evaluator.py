@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.interpret import arithmetic, masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
@@ -53,19 +54,19 @@ class Cell:
 
 
 @dataclass
-class Evaluator:
-    """A visitor over expressions: `visit_<class name>` for each node class."""
+class Evaluator(Visitor[Value]):
+    """The values of expressions."""
 
     frame: Frame
 
     @deep
     def __call__(self, expression: Expr) -> Value:
         """The value: a NumPy scalar, or an array with one element for each lane."""
-        name = type(expression).__name__
-        visit: Callable[[Expr], Value] | None = getattr(self, f"visit_{name.lower()}", None)
-        if visit is None:
-            raise InterpretError(f"the machine does not know the expression {name}: {expression}")
-        return visit(expression)
+        return self.method_for(expression)(expression)
+
+    def unknown(self, node: object) -> Exception:
+        """The machine does not know an expression."""
+        return InterpretError(f"the machine does not know the expression {type(node).__name__}: {node}")
 
     def integer(self, expression: Expr) -> int:
         """The value of a bound or an extent."""

@@ -8,11 +8,11 @@ a block must meet.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import numpy as np
 
 from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.interpret import arithmetic, masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
@@ -24,50 +24,50 @@ from tiramisu_py.ir import Allocate, Assign, Block, Comment, Declare, For, If, L
 from tiramisu_py.program.loops import Parallel, Vector
 
 
-class Machine:
-    """A visitor over statements: `run_<class name>` for each node class."""
+class Machine(Visitor[Steps]):
+    """The steps of statements."""
 
     def __init__(self, choice: random.Random) -> None:
         self.choice = choice
 
     def run(self, node: Node, frame: Frame) -> Steps:
         """The steps of a statement."""
-        name = type(node).__name__
-        step: Callable[[Node, Frame], Steps] | None = getattr(self, f"run_{name.lower()}", None)
-        if step is None:
-            raise InterpretError(f"the machine does not know the statement {name}")
-        return step(node, frame)
+        return self.method_for(node)(node, frame)
 
-    def run_block(self, node: Block, frame: Frame) -> Steps:
+    def unknown(self, node: object) -> Exception:
+        """The machine does not know a statement."""
+        return InterpretError(f"the machine does not know the statement {type(node).__name__}")
+
+    def visit_block(self, node: Block, frame: Frame) -> Steps:
         inner = frame.branch() if any(map(_declares, node.body)) else frame
         for child in node.body:
             yield from self.run(child, inner)
 
-    def run_comment(self, node: Comment, frame: Frame) -> Steps:
+    def visit_comment(self, node: Comment, frame: Frame) -> Steps:
         return iter(())
 
-    def run_prefetch(self, node: Prefetch, frame: Frame) -> Steps:
+    def visit_prefetch(self, node: Prefetch, frame: Frame) -> Steps:
         return iter(())
 
-    def run_if(self, node: If, frame: Frame) -> Steps:
+    def visit_if(self, node: If, frame: Frame) -> Steps:
         frame.where = "the condition of a guard"
         if Evaluator(frame)(node.condition):
             yield from self.run(node.then, frame)
         elif node.otherwise is not None:
             yield from self.run(node.otherwise, frame)
 
-    def run_let(self, node: Let, frame: Frame) -> Steps:
+    def visit_let(self, node: Let, frame: Frame) -> Steps:
         frame.where = f"the definition of {node.variable}"
         inner = frame.branch()
         inner.variables[node.variable] = Evaluator(frame)(node.value)
         yield from self.run(node.body, inner)
 
-    def run_declare(self, node: Declare, frame: Frame) -> Steps:
+    def visit_declare(self, node: Declare, frame: Frame) -> Steps:
         frame.where = f"the declaration of {node.variable}"
         frame.variables[node.variable] = Cell(_of_lanes(Evaluator(frame)(node.value), node.lanes))
         return iter(())
 
-    def run_assign(self, node: Assign, frame: Frame) -> Steps:
+    def visit_assign(self, node: Assign, frame: Frame) -> Steps:
         frame.where = node.statement
         variable = frame.variables.get(node.variable)
         if not isinstance(variable, Cell):
@@ -77,7 +77,7 @@ class Machine:
         variable.value = value
         yield None
 
-    def run_store(self, node: Store, frame: Frame) -> Steps:
+    def visit_store(self, node: Store, frame: Frame) -> Steps:
         frame.where = node.statement
         evaluate = Evaluator(frame)
         indices = tuple(evaluate(index) for index in node.indices)
@@ -90,7 +90,7 @@ class Machine:
             masks.write(frame.array(node.buffer), indices, value, frame.active, node.statement)
         yield None
 
-    def run_mask(self, node: Mask, frame: Frame) -> Steps:
+    def visit_mask(self, node: Mask, frame: Frame) -> Steps:
         frame.where = "the mask of a vector"
         around = frame.active
         count = min(max(Evaluator(frame).integer(node.count), 0), node.width)
@@ -98,7 +98,7 @@ class Machine:
         yield from self.run(node.body, frame)
         frame.active = around
 
-    def run_allocate(self, node: Allocate, frame: Frame) -> Steps:
+    def visit_allocate(self, node: Allocate, frame: Frame) -> Steps:
         frame.where = f"the allocation of {node.buffer}"
         shape = tuple(map(Evaluator(frame).integer, node.extents))
         inner = frame.branch()
@@ -106,7 +106,7 @@ class Machine:
         yield from self.run(node.body, inner)
         own.leave("its memory is free again")
 
-    def run_for(self, node: For, frame: Frame) -> Steps:
+    def visit_for(self, node: For, frame: Frame) -> Steps:
         frame.where = f"the bounds of loop {node.variable}"
         evaluate = Evaluator(frame)
         iterations = range(evaluate.integer(node.lower), evaluate.integer(node.upper), node.step)

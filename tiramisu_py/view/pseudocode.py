@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.visitor import Visitor
 from tiramisu_py.ir import (
     Allocate,
     AllReduce,
@@ -40,6 +41,7 @@ from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import Parallel, Unroll, Vector
 from tiramisu_py.program.storage import Memory
 
+_PAD = "    "
 #: How kinds of memory are called.
 PLACES = {
     Memory.HOST: "memory",
@@ -54,12 +56,12 @@ PLACES = {
 def pseudocode(function: LoopFunction) -> str:
     """The function's loops as indented text, one line a loop or statement; then its kernels, one after another."""
     arguments = ", ".join([*function.params, *(a.name for a in function.arguments)])
-    lines = [f"{function.name}({arguments}){_rank(function)}:", *_lines(function.body, 1)]
+    lines = [f"{function.name}({arguments}){_rank(function)}:", *Pseudocode()(function.body, 1)]
     for kernel in function.kernels:
         lines += ["", *_kernel(kernel)]
     for version in function.versions:
         where = " and ".join(f"{param} is {value}" for param, value in version.sizes)
-        lines += ["", f"where {where}:", *_lines(version.function.body, 1)]
+        lines += ["", f"where {where}:", *Pseudocode()(version.function.body, 1)]
     return "\n".join(lines) + "\n"
 
 
@@ -78,34 +80,7 @@ def _kernel(kernel: KernelFunction) -> list[str]:
     threads = " x ".join(str(number) for number in _without_ones(kernel.threads))
     blocks = f", at least {kernel.minimum_blocks} blocks at a time" if kernel.minimum_blocks else ""
     head = f"kernel {kernel.name}({', '.join(arguments)}), on blocks of {threads} threads{blocks}:"
-    return [head, *_lines(kernel.body, 1)]
-
-
-def _message(node: Piece | Post | Requests | Complete | Collective | AllReduce, depth: int) -> list[str]:
-    pad = "    " * depth
-    match node:
-        case Piece():
-            sides = "".join(f", {side.extent} along {list(side.steps)}" for side in node.sides)
-            peer = "" if node.peer is None else f"rank {node.peer}: "
-            return [f"{pad}{peer}elements from [{', '.join(map(str, node.first))}]{sides}"]
-        case Collective():
-            does = "exchange" if node.root is None else f"broadcast from rank {node.root}"
-            sends = [f"{pad}    send {node.source}:", *_lines(node.sends, depth + 2)]
-            receives = [f"{pad}    receive {node.target}:", *_lines(node.receives, depth + 2)]
-            return [f"{pad}all ranks {does}:", *sends, *receives]
-        case Post():
-            does, of = ("send", "to") if node.sends else ("receive", "from")
-            request = "" if node.request is None else f", request {node.request.requests}[{node.request.index}]"
-            head = f"{pad}{does} {node.array} {of} rank {node.peer}, tag {node.tag}{request}:"
-            return [head, *_lines(node.elements, depth + 1)]
-        case AllReduce():
-            axes = " and ".join(map(str, node.axes))
-            which = f"axis {axes}" if len(node.axes) == 1 else f"axes {axes}"
-            return [f"{pad}all ranks along {which}: {node.operator.name} of {node.array}"]
-        case Requests():
-            return [f"{pad}requests {node.name}[{node.count}]", *_lines(node.body, depth)]
-        case Complete():
-            return [f"{pad}wait for {node.count} of {node.requests} from {node.first}"]
+    return [head, *Pseudocode()(kernel.body, 1)]
 
 
 def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
@@ -114,74 +89,121 @@ def _without_ones(shape: tuple[int, int, int]) -> tuple[int, ...]:
     return shape[:used]
 
 
-@deep
-def _lines(node: Node, depth: int) -> list[str]:
-    pad = "    " * depth
-    match node:
-        case Piece() | Post() | Requests() | Complete() | Collective() | AllReduce():
-            return _message(node, depth)
-        case Block():
-            return [line for child in node.body for line in _lines(child, depth)]
-        case Traced():
-            return _lines(node.body, depth)
-        case Comment():
-            return [f"{pad}# {node.text}"]
-        case For():
-            step = f" step {node.step}" if node.step != 1 else ""
-            head = f"for {node.variable} in {node.lower} .. {node.upper}{step}{_tag(node)}:"
-            return [pad + head, *_lines(node.body, depth + 1)]
-        case If():
-            lines = [f"{pad}if {node.condition}:", *_lines(node.then, depth + 1)]
-            return lines if node.otherwise is None else [*lines, f"{pad}else:", *_lines(node.otherwise, depth + 1)]
-        case Let():
-            return [f"{pad}{node.variable} = {node.value}", *_lines(node.body, depth)]
-        case Mask():
-            return [f"{pad}of vectors, the first {node.count} lanes:", *_lines(node.body, depth + 1)]
-        case Declare() | Assign():
-            return [f"{pad}{node.variable} = {node.value}"]
-        case Store():
-            how = "  (atomic)" if node.atomic else "  (non-temporal)" if node.nontemporal else ""
-            return [f"{pad}{node.buffer}{_index(node.indices)} = {node.value}{how}"]
-        case Prefetch():
-            return [f"{pad}prefetch {node.buffer}{_index(node.indices)}"]
-        case Allocate():
-            extents = ", ".join(map(str, node.extents))
-            head = f"{pad}allocate {node.buffer}[{extents}] in {_place(node)}"
-            if node.memory is Memory.GPU:
-                return [head, *_lines(node.body, depth)]
-            return [f"{head}:", *_lines(node.body, depth + 1)]
-        case Launch() | Copy() | Record() | Await():
-            return [pad + _told(node)]
-        case Events():
-            extents = ", ".join(map(str, node.extents))
-            return [f"{pad}events {node.name}[{extents}] of GPU {node.device}", *_lines(node.body, depth)]
-        case Barrier():
-            return [f"{pad}barrier"]
-        case Deferred():
-            return [f"{line}  (until the next barrier)" for line in _lines(node.store, depth)]
-        case TreeReduce():
-            element = f"{node.buffer}{_index(node.indices)}"
-            return [f"{pad}{element} = {node.operator.name} of {element} and, over the block, {node.value}"]
+class Pseudocode(Visitor[list[str]]):
+    """The lines of a statement, indented by a depth."""
 
+    @deep
+    def __call__(self, node: Node, depth: int) -> list[str]:
+        """The lines of a statement and of those inside."""
+        return self.method_for(node)(node, depth)
 
-def _told(node: Launch | Copy | Record | Await) -> str:
-    """What the host tells a GPU."""
-    match node:
-        case Launch():
-            grid = [str(number) for number in node.grid]
-            while len(grid) > 1 and grid[-1] == "1":
-                grid.pop()
-            return f"start {node.kernel} on {' x '.join(grid)} blocks{_queue(node.device, node.stream)}"
-        case Copy():
-            source = f"{node.source}{_box(node.first, node.extents)}"
-            target = f"{node.target}{_box(node.into, node.extents)}"
-            how = "start to copy" if node.asynchronous else "copy"
-            return f"{how} {source} to {target}{_queue(node.device, node.stream)}"
-        case Record():
-            return f"{node.event}{_index(node.indices)} happens here{_queue(node.device, node.stream)}"
-        case Await():
-            where = "" if node.stream is None else _queue(node.device, node.stream)
-            return f"wait for {node.event}{_index(node.indices)}{where}"
+    def visit_block(self, node: Block, depth: int) -> list[str]:
+        return [line for child in node.body for line in self(child, depth)]
+
+    def visit_traced(self, node: Traced, depth: int) -> list[str]:
+        return self(node.body, depth)
+
+    def visit_comment(self, node: Comment, depth: int) -> list[str]:
+        return [f"{_PAD * depth}# {node.text}"]
+
+    def visit_for(self, node: For, depth: int) -> list[str]:
+        step = f" step {node.step}" if node.step != 1 else ""
+        head = f"for {node.variable} in {node.lower} .. {node.upper}{step}{_tag(node)}:"
+        return [_PAD * depth + head, *self(node.body, depth + 1)]
+
+    def visit_if(self, node: If, depth: int) -> list[str]:
+        lines = [f"{_PAD * depth}if {node.condition}:", *self(node.then, depth + 1)]
+        return lines if node.otherwise is None else [*lines, f"{_PAD * depth}else:", *self(node.otherwise, depth + 1)]
+
+    def visit_let(self, node: Let, depth: int) -> list[str]:
+        return [f"{_PAD * depth}{node.variable} = {node.value}", *self(node.body, depth)]
+
+    def visit_mask(self, node: Mask, depth: int) -> list[str]:
+        return [f"{_PAD * depth}of vectors, the first {node.count} lanes:", *self(node.body, depth + 1)]
+
+    def visit_declare(self, node: Declare, depth: int) -> list[str]:
+        return [f"{_PAD * depth}{node.variable} = {node.value}"]
+
+    def visit_assign(self, node: Assign, depth: int) -> list[str]:
+        return [f"{_PAD * depth}{node.variable} = {node.value}"]
+
+    def visit_store(self, node: Store, depth: int) -> list[str]:
+        how = "  (atomic)" if node.atomic else "  (non-temporal)" if node.nontemporal else ""
+        return [f"{_PAD * depth}{node.buffer}{_index(node.indices)} = {node.value}{how}"]
+
+    def visit_prefetch(self, node: Prefetch, depth: int) -> list[str]:
+        return [f"{_PAD * depth}prefetch {node.buffer}{_index(node.indices)}"]
+
+    def visit_allocate(self, node: Allocate, depth: int) -> list[str]:
+        head = f"{_PAD * depth}allocate {node.buffer}{_index(node.extents)} in {_place(node)}"
+        if node.memory is Memory.GPU:
+            return [head, *self(node.body, depth)]
+        return [f"{head}:", *self(node.body, depth + 1)]
+
+    # -- what the host tells a GPU, and what only kernels do
+
+    def visit_launch(self, node: Launch, depth: int) -> list[str]:
+        grid = [str(number) for number in node.grid]
+        while len(grid) > 1 and grid[-1] == "1":
+            grid.pop()
+        return [f"{_PAD * depth}start {node.kernel} on {' x '.join(grid)} blocks{_queue(node.device, node.stream)}"]
+
+    def visit_copy(self, node: Copy, depth: int) -> list[str]:
+        source = f"{node.source}{_box(node.first, node.extents)}"
+        target = f"{node.target}{_box(node.into, node.extents)}"
+        how = "start to copy" if node.asynchronous else "copy"
+        return [f"{_PAD * depth}{how} {source} to {target}{_queue(node.device, node.stream)}"]
+
+    def visit_events(self, node: Events, depth: int) -> list[str]:
+        head = f"{_PAD * depth}events {node.name}{_index(node.extents)} of GPU {node.device}"
+        return [head, *self(node.body, depth)]
+
+    def visit_record(self, node: Record, depth: int) -> list[str]:
+        return [f"{_PAD * depth}{node.event}{_index(node.indices)} happens here{_queue(node.device, node.stream)}"]
+
+    def visit_await(self, node: Await, depth: int) -> list[str]:
+        where = "" if node.stream is None else _queue(node.device, node.stream)
+        return [f"{_PAD * depth}wait for {node.event}{_index(node.indices)}{where}"]
+
+    def visit_barrier(self, node: Barrier, depth: int) -> list[str]:
+        return [f"{_PAD * depth}barrier"]
+
+    def visit_deferred(self, node: Deferred, depth: int) -> list[str]:
+        return [f"{line}  (until the next barrier)" for line in self(node.store, depth)]
+
+    def visit_treereduce(self, node: TreeReduce, depth: int) -> list[str]:
+        element = f"{node.buffer}{_index(node.indices)}"
+        return [f"{_PAD * depth}{element} = {node.operator.name} of {element} and, over the block, {node.value}"]
+
+    # -- what a rank tells others
+
+    def visit_piece(self, node: Piece, depth: int) -> list[str]:
+        sides = "".join(f", {side.extent} along {list(side.steps)}" for side in node.sides)
+        peer = "" if node.peer is None else f"rank {node.peer}: "
+        return [f"{_PAD * depth}{peer}elements from {_index(node.first)}{sides}"]
+
+    def visit_collective(self, node: Collective, depth: int) -> list[str]:
+        pad, does = _PAD * depth, "exchange" if node.root is None else f"broadcast from rank {node.root}"
+        sends = [f"{pad}    send {node.source}:", *self(node.sends, depth + 2)]
+        receives = [f"{pad}    receive {node.target}:", *self(node.receives, depth + 2)]
+        return [f"{pad}all ranks {does}:", *sends, *receives]
+
+    def visit_post(self, node: Post, depth: int) -> list[str]:
+        does, of = ("send", "to") if node.sends else ("receive", "from")
+        request = "" if node.request is None else f", request {node.request.requests}[{node.request.index}]"
+        head = f"{_PAD * depth}{does} {node.array} {of} rank {node.peer}, tag {node.tag}{request}:"
+        return [head, *self(node.elements, depth + 1)]
+
+    def visit_allreduce(self, node: AllReduce, depth: int) -> list[str]:
+        axes = " and ".join(map(str, node.axes))
+        which = f"axis {axes}" if len(node.axes) == 1 else f"axes {axes}"
+        return [f"{_PAD * depth}all ranks along {which}: {node.operator.name} of {node.array}"]
+
+    def visit_requests(self, node: Requests, depth: int) -> list[str]:
+        return [f"{_PAD * depth}requests {node.name}[{node.count}]", *self(node.body, depth)]
+
+    def visit_complete(self, node: Complete, depth: int) -> list[str]:
+        return [f"{_PAD * depth}wait for {node.count} of {node.requests} from {node.first}"]
 
 
 def _queue(device: int, stream: int) -> str:

@@ -60,7 +60,7 @@ class Host(Machine):
         self.queues = queues
         self.events: dict[str, Marks] = {}
 
-    def run_launch(self, node: Launch, frame: Frame) -> Steps:
+    def visit_launch(self, node: Launch, frame: Frame) -> Steps:
         frame.where = f"the launch of {node.kernel}"
         kernel = self.kernels.get(node.kernel)
         if kernel is None:
@@ -74,7 +74,7 @@ class Host(Machine):
         self.queues.put(Operation((node.device, node.stream), steps))
         yield None
 
-    def run_copy(self, node: Copy, frame: Frame) -> Steps:
+    def visit_copy(self, node: Copy, frame: Frame) -> Steps:
         frame.where = node.statement
         target = _at(_existing(node.target, frame), node.target_device, node.statement)
         source = _at(_existing(node.source, frame), node.source_device, node.statement)
@@ -86,20 +86,20 @@ class Host(Machine):
             self.queues.until(operation)
         yield None
 
-    def run_events(self, node: Events, frame: Frame) -> Steps:
+    def visit_events(self, node: Events, frame: Frame) -> Steps:
         frame.where = f"the events {node.name}"
         shape = _integers(node.extents, frame)
         self.events[node.name] = {tuple(map(int, index)): None for index in np.ndindex(*(max(0, n) for n in shape))}
         yield from self.run(node.body, frame)
         del self.events[node.name]
 
-    def run_record(self, node: Record, frame: Frame) -> Steps:
+    def visit_record(self, node: Record, frame: Frame) -> Steps:
         marks, index = self._event(node.event, node.indices, frame)
         marks[index] = mark = Operation((node.device, node.stream), iter(()))
         self.queues.put(mark)
         yield None
 
-    def run_await(self, node: Await, frame: Frame) -> Steps:
+    def visit_await(self, node: Await, frame: Frame) -> Steps:
         frame.where = node.statement
         marks, index = self._event(node.event, node.indices, frame)
         mark = marks[index]

@@ -52,9 +52,9 @@ class Thread(Machine):
             raise InterpretError(f"{frame.where} shares {buffer}, which each thread has for itself")
         return array
 
-    def run_allocate(self, node: Allocate, frame: Frame) -> Steps:
+    def visit_allocate(self, node: Allocate, frame: Frame) -> Steps:
         if node.memory is not Memory.SHARED:
-            return super().run_allocate(node, frame)
+            return super().visit_allocate(node, frame)
         if node not in self.local.shared:
             shape = tuple(map(Evaluator(frame).integer, node.extents))
             self.local.shared[node] = (allocated(node, shape), Trace())
@@ -62,20 +62,20 @@ class Thread(Machine):
         inner.arrays[node.buffer] = watched(*self.local.shared[node], self.local.clock, self.number)
         return self.run(node.body, inner)
 
-    def run_store(self, node: Store, frame: Frame) -> Steps:
+    def visit_store(self, node: Store, frame: Frame) -> Steps:
         if node.update is None or not (node.atomic or node.buffer in frame.atomic):
-            yield from super().run_store(node, frame)
+            yield from super().visit_store(node, frame)
             return
         with self.seen(frame, node.buffer).updated():
-            for _ in super().run_store(node, frame):
+            for _ in super().visit_store(node, frame):
                 pass
         yield None
 
-    def run_barrier(self, node: Barrier, frame: Frame) -> Steps:
+    def visit_barrier(self, node: Barrier, frame: Frame) -> Steps:
         self._settle()
         yield Meeting(node, frame)
 
-    def run_deferred(self, node: Deferred, frame: Frame) -> Steps:
+    def visit_deferred(self, node: Deferred, frame: Frame) -> Steps:
         store, frame = node.store, frame.branch()
         frame.where = store.statement
         evaluate = Evaluator(frame)
@@ -94,7 +94,7 @@ class Thread(Machine):
             self.seen(frame, store.buffer).settle(indices, Evaluator(frame)(store.value), store.statement)
         self.pending.clear()
 
-    def run_treereduce(self, node: TreeReduce, frame: Frame) -> Steps:
+    def visit_treereduce(self, node: TreeReduce, frame: Frame) -> Steps:
         frame.where = node.statement
         evaluate = Evaluator(frame)
         indices = tuple(map(evaluate.integer, node.indices))

@@ -106,7 +106,7 @@ class Rank(Host):
 
     # -- messages
 
-    def run_piece(self, node: Piece, frame: Frame) -> Steps:
+    def visit_piece(self, node: Piece, frame: Frame) -> Steps:
         evaluate = Evaluator(frame)
         first = [evaluate.integer(index) for index in node.first]
         extents = [max(0, evaluate.integer(side.extent)) for side in node.sides]
@@ -118,7 +118,7 @@ class Rank(Host):
         pieces.append(tuple(columns))
         return iter(())
 
-    def run_collective(self, node: Collective, frame: Frame) -> Steps:
+    def visit_collective(self, node: Collective, frame: Frame) -> Steps:
         frame.where = node.statement
         root = None if node.root is None else Evaluator(frame).integer(node.root)
         meeting = self.meetings.join(self.calls, node.statement, root)
@@ -140,7 +140,7 @@ class Rank(Host):
             pass
         return self.by_peer
 
-    def run_post(self, node: Post, frame: Frame) -> Steps:
+    def visit_post(self, node: Post, frame: Frame) -> Steps:
         half = self._half(node, frame)
         if node.request is not None:
             self._take(node, node.request, half, frame)
@@ -201,7 +201,7 @@ class Rank(Host):
             raise InterpretError(f"{statement} uses the requests {name}, which do not exist there")
         return self.requests[name]
 
-    def run_requests(self, node: Requests, frame: Frame) -> Steps:
+    def visit_requests(self, node: Requests, frame: Frame) -> Steps:
         frame.where = f"the requests {node.name}"
         count = Evaluator(frame).integer(node.count)
         self.requests[node.name] = slots = [Slot() for _ in range(max(0, count))]
@@ -211,7 +211,7 @@ class Rank(Host):
                 raise InterpretError(f"nothing waits for {slot.half.statement} (to or from rank {slot.half.peer})")
         del self.requests[node.name]
 
-    def run_complete(self, node: Complete, frame: Frame) -> Steps:
+    def visit_complete(self, node: Complete, frame: Frame) -> Steps:
         frame.where = node.statement
         evaluate = Evaluator(frame)
         slots, first, count = (
@@ -231,7 +231,7 @@ class Rank(Host):
             slot.half = None
         yield None
 
-    def run_allreduce(self, node: AllReduce, frame: Frame) -> Steps:
+    def visit_allreduce(self, node: AllReduce, frame: Frame) -> Steps:
         frame.where = node.statement
         array = frame.array(node.array)
         yield from self._until([self.network.combinations.joined(node, self.shape, self.place, array)])
