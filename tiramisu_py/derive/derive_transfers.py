@@ -30,7 +30,7 @@ from tiramisu_py.derive.ranks.exchanges import Exchanged, axis_name, with_exchan
 from tiramisu_py.derive.ranks.overlap import overlapped
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import removed
-from tiramisu_py.program.fresh_names import distinct, free_name
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, is_derived, shared

@@ -14,7 +14,6 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError, UnsupportedError
-from tiramisu_py.program.fresh_names import distinct
 from tiramisu_py.program.kernels import KernelNest, all_threads, thread_number
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId, Vector
 from tiramisu_py.program.ordering import Order
