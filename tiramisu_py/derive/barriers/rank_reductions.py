@@ -22,10 +22,11 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter
-from tiramisu_py.algorithm.reserved import USED, WORDS
+from tiramisu_py.algorithm.spellings import fresh_name, indexed
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.value_boxes import box_around
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import RESERVED, names_in
 from tiramisu_py.program.loops import Bulk, Loop, LoopId, Rank, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
@@ -153,10 +154,5 @@ class _Reduction:
 
 def partial_name(program: Program, what: str) -> str:
     """A name for the array of partial results that nothing has, in the program or in C."""
-    taken = {*WORDS, *USED, program.algorithm.name, *program.algorithm.params, *program.algorithm.inputs}
-    taken.update((*program.algorithm.computations, *program.buffers, *program.storages, *program.statements))
-    name, number = f"{what}_partial", 0
-    while name in taken:
-        number += 1
-        name = f"{what}_partial_{number}"
-    return name
+    taken = {*RESERVED, program.algorithm.name, *names_in(program), *program.storages}
+    return fresh_name(f"{what}_partial", taken, indexed)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.arguments import free_name
 from tiramisu_py.schedule.devices.waits import with_barrier
 
 
