@@ -14,6 +14,7 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.whole_vectors import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.functions import Precondition
+from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel import Kernel, Maker
 from tiramisu_py.lower.loops.nest import Nest
@@ -37,22 +38,25 @@ from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_nam
 from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.lower.statements.prefetch import lookaheads
 from tiramisu_py.lower.versions import with_versions
-from tiramisu_py.passes.loops.collapse import settled
-from tiramisu_py.passes.loops.merge_guards import merged
-from tiramisu_py.passes.rank_parameters import defined
-from tiramisu_py.passes.shrink_device_arrays import in_boxes
+from tiramisu_py.passes.pipeline import FIRST, applied
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
 
-def lower(program: Program) -> LoopFunction:
-    """The loops of a program that has been proven, in all its versions."""
-    return with_versions(program, _lowered(program), _lowered)
+def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFunction:
+    """The loops of a program that has been proven, in all its versions, after the `first` passes."""
+
+    def lowered(version: Program) -> LoopFunction:
+        function, about = _lowered(version)
+        return applied(first, function, about)
+
+    return with_versions(program, lowered(program), lowered)
 
 
-def _lowered(program: Program) -> LoopFunction:
+def _lowered(program: Program) -> tuple[LoopFunction, About]:
+    """The loops of a program, and what the first passes may know of them."""
     reductions = collected(with_whole_vectors(program))
     whole = replace(on_one_rank(reductions.program), definitions=reductions.definitions)
     touches = Touches(whole.program)
@@ -63,9 +67,9 @@ def _lowered(program: Program) -> LoopFunction:
         ranked = localised(ranked, Touches(ranked.program, touches.values))
         touches = Touches(ranked.program, touches.values)
     lowered = _Lowering(ranked, reductions).function(program, arguments(whole.program, arrays))
-    if lowered.devices:
-        lowered = in_boxes(lowered, device_boxes(ranked.program, touches), ranked.program.algorithm.params)
-    return defined(lowered, ranked.definitions)
+    boxes = device_boxes(ranked.program, touches) if lowered.devices else {}
+    params = ranked.program.algorithm.params
+    return lowered, About(Names(params), params=params, definitions=ranked.definitions, boxes=boxes)
 
 
 class _Lowering:
@@ -88,9 +92,8 @@ class _Lowering:
         bodies = [[body for s in group for body in self._bodies(s)] for group in groups(self.host.program)]
         arrays = arrays_of(self.program)
         made = [self._nest(group, arrays) for group in bodies if group]
-        body = settled(as_rings(_whole(arrays, [nest for nest in made if nest is not None]), self.rings))
+        body = as_rings(_whole(arrays, [nest for nest in made if nest is not None]), self.rings)
         body = as_padded(body, loaded_past_the_end(self.program))
-        body = merged(body) if self.gpu.kernels or self.grid is not None else body
         return LoopFunction(
             name=program.algorithm.name,
             params=program.algorithm.params,

@@ -1,108 +1,179 @@
-"""From scheduled loops to the loops that are emitted: the passes over the loop IR, in order."""
+"""The passes of each target, in their order: from scheduled loops to the loops that are emitted.
+
+A pass list is a tuple, with the reason for the place of each pass beside it. `PIPELINE` has them all; another target is
+another tuple. `optimise` runs them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.ir import Allocate, Block, Events, KernelFunction, LoopFunction, Node, Requests
-from tiramisu_py.ir.arithmetic.common_values import named
-from tiramisu_py.ir.arithmetic.facts import Facts, decide, facts_of
-from tiramisu_py.ir.arithmetic.remainders import with_remainders
-from tiramisu_py.ir.arithmetic.simplify import simplify, without_stores
-from tiramisu_py.ir.rewriting import Names, block, constant, names, read_buffers
+from tiramisu_py.errors import ArgumentError
+from tiramisu_py.ir import KernelFunction, LoopFunction, Node
+from tiramisu_py.ir.arithmetic.facts import Facts, facts_of
+from tiramisu_py.ir.rewriting import Names, names, with_children
 from tiramisu_py.ir.uniform_control import check_uniform
-from tiramisu_py.passes.kernels.full_blocks import full_blocks
-from tiramisu_py.passes.kernels.launch_constants import with_literals
-from tiramisu_py.passes.loops.count_steps import counted
-from tiramisu_py.passes.loops.full_tiles import full_tiles, over_registers
-from tiramisu_py.passes.loops.merge_guards import merged
-from tiramisu_py.passes.loops.peel import cut_prologues
-from tiramisu_py.passes.loops.unroll import kept, unroll
-from tiramisu_py.passes.registers.promote import registers
-from tiramisu_py.passes.vectors.align import aligned
-from tiramisu_py.passes.vectors.epilogue import has_masks, with_one_count
-from tiramisu_py.passes.vectors.narrow import narrowed
-from tiramisu_py.passes.vectors.vectorize import vectorize
-from tiramisu_py.program.storage import Memory
+from tiramisu_py.passes.base import About, FunctionPass, NestPass, Pass, around_nests
+from tiramisu_py.passes.folding import Decide, Simplify
+from tiramisu_py.passes.kernels.full_blocks import FullBlocks
+from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
+from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders
+from tiramisu_py.passes.loops.collapse import CollapseLoops
+from tiramisu_py.passes.loops.count_steps import CountSteps
+from tiramisu_py.passes.loops.full_tiles import FullTiles, UnrollRegisters
+from tiramisu_py.passes.loops.merge_guards import MergeGuards, MergeHostGuards
+from tiramisu_py.passes.loops.peel import Peel
+from tiramisu_py.passes.loops.unroll import KeepUnrolled, UnrollLoops
+from tiramisu_py.passes.rank_parameters import DefineRankParameters
+from tiramisu_py.passes.registers.promote import Promote
+from tiramisu_py.passes.shrink_device_arrays import ShrinkDeviceArrays
+from tiramisu_py.passes.unread import RemoveUnread
+from tiramisu_py.passes.vectors.align import Align
+from tiramisu_py.passes.vectors.epilogue import ShareMasks
+from tiramisu_py.passes.vectors.narrow import Narrow
+from tiramisu_py.passes.vectors.vectorize import Vectorize
+
+T = TypeVar("T")
 
 #: The bytes that one instruction of a GPU loads or stores at most.
 GPU_VECTOR = 16
 
+#: Over every function as soon as it is lowered: what `pseudocode` shows comes after them.
+FIRST: tuple[FunctionPass, ...] = (
+    CollapseLoops(),  # before any loop changes: which loops are adjacent is as the schedule says
+    MergeHostGuards(),  # neighbouring nests of one rank become one, whose code one definition below can serve
+    ShrinkDeviceArrays(),  # what it writes names parameters of a rank, which are defined next
+    DefineRankParameters(),  # last, when every use of a parameter is there
+)
 
-def optimise(function: LoopFunction, register: int = 64) -> LoopFunction:
+#: Over a function before its nests.
+BEFORE_NESTS: tuple[FunctionPass, ...] = (
+    RemoveUnread(),  # first, so that no later pass works on stores that are not needed
+)
+
+#: Over each nest of the host.
+HOST: tuple[NestPass, ...] = (
+    UnrollRegisters(),  # only tags; before `Peel` and `FullTiles`, which look at what is tagged
+    CountSteps(),  # peeling, full tiles, unrolling and strips take iterations to be one apart
+    Simplify(after="count_steps"),  # the substituted indices: `Peel` and `FullTiles` compare linear forms
+    Peel(),  # before `FullTiles`, which leaves alone a loop that is cut already; both need loops that are loops
+    FullTiles(),  # constant extents, which unrolling and strips without a remainder need
+    UnrollLoops(),  # before `Vectorize`: a strip that is repeated in an unrolled loop has constant indices
+    Narrow(),  # after unrolling, when indices are known; before `Vectorize`, as it halves the vectors
+    Simplify(after="narrow"),  # copies of unrolled bodies whose guards are constant now
+    Align(),  # cuts vector loops in two, so before they become strips
+    Vectorize(),  # the last to change loops
+    Simplify(after="vectorize"),  # the indices of the remaining loops, from which masks and registers are told
+    ShareMasks(),  # after strips: it is they that bring masks
+    Promote(),  # after all copying: every index is as constant as it will be
+    Simplify(after="promote"),  # what variables fold, before the loops around decide the rest
+    Decide(),  # last: the bounds that all the others have left
+)
+
+#: Over a function when its own nests are done, before those of its kernels.
+AFTER_NESTS: tuple[FunctionPass, ...] = (
+    MergeHostGuards(after="decide"),  # guards of neighbouring nests are equal once both are folded
+    LaunchConstants(),  # launches pass numbers once the host is folded; kernels are folded with them
+)
+
+#: Over each nest of a kernel. Its loops stay loops, which its compiler unrolls: the text remains short.
+KERNEL: tuple[NestPass, ...] = (
+    UnrollRegisters(),  # only tags; `FullBlocks` keeps what is tagged in the version with guards
+    CountSteps(),  # as on the host
+    Simplify(after="count_steps"),  # guards are told apart by linear forms
+    FullBlocks(),  # in place of `Peel` and `FullTiles`: threads share a test, where a host's loop is cut
+    Decide(after="full_blocks"),  # what a full block knows, before loops with a constant extent are looked for
+    KeepUnrolled(),  # in place of `UnrollLoops`, and so before strips as there
+    Vectorize(on_host=False),  # as on the host
+    Simplify(after="vectorize"),  # as on the host
+    Promote(),  # as on the host
+    Simplify(after="promote"),  # as on the host
+    Decide(),  # as on the host
+    WriteRemainders(),  # only for readers: linear forms above know no remainders
+    MergeGuards(),  # after the last folding, which makes guards equal
+    NameValues(),  # last, as nothing looks through a name
+)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The pass lists of a function and its kernels, in the order in which they run."""
+
+    first: tuple[FunctionPass, ...] = FIRST
+    before_nests: tuple[FunctionPass, ...] = BEFORE_NESTS
+    host: tuple[NestPass, ...] = HOST
+    after_nests: tuple[FunctionPass, ...] = AFTER_NESTS
+    kernel: tuple[NestPass, ...] = KERNEL
+
+    @property
+    def parts(self) -> dict[str, tuple[Pass[LoopFunction], ...] | tuple[Pass[Node], ...]]:
+        """The lists by name, in their order."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all passes in their order, each once."""
+        return tuple(dict.fromkeys(each.name for part in self.parts.values() for each in part))
+
+    def until(self, name: str) -> Pipeline:
+        """What runs up to the pass of a name, and that pass.
+
+        A pass of both the host and kernels is the last one for each of them; the kernels of a function are worked on
+        after its own nests. Raises `ArgumentError`, with all names, where there is no such pass.
+        """
+        if name not in self.names:
+            raise ArgumentError(f"there is no pass {name!r}: the passes are {', '.join(self.names)}")
+        cut: dict[str, tuple[Pass[LoopFunction], ...] | tuple[Pass[Node], ...]] = {}
+        found = False
+        for part, passes in self.parts.items():
+            last = next((position for position, each in enumerate(passes) if each.name == name), None)
+            cut[part] = passes[: last + 1] if last is not None else () if found else passes
+            found = found or last is not None
+        return replace(self, **cut)
+
+
+PIPELINE = Pipeline()
+
+
+def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PIPELINE) -> LoopFunction:
     """The function with full tiles separated, loops unrolled and vectorised, and small buffers in registers.
 
     `register` is the size of the processor's vectors in bytes (64 with AVX-512, 32 with AVX2, 16 otherwise): the code
     is right on every processor, and fast on that one. Afterwards only parallel loops are tagged.
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
-    passes = Passes(taken, read_buffers(function.body), facts_of(function), register)
-    body = passes.run(function.body)
-    known = with_literals(replace(function, body=merged(body) if function.grid or function.kernels else body))
-    versions = tuple(replace(each, function=optimise(each.function, register)) for each in function.versions)
-    return replace(known, kernels=tuple(_kernel(kernel, passes.facts) for kernel in known.kernels), versions=versions)
+    about = About(taken, facts_of(function), register)
+    function = applied(pipeline.before_nests, function, about)
+    function = replace(function, body=over_nests(function.body, lambda nest: applied(pipeline.host, nest, about)))
+    function = applied(pipeline.after_nests, function, about)
+    kernels = tuple(_kernel(kernel, about.facts, pipeline) for kernel in function.kernels)
+    versions = tuple(replace(each, function=optimise(each.function, register, pipeline)) for each in function.versions)
+    return replace(function, kernels=kernels, versions=versions)
 
 
-def _kernel(kernel: KernelFunction, facts: Facts) -> KernelFunction:
-    """A kernel after the same passes; its vectors are those that one instruction loads or stores."""
+def _kernel(kernel: KernelFunction, facts: Facts, pipeline: Pipeline) -> KernelFunction:
+    """A kernel after its passes; its vectors are those that one instruction loads or stores."""
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
     taken = Names({*names(kernel.body), *declared})
-    facts = facts.in_blocks(kernel.threads).nonnegative_variables(kernel.nonnegative)
-    body = Passes(taken, read_buffers(kernel.body), facts, GPU_VECTOR, kernel.threads).run(kernel.body)
+    about = About(
+        taken, facts.in_blocks(kernel.threads).nonnegative_variables(kernel.nonnegative), GPU_VECTOR, kernel.threads
+    )
+    body = over_nests(kernel.body, lambda nest: applied(pipeline.kernel, nest, about))
     check_uniform(body, kernel.name)
     return replace(kernel, body=body)
 
 
-@dataclass(frozen=True, eq=False)
-class Passes:
-    """The passes over one function: its names, the buffers that it reads, what it may rely on, and the register size.
-
-    Of a kernel, `threads` is the shape of its blocks.
-
-    The nests are worked on one by one, so that the cost grows with their number and not with its square.
-    """
-
-    taken: Names
-    read: frozenset[str]
-    facts: Facts
-    register: int
-    threads: tuple[int, int, int] | None = None
-
-    @deep
-    def run(self, node: Node) -> Node:
-        """The statement after all passes."""
-        if isinstance(node, Allocate) and not _is_small(node):
-            inner = node.body if node.buffer in self.read else without_stores(node.body, node.buffer)
-            body = self.run(inner)
-            return replace(node, body=body) if node.buffer in self.read else body
-        if isinstance(node, Events | Requests):
-            return replace(node, body=self.run(node.body))
-        if isinstance(node, Block):
-            return block([self.run(child) for child in node.body])
-        return self._nest(node)
-
-    def _nest(self, node: Node) -> Node:
-        if self.threads is not None:
-            return self._of_kernel(node, self.threads)
-        body = cut_prologues(simplify(counted(over_registers(node))), self.facts)
-        body = full_tiles(body, self.taken)
-        body = simplify(narrowed(unroll(body, self.taken), self.facts))
-        body = simplify(vectorize(aligned(body, self.taken), self.taken, self.register))
-        if has_masks(body):
-            body = with_one_count(simplify(decide(body, self.facts)))
-        body = simplify(registers(body, self.taken))
-        return simplify(decide(body, self.facts))
-
-    def _of_kernel(self, node: Node, threads: tuple[int, int, int]) -> Node:
-        """Loops of a kernel stay loops, which its compiler unrolls: the text remains short, and says the same."""
-        body = full_blocks(simplify(counted(over_registers(node))), threads, self.taken)
-        body = simplify(decide(body, self.facts))
-        body = simplify(vectorize(kept(body), self.taken, self.register, on_host=False))
-        body = simplify(registers(body, self.taken))
-        return named(merged(with_remainders(simplify(decide(body, self.facts)))), self.taken)
+def applied(passes: Sequence[Pass[T]], what: T, about: About) -> T:
+    """A function or a nest after some passes."""
+    for each in passes:
+        what = each.apply(what, about)
+    return what
 
 
-def _is_small(node: Allocate) -> bool:
-    """Whether a buffer may become variables; its scope is then one nest."""
-    return node.register or node.memory is Memory.SHARED or all(constant(extent) is not None for extent in node.extents)
+@deep
+def over_nests(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The body of a function with each of its nests changed, one after another."""
+    return with_children(node, lambda child: over_nests(child, change)) if around_nests(node) else change(node)

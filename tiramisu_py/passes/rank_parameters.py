@@ -7,7 +7,7 @@ Where the code is for one rank alone they have their values there: ``image[r - i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, Param
 from tiramisu_py.algorithm.stacks import deep
@@ -17,6 +17,22 @@ from tiramisu_py.ir import If, Let, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.build import conjuncts
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import rewrite_expressions, with_children, with_expressions
+from tiramisu_py.passes.base import About, FunctionPass
+
+
+@dataclass(frozen=True)
+class DefineRankParameters(FunctionPass):
+    """Define the parameters that differ between ranks, and fold them in code that only one rank runs.
+
+    ::
+
+        image[r - image_from]                      -->   image_from = rank0 == 0 ? 0 : H
+        if (rank0 == 1): image[r - image_from]           image[r - image_from]
+                                                         if (rank0 == 1): image[r - H]
+    """
+
+    def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        return defined(what, about.definitions)
 
 
 def defined(function: LoopFunction, definitions: Mapping[str, Expr]) -> LoopFunction:

@@ -8,7 +8,7 @@ by[r, c] = ...                           by[r - G, c] = ...
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Expr, Param
@@ -32,6 +32,22 @@ from tiramisu_py.ir.arithmetic.build import number, subtracted
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.device_boxes import DeviceBox
 from tiramisu_py.ir.rewriting import all_expressions, with_children, with_expressions
+from tiramisu_py.passes.base import About, FunctionPass
+
+
+@dataclass(frozen=True)
+class ShrinkDeviceArrays(FunctionPass):
+    """Let a GPU hold the box of an array that it uses, in place of the whole array.
+
+    ::
+
+        allocate by@gpu1[R, C]                -->   allocate by@gpu1[R - G, C]
+        copy by@gpu1[G .. R] to by[G .. R]          copy by@gpu1[0 .. R - G] to by[G .. R]
+        by[r, c] = ..                               by[r - G, c] = ..
+    """
+
+    def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        return in_boxes(what, about.boxes, about.params)
 
 
 def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Sequence[str]) -> LoopFunction:

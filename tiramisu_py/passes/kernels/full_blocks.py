@@ -20,10 +20,31 @@ from tiramisu_py.ir.arithmetic.linear import Key, Linear, linear
 from tiramisu_py.ir.arithmetic.simplify import simplify
 from tiramisu_py.ir.rewriting import Names, children, defined, walk, with_children
 from tiramisu_py.ir.uniform_control import meets
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.kernels.loads_first import staged
 from tiramisu_py.passes.kernels.predicate import first_stores, guarded
 from tiramisu_py.passes.loops.full_tiles import indexes
 from tiramisu_py.program.loops import Unroll, Vector
+
+
+@dataclass(frozen=True)
+class FullBlocks(NestPass):
+    """Separate full blocks of a kernel, in which no thread needs a guard, from partial ones.
+
+    ::
+
+        for u in 0 .. min(4, M - 64*i0 - 4*i1):     -->   if (64*i0 + 64 <= M):
+            S[u]                                              for u in 0 .. 4: S[u]
+                                                          else:
+                                                              for u in 0 .. 4:
+                                                                  if (64*i0 + 4*i1 + u < M): S[u]
+
+    Bounds of short loops become guards first (predication), so that constants alone index registers.
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        assert about.threads is not None
+        return full_blocks(what, about.threads, about.taken)
 
 
 def full_blocks(node: Node, shape: tuple[int, int, int], taken: Names) -> Node:

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter, Param
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.ir import Assign, Declare, For, KernelFunction, Launch, Let, LoopFunction, Node
 from tiramisu_py.ir.rewriting import constant, rewrite_expressions, walk, with_children
+from tiramisu_py.passes.base import About, FunctionPass
+
+
+@dataclass(frozen=True)
+class LaunchConstants(FunctionPass):
+    """Write a number that all launches of a kernel pass into the kernel itself.
+
+    ::
+
+        start k(n = 8, x)     -->   start k(x)
+        kernel k(n, x):             kernel k(x):
+            x[i % n] = ..               x[i % 8] = ..
+    """
+
+    def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        return with_literals(what)
 
 
 def with_literals(function: LoopFunction) -> LoopFunction:

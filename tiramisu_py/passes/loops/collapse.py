@@ -6,13 +6,30 @@ do not depend on it; a loop that loses its partner is parallel by itself, or seq
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.ir import Allocate, Block, For, If, Let, Node
+from tiramisu_py.ir import Allocate, Block, Events, For, If, Let, LoopFunction, Node, Requests
+from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.program.loops import Parallel
+
+
+@dataclass(frozen=True)
+class CollapseLoops(FunctionPass):
+    """Deal out parallel loops together only where they are adjacent and their bounds allow it.
+
+    ::
+
+        for i in 0..N:  parallel, collapse 2     -->   for i in 0..N:  parallel, collapse 1
+            t[i] = ..                                      t[i] = ..
+            for j in 0..M:  parallel                       for j in 0..M:
+                S[i, j]                                        S[i, j]
+    """
+
+    def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        return replace(what, body=settled(what.body))
 
 
 def settled(node: Node) -> Node:
@@ -28,7 +45,7 @@ def _settle(node: Node, inside: bool) -> Node:
         case If():
             otherwise = None if node.otherwise is None else _settle(node.otherwise, inside)
             return If(node.condition, _settle(node.then, inside), otherwise)
-        case Let() | Allocate():
+        case Let() | Allocate() | Events() | Requests():
             return replace(node, body=_settle(node.body, inside))
         case For():
             return _loop(node, inside)

@@ -5,7 +5,7 @@ Before: ``for i in a .. b step 2: f(i)``. After: ``for i in 0 .. (b - a + 1) // 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
@@ -13,7 +13,22 @@ from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import substitute, with_children
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import Unroll, Vector
+
+
+@dataclass(frozen=True)
+class CountSteps(NestPass):
+    """Count the iterations of a loop that is to be unrolled or vectorised one by one.
+
+    ::
+
+        for i in a .. b step 2:  vector(8)     -->   for i in 0 .. (b - a + 1) // 2:  vector(8)
+            S[i]                                         S[a + 2*i]
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return counted(what)
 
 
 def counted(node: Node) -> Node:

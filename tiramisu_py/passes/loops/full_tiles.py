@@ -10,7 +10,7 @@ A sequential loop in which the tests hold up to some iteration is cut there. Bef
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
@@ -31,10 +31,27 @@ from tiramisu_py.ir.rewriting import (
     with_children,
 )
 from tiramisu_py.ir.uniform_control import meets
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.full_tile import Conditions, full_tile
 from tiramisu_py.passes.loops.split_at_conditions import cut_at, operates
 from tiramisu_py.passes.loops.tile_versions import is_too_long, special, versions
 from tiramisu_py.program.loops import Parallel, Unroll
+
+
+@dataclass(frozen=True)
+class FullTiles(NestPass):
+    """Separate full tiles, whose inner loops have constant extents, from partial ones.
+
+    ::
+
+        for r0 in ..:                             -->   for r0 in 0 .. R // 8:
+            for r1 in 0 .. min(8, R - 8*r0):                for r1 in 0 .. 8: S
+                S                                       for r0 in R // 8 .. :
+                                                            for r1 in 0 .. min(8, R - 8*r0): S
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return full_tiles(what, about.taken)
 
 
 def full_tiles(node: Node, taken: Names | None = None) -> Node:
@@ -124,6 +141,20 @@ def _under(conditions: Conditions) -> Facts:
 
 #: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.
 MOST_REPEATED = 256
+
+
+@dataclass(frozen=True)
+class UnrollRegisters(NestPass):
+    """Tag short loops that index registers: registers have names, not numbers.
+
+    ::
+
+        for u in 0 .. 4:            -->   for u in 0 .. 4:  unroll
+            sum[u] = ..                       sum[u] = ..
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return over_registers(what)
 
 
 def over_registers(node: Node, indexed: frozenset[str] = frozenset()) -> Node:

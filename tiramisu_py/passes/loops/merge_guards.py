@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tiramisu_py.ir import Assign, Block, Declare, If, Node
+from tiramisu_py.ir import Assign, Block, Declare, If, LoopFunction, Node
 from tiramisu_py.ir.rewriting import block, is_empty, read_buffers, variables, walk, with_children
+from tiramisu_py.passes.base import About, FunctionPass, NestPass
+
+
+@dataclass(frozen=True)
+class MergeHostGuards(FunctionPass):
+    """Put neighbouring statements under one condition, where the host uses GPUs or other ranks.
+
+    ::
+
+        if (rank0 == 1): S     -->   if (rank0 == 1):
+        if (rank0 == 1): T               S
+                                         T
+    """
+
+    def apply(self, what: LoopFunction, about: About) -> LoopFunction:
+        return replace(what, body=merged(what.body)) if what.grid or what.kernels else what
+
+
+@dataclass(frozen=True)
+class MergeGuards(NestPass):
+    """Put neighbouring statements of a kernel under one condition.
+
+    ::
+
+        if (i < N): S     -->   if (i < N):
+        if (i < N): T               S
+                                    T
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return merged(what)
 
 
 def merged(node: Node) -> Node:

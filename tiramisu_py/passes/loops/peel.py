@@ -7,7 +7,7 @@ iterations stay consecutive, in their order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import rewrite
@@ -18,10 +18,27 @@ from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, linear
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import block, variables, walk, with_children, with_expressions
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.split_at_conditions import operates
 
 #: Longer beginnings stay in their loop.
 MOST_ITERATIONS = 64
+
+
+@dataclass(frozen=True)
+class Peel(NestPass):
+    """Cut off the first iterations of a sequential loop where tests inside set them apart.
+
+    ::
+
+        for i in -1 .. n:               -->   S(-1)
+            S(i)                              for i in 0 .. n:
+            if (i >= 0): T(i)                     S(i)
+                                                  T(i)
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return cut_prologues(what, about.facts)
 
 
 def cut_prologues(node: Node, facts: Facts) -> Node:

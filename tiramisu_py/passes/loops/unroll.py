@@ -6,7 +6,7 @@ iterations left over one by one.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
@@ -15,8 +15,40 @@ from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import EMPTY, Names, block, substitute, walk, with_children
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.tile_versions import is_special
 from tiramisu_py.program.loops import MOST_COPIES, Unroll
+
+
+@dataclass(frozen=True)
+class UnrollLoops(NestPass):
+    """Repeat the body of a loop that is to be unrolled; with a factor, in a loop of that step.
+
+    ::
+
+        for u in 0 .. 3:  unroll     -->   S[0]
+            S[u]                           S[1]
+                                           S[2]
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return unroll(what, about.taken)
+
+
+@dataclass(frozen=True)
+class KeepUnrolled(NestPass):
+    """Leave the loops of a kernel that are to be unrolled to its compiler; untag those that would be too long.
+
+    ::
+
+        for u in 0 .. n:  unroll     -->   for u in 0 .. n:
+            S[u]                               S[u]
+        for u in 0 .. 4:  unroll           for u in 0 .. 4:  unroll
+            T[u]                               T[u]
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return kept(what)
 
 
 def unroll(node: Node, taken: Names) -> Node:

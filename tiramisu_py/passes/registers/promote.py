@@ -11,11 +11,12 @@ C.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.ir import Allocate, Block, For, Let, Node
 from tiramisu_py.ir.rewriting import Names, names, walk, with_children
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.registers.elements import Cell, accesses
 from tiramisu_py.passes.registers.variables import Promotion
 from tiramisu_py.program.loops import Parallel
@@ -23,6 +24,22 @@ from tiramisu_py.program.storage import Memory
 
 #: A buffer of more elements than this stays an array.
 MOST_VARIABLES = 256
+
+
+@dataclass(frozen=True)
+class Promote(NestPass):
+    """Turn small buffers with constant indices into variables (scalar promotion).
+
+    ::
+
+        allocate bx[2]:               -->   bx_0 = e
+            bx[0] = e                       bx_1 = g
+            bx[1] = g                       S(bx_0 + bx_1)
+            S(bx[0] + bx[1])
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return registers(what, about.taken)
 
 
 def registers(node: Node, taken: Names) -> Node:

@@ -9,7 +9,7 @@ iterations would run one by one, and so do copies, which wait for memory.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import int64
@@ -17,11 +17,28 @@ from tiramisu_py.ir import Allocate, For, Let, Node, Store
 from tiramisu_py.ir.arithmetic.linear import Linear, linear, number
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names, block, constant, loads, walk, with_children
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.vectors.epilogue import most_iterations
 from tiramisu_py.program.loops import Vector
 
 #: Loops of no more vectors than this stay whole.
 FEW_VECTORS = 8
+
+
+@dataclass(frozen=True)
+class Align(NestPass):
+    """Begin a vector loop over a row of a temporary where a whole vector of the row begins.
+
+    ::
+
+        for j in a .. b:  vector(16, mask)     -->   for j in a .. j_aligned:  vector(16, mask)
+            row[j + 4] = ..                              row[j + 4] = ..
+                                                     for j in j_aligned .. b:  vector(16, mask)
+                                                         row[j + 4] = ..         (16 divides j_aligned + 4)
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return aligned(what, about.taken)
 
 
 def aligned(node: Node, taken: Names, rows: Collection[Allocate] = ()) -> Node:

@@ -6,15 +6,35 @@ lanes)``. Overlapping: ``if (C >= 16) f(C - 16 + lane, all lanes) else`` the loo
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Block, For, If, Let, Mask, Node
+from tiramisu_py.ir.arithmetic.facts import decide
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
-from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
 from tiramisu_py.ir.rewriting import Names, block, constant, substitute, walk, with_children
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.unroll import extent_of, without_comments
+
+
+@dataclass(frozen=True)
+class ShareMasks(NestPass):
+    """Put neighbouring masks of vectors under one test, with one count of active lanes.
+
+    ::
+
+        if (C > c_end): c_left = C - c_end; S     -->   if (C > c_end):
+        if (C > c_end): c_left_2 = C - c_end; T             c_left = C - c_end
+                                                            S
+                                                            T
+
+    Conditions are decided first, so that tests which ask the same are written the same.
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return with_one_count(simplify(decide(what, about.facts))) if has_masks(what) else what
 
 
 def most_iterations(loop: For) -> int | None:

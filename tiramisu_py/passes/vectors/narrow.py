@@ -6,6 +6,8 @@ Before, with C <= 32768: ``int64(column) < C - 1`` and ``float32(c)``, of an int
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Expr
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite
@@ -14,9 +16,23 @@ from tiramisu_py.ir import For, If, Load, Node
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import is_index, linear, number
 from tiramisu_py.ir.rewriting import with_children, with_expressions
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import Vector
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Narrow(NestPass):
+    """Compute in 32 bits what a vector loop computes in 64 and is known to fit.
+
+    ::
+
+        int64(column) < C - 1     -->   column < int32(C - 1)          (column is an int32, C <= 32768)
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return narrowed(what, about.facts)
 
 
 def narrowed(node: Node, facts: Facts, in_vector: bool = False) -> Node:

@@ -30,6 +30,7 @@ from tiramisu_py.ir.rewriting import (
     walk,
     with_children,
 )
+from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.unroll import extent_of, repeated, strip_end, without_comments, without_prefetches
 from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
@@ -47,6 +48,26 @@ MOST_STATEMENTS = 128
 MOST_TESTS = 2
 #: How what is left is run. Loops that run whole vectors leave nothing, unless they are cut in pieces of other lengths.
 _REMAINDERS = {"scalar": "scalar", "mask": "mask", "overlap": "overlap", "pad": "mask"}
+
+
+@dataclass(frozen=True)
+class Vectorize(NestPass):
+    """Turn vector loops into strips of whole vectors, and the iterations left over into what their tag says.
+
+    ::
+
+        for c in 0 .. C:  vector(16)     -->   for c in 0 .. C // 16 * 16 step 16:
+            y[c] = x[c]                            y[c : c + 16] = x[c : c + 16]
+                                               for c in C // 16 * 16 .. C:
+                                                   y[c] = x[c]
+
+    In kernels (`on_host` is false) what is left over is scalar, and no idiom of a processor is looked for.
+    """
+
+    on_host: bool = True
+
+    def apply(self, what: Node, about: About) -> Node:
+        return vectorize(what, about.taken, about.register, on_host=self.on_host)
 
 
 def vectorize(

@@ -1,0 +1,87 @@
+"""What a pass is: a value with a name, a picture ``before --> after`` in its docstring, and one method.
+
+A pass rewrites a whole function (`FunctionPass`) or one nest of its statements (`NestPass`). Both have the same shape:
+``apply(what, about)`` returns what is to take its place and changes nothing; `about` holds what a pass may know of the
+function around. The fields of a pass are its options. The pass lists are in `pipeline`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, TypeVar
+
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.ir import Allocate, Block, Events, LoopFunction, Node, Requests
+from tiramisu_py.ir.arithmetic.facts import Facts
+from tiramisu_py.ir.device_boxes import DeviceBox
+from tiramisu_py.ir.rewriting import Names, constant
+from tiramisu_py.program.storage import Memory
+
+T = TypeVar("T")
+#: A statement about a function's code that holds from some pass on: yields a sentence for each place where it does not.
+Property = Callable[[Node], Iterator[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What passes may know of the function or kernel that they work on.
+
+    `taken` are its names, from which passes make new ones; `facts` is what holds everywhere in it; `register` is the
+    size of a vector register in bytes; of a kernel, `threads` is the shape of its blocks. Right after lowering,
+    `params` are the names that code may use as parameters, `definitions` the values of those that differ between ranks,
+    and `boxes` the part of each array that a GPU holds.
+    """
+
+    taken: Names
+    facts: Facts = field(default_factory=Facts)
+    register: int = 64
+    threads: tuple[int, int, int] | None = None
+    params: tuple[str, ...] = ()
+    definitions: Mapping[str, Expr] = field(default_factory=dict)
+    boxes: Mapping[str, DeviceBox] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pass(Generic[T]):
+    """A rewriting of a function's code that keeps what the code computes.
+
+    `after` tells apart two passes of one kind in a list: the name of the pass before. `ensures` are the properties that
+    the code has after the pass and every later one (see `verify`).
+    """
+
+    after: str = ""
+    ensures: ClassVar[tuple[Property, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        """``count_steps`` for `CountSteps`; ``simplify_after_unroll`` for ``Simplify(after="unroll")``."""
+        own = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        return f"{own}_after_{self.after}" if self.after else own
+
+    def apply(self, what: T, about: About) -> T:
+        """What takes the place of a function, or of a nest."""
+        raise NotImplementedError
+
+
+class FunctionPass(Pass[LoopFunction]):
+    """A pass over a whole function, with its kernels."""
+
+
+class NestPass(Pass[Node]):
+    """A pass over one nest of a function or kernel: a statement outside of all loops.
+
+    Nests are worked on one by one, so that the cost of a pass grows with their number and not with its square.
+    """
+
+
+def around_nests(node: Node) -> bool:
+    """Whether a statement outside of all loops only holds nests: a sequence, or the scope of a large buffer.
+
+    A buffer that may become variables is part of its nest.
+    """
+    if isinstance(node, Allocate):
+        small = node.register or node.memory is Memory.SHARED
+        return not small and any(constant(extent) is None for extent in node.extents)
+    return isinstance(node, Block | Events | Requests)

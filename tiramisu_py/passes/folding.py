@@ -1,0 +1,39 @@
+"""Passes that fold arithmetic: what is constant, and what the loops around decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.ir import Node
+from tiramisu_py.ir.arithmetic.facts import decide
+from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.passes.base import About, NestPass
+
+
+@dataclass(frozen=True)
+class Simplify(NestPass):
+    """Fold index arithmetic and conditions, and drop what is then never executed or never read.
+
+    ::
+
+        for i in 0 .. 1:            -->   S[3]
+            if (2 > 1): S[i + 3]
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return simplify(what)
+
+
+@dataclass(frozen=True)
+class Decide(NestPass):
+    """Decide the minima, maxima and conditions that the loops around decide; drop what is then never executed.
+
+    ::
+
+        for c0 in 0 .. (C + 255) // 256:                      -->   for c0 in 0 .. (C + 255) // 256:
+            for c1 in 0 .. max(min(256, C - 256*c0), 0):                for c1 in 0 .. min(256, C - 256*c0):
+                if (c1 >= 0): S                                             S
+    """
+
+    def apply(self, what: Node, about: About) -> Node:
+        return simplify(decide(what, about.facts))
