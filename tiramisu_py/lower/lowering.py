@@ -38,6 +38,7 @@ from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_nam
 from tiramisu_py.lower.statements.operation import Operation
 from tiramisu_py.lower.statements.prefetch import lookaheads
 from tiramisu_py.lower.versions import with_versions
+from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.passes.pipeline import FIRST, applied
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.loops import LoopId

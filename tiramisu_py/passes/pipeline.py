@@ -7,7 +7,7 @@ another tuple. `optimise` runs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tiramisu_py.algorithm.stacks import deep
@@ -37,6 +37,7 @@ from tiramisu_py.passes.vectors.narrow import Narrow
 from tiramisu_py.passes.vectors.vectorize import Vectorize
 
 T = TypeVar("T")
+P = TypeVar("P", FunctionPass, NestPass)
 
 #: The bytes that one instruction of a GPU loads or stores at most.
 GPU_VECTOR = 16
@@ -109,14 +110,14 @@ class Pipeline:
     kernel: tuple[NestPass, ...] = KERNEL
 
     @property
-    def parts(self) -> dict[str, tuple[Pass[LoopFunction], ...] | tuple[Pass[Node], ...]]:
-        """The lists by name, in their order."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+    def passes(self) -> tuple[FunctionPass | NestPass, ...]:
+        """All passes in their order."""
+        return (*self.first, *self.before_nests, *self.host, *self.after_nests, *self.kernel)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all passes in their order, each once."""
-        return tuple(dict.fromkeys(each.name for part in self.parts.values() for each in part))
+        """The names of the passes in their order, each once."""
+        return tuple(dict.fromkeys(each.name for each in self.passes))
 
     def until(self, name: str) -> Pipeline:
         """What runs up to the pass of a name, and that pass.
@@ -126,13 +127,18 @@ class Pipeline:
         """
         if name not in self.names:
             raise ArgumentError(f"there is no pass {name!r}: the passes are {', '.join(self.names)}")
-        cut: dict[str, tuple[Pass[LoopFunction], ...] | tuple[Pass[Node], ...]] = {}
         found = False
-        for part, passes in self.parts.items():
+
+        def cut(passes: tuple[P, ...]) -> tuple[P, ...]:
+            nonlocal found
             last = next((position for position, each in enumerate(passes) if each.name == name), None)
-            cut[part] = passes[: last + 1] if last is not None else () if found else passes
+            kept = passes[: last + 1] if last is not None else () if found else passes
             found = found or last is not None
-        return replace(self, **cut)
+            return kept
+
+        return Pipeline(
+            cut(self.first), cut(self.before_nests), cut(self.host), cut(self.after_nests), cut(self.kernel)
+        )
 
 
 PIPELINE = Pipeline()

@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import Allocate, Block, Events, For, If, Let, LoopFunction, Node, Requests
+from tiramisu_py.ir.properties import collapses_together
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.program.loops import Parallel
 
@@ -27,6 +28,8 @@ class CollapseLoops(FunctionPass):
             for j in 0..M:  parallel                       for j in 0..M:
                 S[i, j]                                        S[i, j]
     """
+
+    ensures = (collapses_together,)
 
     def apply(self, what: LoopFunction, about: About) -> LoopFunction:
         return replace(what, body=settled(what.body))

@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import For, Node
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.arithmetic.simplify import simplified
+from tiramisu_py.ir.properties import no_tagged_step
 from tiramisu_py.ir.rewriting import substitute, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.program.loops import Unroll, Vector
@@ -26,6 +27,8 @@ class CountSteps(NestPass):
         for i in a .. b step 2:  vector(8)     -->   for i in 0 .. (b - a + 1) // 2:  vector(8)
             S[i]                                         S[a + 2*i]
     """
+
+    ensures = (no_tagged_step,)
 
     def apply(self, what: Node, about: About) -> Node:
         return counted(what)

@@ -14,6 +14,7 @@ from tiramisu_py.ir import Assign, Comment, Deferred, For, If, Let, Node, Prefet
 from tiramisu_py.ir.arithmetic.facts import Facts
 from tiramisu_py.ir.arithmetic.linear import difference, linear, number, operands
 from tiramisu_py.ir.arithmetic.simplify import simplified, simplify
+from tiramisu_py.ir.properties import no_unrolled_loop
 from tiramisu_py.ir.rewriting import EMPTY, Names, block, substitute, walk, with_children
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.tile_versions import is_special
@@ -30,6 +31,8 @@ class UnrollLoops(NestPass):
             S[u]                           S[1]
                                            S[2]
     """
+
+    ensures = (no_unrolled_loop,)
 
     def apply(self, what: Node, about: About) -> Node:
         return unroll(what, about.taken)

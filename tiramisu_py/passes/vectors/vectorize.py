@@ -22,6 +22,7 @@ from tiramisu_py.ir.arithmetic.lanes import Lanes
 from tiramisu_py.ir.arithmetic.linear import difference, operands
 from tiramisu_py.ir.arithmetic.quotients import is_multiple
 from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.properties import no_vector_loop
 from tiramisu_py.ir.rewriting import (
     Names,
     block,
@@ -65,6 +66,8 @@ class Vectorize(NestPass):
     """
 
     on_host: bool = True
+
+    ensures = (no_vector_loop,)
 
     def apply(self, what: Node, about: About) -> Node:
         return vectorize(what, about.taken, about.register, on_host=self.on_host)

@@ -1,0 +1,447 @@
+"""What holds of loop IR after every pass, statement by statement.
+
+`verify` is for tests: it walks over a function once, keeps what is in scope, and yields a sentence for each statement
+or expression for which one of these does not hold. Compilation never asks.
+
+- Each variable, buffer, event and request array is defined before its use, and in scope there.
+- A loop or definition hides no variable in scope; declared names and loops' private buffers are unique.
+- The types of operands agree; indices, bounds and extents are int64; conditions are bool.
+- The lanes of operands agree; bounds, extents and conditions of guards have one lane.
+- A load or store has an index for each dimension, and the type of its buffer.
+- A variable that is assigned to is a `Declare` that is not constant, of the same type and lanes.
+- Statements of GPUs' hosts are not in kernels, those of kernels not on the host; launches fit their kernels.
+
+What holds only from some pass on is in `properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tiramisu_py.algorithm.expressions import (
+    COMPARISONS,
+    Binary,
+    Expr,
+    Iter,
+    Param,
+    Select,
+    Unary,
+)
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import DType, bool_, int64
+from tiramisu_py.ir import (
+    Allocate,
+    AllReduce,
+    ArrayArgument,
+    Assign,
+    Await,
+    Barrier,
+    Block,
+    Collective,
+    Complete,
+    Copy,
+    Declare,
+    Deferred,
+    Events,
+    For,
+    GpuIndex,
+    If,
+    Joined,
+    KernelFunction,
+    Lane,
+    Launch,
+    Let,
+    Load,
+    LoopFunction,
+    Mask,
+    Node,
+    Piece,
+    Post,
+    Prefetch,
+    Ramp,
+    Record,
+    Requests,
+    Scalar,
+    Shifted,
+    Store,
+    TreeReduce,
+)
+from tiramisu_py.ir.rewriting import children, expressions, walk
+
+#: Statements that tell GPUs and other ranks what to do.
+HOST_ONLY = (Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
+#: Statements of the threads of a kernel.
+KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a variable holds; `assignable` where `Assign` may change it."""
+
+    dtype: DType
+    lanes: int = 1
+    assignable: bool = False
+
+
+@dataclass(frozen=True)
+class Array:
+    """A buffer: its type, its number of indices, and the lanes of an element."""
+
+    dtype: DType
+    rank: int
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What may be used at some place: variables, buffers, and the ranks of arrays of events and requests."""
+
+    values: Mapping[str, Value]
+    arrays: Mapping[str, Array]
+    handles: Mapping[str, int] = field(default_factory=dict)
+    kernels: Mapping[str, KernelFunction] = field(default_factory=dict)
+    in_kernel: bool = False
+
+    def with_value(self, name: str, value: Value) -> Scope:
+        return replace(self, values={**self.values, name: value})
+
+    def with_array(self, name: str, array: Array) -> Scope:
+        return replace(self, arrays={**self.arrays, name: array})
+
+    def with_handles(self, name: str, rank: int) -> Scope:
+        return replace(self, handles={**self.handles, name: rank})
+
+
+def verify(function: LoopFunction) -> Iterator[str]:
+    """What does not hold of a function and its versions and kernels, a sentence each."""
+    values = {name: Value(int64) for name in function.params}
+    arrays = {}
+    for argument in function.arguments:
+        if isinstance(argument, ArrayArgument):
+            arrays[argument.name] = Array(argument.dtype, len(argument.extents))
+        else:
+            values[argument.name] = Value(argument.dtype)
+    if function.grid is not None:
+        values |= {name: Value(int64) for name in function.grid.varying}
+    kernels = {kernel.name: kernel for kernel in function.kernels}
+    scope = Scope(values, arrays, kernels=kernels)
+    for condition, _ in function.preconditions:
+        yield from _expected(condition, scope, bool_)
+    for argument in function.arguments:
+        if isinstance(argument, ArrayArgument):
+            for extent in argument.extents:
+                yield from _expected(extent, scope, int64)
+    yield from _body(function.name, function.body, scope)
+    for kernel in function.kernels:
+        yield from _kernel(kernel)
+    for version in function.versions:
+        yield from verify(version.function)
+
+
+def _kernel(kernel: KernelFunction) -> Iterator[str]:
+    values = {name: Value(int64) for name in kernel.params}
+    values |= {scalar.name: Value(scalar.dtype) for scalar in kernel.scalars}
+    arrays = {array.name: Array(array.dtype, len(array.extents)) for array in kernel.arrays}
+    scope = Scope(values, arrays, in_kernel=True)
+    for array in kernel.arrays:
+        for extent in array.extents:
+            yield from _expected(extent, scope, int64)
+    yield from _body(f"kernel {kernel.name}", kernel.body, scope)
+
+
+def _body(name: str, body: Node, scope: Scope) -> Iterator[str]:
+    declared: dict[str, int] = {}
+    for node in walk(body):
+        if isinstance(node, Declare):
+            declared[node.variable] = declared.get(node.variable, 0) + 1
+    yield from (f"{name} declares {variable} {count} times" for variable, count in declared.items() if count > 1)
+    yield from (f"{name}: {said}" for said in _statement(body, scope)[0])
+
+
+@deep
+def _statement(node: Node, scope: Scope) -> tuple[list[str], Scope]:
+    """What does not hold in a statement, and what is in scope for those after it in the same sequence."""
+    found = [*_own(node, scope), *_of_expressions(node, scope)]
+    if isinstance(node, Block | Mask):
+        for child in children(node):
+            more, scope = _statement(child, scope)
+            found += more
+        return found, scope
+    inside = _inside(node, scope)
+    for child in children(node):
+        found += _statement(child, inside)[0]
+    if isinstance(node, Declare):
+        value = Value(node.value.dtype, node.lanes, not node.constant)
+        return found, scope.with_value(node.variable, value)
+    return found, scope
+
+
+def _inside(node: Node, scope: Scope) -> Scope:
+    """What is in scope inside a statement."""
+    match node:
+        case For():
+            return scope.with_value(node.variable, Value(int64))
+        case Let():
+            return scope.with_value(node.variable, Value(node.value.dtype, _lanes(node.value, scope)))
+        case Allocate():
+            return scope.with_array(node.buffer, Array(node.dtype, len(node.extents), max(node.lanes, 1)))
+        case Events():
+            return scope.with_handles(node.name, len(node.extents))
+        case Requests():
+            return scope.with_handles(node.name, 1)
+    return scope
+
+
+# -- statements
+
+
+def _own(node: Node, scope: Scope) -> Iterator[str]:
+    """What does not hold of a statement, beside its expressions and what is inside."""
+    if isinstance(node, HOST_ONLY if scope.in_kernel else KERNEL_ONLY):
+        yield f"{type(node).__name__} is {'in a kernel' if scope.in_kernel else 'on the host'}"
+        return
+    match node:
+        case For() | Let() if node.variable in scope.values:
+            yield f"{node.variable} is defined inside of another {node.variable}"
+        case Declare() if node.variable in scope.values:
+            yield f"{node.variable} is declared where there is a {node.variable}"
+    match node:
+        case For():
+            yield from _loop(node, scope)
+        case If():
+            yield from _expected(node.condition, scope, bool_)
+        case Declare():
+            yield from _fits(f"{node.variable} of {node.lanes} lanes", node.value, node.value.dtype, node.lanes, scope)
+        case Assign():
+            yield from _assigned(node, scope)
+        case Store() | TreeReduce():
+            yield from _stored(node, scope)
+        case Deferred():
+            yield from _stored(node.store, scope)
+        case Prefetch():
+            yield from _element(node.buffer, node.indices, scope)
+        case Mask():
+            yield from _expected(node.count, scope, int64)
+        case Allocate() | Events():
+            yield from (said for extent in node.extents for said in _expected(extent, scope, int64))
+        case Requests():
+            yield from _expected(node.count, scope, int64)
+        case Launch():
+            yield from _launched(node, scope)
+        case Copy():
+            yield from _copied(node, scope)
+        case Record() | Await():
+            yield from _handle(node.event, len(node.indices), scope)
+        case Complete():
+            yield from _handle(node.requests, 1, scope)
+        case Post():
+            yield from _message(node.array, node.dtype, node.elements, scope)
+            if node.request is not None:
+                yield from _handle(node.request.requests, 1, scope)
+        case Collective():
+            yield from _message(node.source, node.dtype, node.sends, scope)
+            yield from _message(node.target, node.dtype, node.receives, scope)
+        case AllReduce():
+            yield from _message(node.array, node.dtype, Block(()), scope)
+
+
+def _loop(node: For, scope: Scope) -> Iterator[str]:
+    yield from _expected(node.lower, scope, int64)
+    yield from _expected(node.upper, scope, int64)
+    if node.step < 1:
+        yield f"loop {node.variable} has step {node.step}"
+    for private in node.reductions:
+        if private.buffer not in scope.arrays:
+            yield f"loop {node.variable} has private copies of {private.buffer}, which does not exist there"
+    if len({private.buffer for private in node.reductions}) < len(node.reductions):
+        yield f"loop {node.variable} has two private copies of a buffer"
+
+
+def _assigned(node: Assign, scope: Scope) -> Iterator[str]:
+    variable = scope.values.get(node.variable)
+    if variable is None or not variable.assignable:
+        why = "constant" if variable else "not declared"
+        yield f"{node.statement} assigns to {node.variable}, which is {why} there"
+        return
+    yield from _fits(node.variable, node.value, variable.dtype, variable.lanes, scope)
+
+
+def _stored(node: Store | TreeReduce, scope: Scope) -> Iterator[str]:
+    wrong = list(_element(node.buffer, node.indices, scope))
+    yield from wrong
+    if not wrong:
+        lanes = _lanes_of_element(node.buffer, node.indices, scope)
+        yield from _fits(node.buffer, node.value, scope.arrays[node.buffer].dtype, lanes, scope)
+
+
+def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: Scope) -> Iterator[str]:
+    """A value goes into a target of the same type; a scalar goes into all lanes."""
+    if value.dtype != dtype:
+        yield f"{target} is {dtype}, and is given {value.dtype} ({value})"
+    own = _lanes(value, scope)
+    if own not in (1, lanes):
+        yield f"{target} has {lanes} lanes, and is given {own} ({value})"
+
+
+def _launched(node: Launch, scope: Scope) -> Iterator[str]:
+    kernel = scope.kernels.get(node.kernel)
+    if kernel is None:
+        yield f"a launch starts {node.kernel}, which is no kernel"
+        return
+    yield from (said for number in node.grid for said in _expected(number, scope, int64))
+    wanted = [*(int64 for _ in kernel.params), *(scalar.dtype for scalar in kernel.scalars)]
+    if [value.dtype for value in node.values] != wanted:
+        yield f"a launch passes {len(node.values)} values to {node.kernel}, which takes {', '.join(map(str, wanted))}"
+    if len(node.arrays) != len(kernel.arrays):
+        yield f"a launch passes {len(node.arrays)} arrays to {node.kernel}, which takes {len(kernel.arrays)}"
+        return
+    for name, array in zip(node.arrays, kernel.arrays, strict=True):
+        given = scope.arrays.get(name)
+        if given is None:
+            yield f"a launch passes {name}, which does not exist there"
+        elif (given.dtype, given.rank) != (array.dtype, len(array.extents)):
+            yield f"a launch passes {name} for {array.name} of {node.kernel}, which is of another type or rank"
+
+
+def _copied(node: Copy, scope: Scope) -> Iterator[str]:
+    for name, first in ((node.source, node.first), (node.target, node.into)):
+        yield from _box(name, node.dtype, len(first), scope)
+        if len(first) != len(node.extents):
+            yield f"a copy of {len(node.extents)} extents begins at {len(first)} indices of {name}"
+
+
+def _message(array: str, dtype: DType, elements: Node, scope: Scope) -> Iterator[str]:
+    yield from _box(array, dtype, None, scope)
+    for piece in walk(elements):
+        if isinstance(piece, Piece):
+            yield from _box(array, dtype, len(piece.first), scope)
+            if any(len(side.steps) != len(piece.first) for side in piece.sides):
+                yield f"a side of a box of {array} has another number of steps than {array} has indices"
+
+
+def _box(name: str, dtype: DType, rank: int | None, scope: Scope) -> Iterator[str]:
+    array = scope.arrays.get(name)
+    if array is None:
+        yield f"a box of {name} moves, which does not exist there"
+    elif array.dtype != dtype or rank not in (None, array.rank):
+        yield f"a box of {name} is {dtype} with {rank} indices, where {name} is {array.dtype} with {array.rank}"
+
+
+def _handle(name: str, rank: int, scope: Scope) -> Iterator[str]:
+    known = scope.handles.get(name)
+    if known is None:
+        yield f"{name} is used as an event or request, which does not exist there"
+    elif known != rank:
+        yield f"{name} has {known} indices, and is used with {rank}"
+
+
+# -- expressions
+
+
+def _of_expressions(node: Node, scope: Scope) -> Iterator[str]:
+    """What does not hold of the expressions of a statement."""
+    for expression in expressions(node):
+        lanes: dict[int, int] = {}
+        for part in parts(expression):
+            for said in _expression(part, scope, lanes):
+                yield f"{said} in {expression}"
+            lanes[id(part)] = _lanes_from(part, scope, lanes)
+
+
+def _expression(e: Expr, scope: Scope, lanes: Mapping[int, int]) -> Iterator[str]:
+    """What does not hold of an expression, given the lanes of its operands."""
+    several = {lanes[id(child)] for child in e.children()} - {1}
+    if len(several) > 1 and not isinstance(e, Load | Lane | Joined):
+        yield f"operands have {' and '.join(map(str, sorted(several)))} lanes"
+    match e:
+        case Iter() | Param() | Scalar():
+            yield from _known(e, scope)
+        case Binary():
+            yield from _binary(e)
+        case Unary() if e.operand.dtype != e.dtype:
+            yield f"{e.op} makes {e.dtype} of {e.operand.dtype}"
+        case Select():
+            if not e.condition.dtype.is_bool or e.yes.dtype != e.dtype or e.no.dtype != e.dtype:
+                yield f"{e.dtype} is chosen of {e.yes.dtype} and {e.no.dtype} by {e.condition.dtype}"
+        case Load():
+            yield from _element(e.buffer, e.indices, scope, e.dtype)
+        case GpuIndex() if not scope.in_kernel:
+            yield f"{e} is on the host"
+        case Ramp() if lanes[id(e.base)] != 1:
+            yield "a ramp starts at a vector"
+        case Shifted() if not 0 < e.by < lanes[id(e.low)] or lanes[id(e.low)] != lanes[id(e.high)]:
+            yield f"vectors of {lanes[id(e.low)]} and {lanes[id(e.high)]} lanes are shifted by {e.by}"
+
+
+def _known(e: Iter | Param | Scalar, scope: Scope) -> Iterator[str]:
+    value = scope.values.get(e.name)
+    if value is None:
+        yield f"{e.name} is not defined there"
+    elif value.dtype != e.dtype:
+        yield f"{e.name} is {value.dtype}, and is used as {e.dtype}"
+
+
+def _binary(e: Binary) -> Iterator[str]:
+    made = bool_ if e.op in COMPARISONS else e.left.dtype
+    if e.left.dtype != e.right.dtype or e.dtype != made:
+        yield f"{e.op} makes {e.dtype} of {e.left.dtype} and {e.right.dtype}"
+
+
+def _element(buffer: str, indices: tuple[Expr, ...], scope: Scope, dtype: DType | None = None) -> Iterator[str]:
+    """What does not hold of an element of a buffer; one more index names a lane of an element that is a vector."""
+    array = scope.arrays.get(buffer)
+    if array is None:
+        yield f"the buffer {buffer} does not exist there"
+        return
+    if len(indices) != array.rank and not (array.lanes > 1 and len(indices) == array.rank + 1):
+        yield f"{buffer} has {array.rank} indices, and is used with {len(indices)}"
+    for index in indices:
+        if index.dtype != int64:
+            yield f"an index of {buffer} is {index.dtype}"
+    if dtype is not None and dtype != array.dtype:
+        yield f"{buffer} is {array.dtype}, and is loaded as {dtype}"
+
+
+def _expected(e: Expr, scope: Scope, dtype: DType) -> Iterator[str]:
+    """A bound, an extent or a condition has a type, and one lane."""
+    if e.dtype != dtype:
+        yield f"{e} is {e.dtype}, where {dtype} is needed"
+    lanes = _lanes(e, scope)
+    if lanes != 1:
+        yield f"{e} has {lanes} lanes, where there is one"
+
+
+def _lanes(e: Expr, scope: Scope) -> int:
+    """The lanes of an expression."""
+    lanes: dict[int, int] = {}
+    for part in parts(e):
+        lanes[id(part)] = _lanes_from(part, scope, lanes)
+    return lanes[id(e)]
+
+
+def _lanes_from(e: Expr, scope: Scope, lanes: Mapping[int, int]) -> int:
+    match e:
+        case Iter() | Param() | Scalar():
+            return scope.values[e.name].lanes if e.name in scope.values else 1
+        case Ramp():
+            return e.lanes
+        case Lane():
+            return lanes[id(e.lane)]
+        case Joined():
+            return sum(lanes[id(part)] for part in e.parts)
+        case Load():
+            own = _element_lanes(e.buffer, len(e.indices), scope)
+            return max([own, *(lanes[id(index)] for index in e.indices)])
+    return max((lanes[id(child)] for child in e.children()), default=1)
+
+
+def _element_lanes(buffer: str, indices: int, scope: Scope) -> int:
+    array = scope.arrays.get(buffer)
+    return array.lanes if array is not None and indices == array.rank else 1
+
+
+def _lanes_of_element(buffer: str, indices: tuple[Expr, ...], scope: Scope) -> int:
+    """How many elements a store goes to, or the lanes of the one."""
+    return max([_element_lanes(buffer, len(indices), scope), *(_lanes(index, scope) for index in indices)])
