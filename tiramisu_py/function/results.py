@@ -20,11 +20,11 @@ from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
-from tiramisu_py.passes import optimise, traced
+from tiramisu_py.passes import PIPELINE, optimise, traced
 from tiramisu_py.program.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
-from tiramisu_py.view import KernelFacts, annotated, kernel_facts, pseudocode
+from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable
 
 
 class Results(Scheduled):
@@ -44,16 +44,22 @@ class Results(Scheduled):
             return given_up(self.name, "completion", error)
         return check(program, completion=as_proven)
 
-    def lowered(self, vector_bytes: int = 64) -> LoopFunction:
-        """The loops that will be emitted, for a processor with vectors of this size.
+    def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> ReadableLoops:
+        """The loops that will be emitted, for a processor with vectors of this size; they print as pseudocode.
 
-        Raises `LegalityError` for a program that the proof refuses.
+        ``print(f.lowered(until="vectorize"))`` shows the loops as they are after the pass of that name; the
+        [page of passes](passes.md) has the names. A kernel has the same passes until there, where it has that one.
+
+        Raises `LegalityError` for a program that the proof refuses, and `ArgumentError`, with the names of all passes,
+        where there is no such pass.
         """
         self._require_outputs()
+        passes = PIPELINE if until is None else PIPELINE.until(until)
         report = self.check()
         if not report.ok:
             raise LegalityError(report.violations)
-        return annotated(optimise(lower(self.completed), vector_bytes))
+        function = optimise(lower(self.completed, passes.first), vector_bytes, passes)
+        return readable(annotated(function) if until is None else function)
 
     def _require_outputs(self) -> None:
         if not self.algorithm.outputs:
@@ -120,7 +126,7 @@ class Results(Scheduled):
         With `trace` each call keeps a log of what it does and when, ``kernel.trace`` (see `Trace`); without it nothing
         of that is in the library.
         """
-        function = self.lowered(processor_for(target, compiler).vector_bytes)
+        function: LoopFunction = self.lowered(processor_for(target, compiler).vector_bytes)
         for option, given in (("trace", trace), ("page_lock", page_lock)):
             if not isinstance(given, bool):
                 raise ArgumentError(f"{option}={given!r}: give True or False")

@@ -90,7 +90,7 @@ class Let:
 class Declare:
     """``dtype variable = value``, visible in the rest of the block. With `lanes` > 1 it is a vector.
 
-    `Assign` changes it, unless it is `constant`. Declared names are unique in a function.
+    `Assign` changes it, unless it is `constant`. No declared name hides another.
     """
 
     roles: ClassVar[Roles] = roles(names="variable", operands="value", data="lanes constant")

@@ -4,12 +4,13 @@
 or expression for which one of these does not hold. Compilation never asks.
 
 - Each variable, buffer, event and request array is defined before its use, and in scope there.
-- A loop or definition hides no variable in scope; declared names and loops' private buffers are unique.
+- A loop, definition or declaration hides no variable in scope; a loop has one private copy of a buffer.
 - The types of operands agree; indices, bounds and extents are int64; conditions are bool.
 - The lanes of operands agree; bounds, extents and conditions of guards have one lane.
 - A load or store has an index for each dimension, and the type of its buffer.
 - A variable that is assigned to is a `Declare` that is not constant, of the same type and lanes.
-- Statements of GPUs' hosts are not in kernels, those of kernels not on the host; launches fit their kernels.
+- Statements for GPUs and ranks are not in kernels, those of threads not on the host; launches fit their kernels.
+- All threads of a block come to its barriers.
 
 What holds only from some pass on is in `properties`.
 """
@@ -69,6 +70,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import children, expressions, walk
+from tiramisu_py.ir.uniform_control import is_uniform
 
 #: Statements that tell GPUs and other ranks what to do.
 HOST_ONLY = (Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
@@ -149,14 +151,11 @@ def _kernel(kernel: KernelFunction) -> Iterator[str]:
         for extent in array.extents:
             yield from _expected(extent, scope, int64)
     yield from _body(f"kernel {kernel.name}", kernel.body, scope)
+    if not is_uniform(kernel.body, frozenset()):
+        yield f"kernel {kernel.name} has a barrier under a condition that threads of a block see differently"
 
 
 def _body(name: str, body: Node, scope: Scope) -> Iterator[str]:
-    declared: dict[str, int] = {}
-    for node in walk(body):
-        if isinstance(node, Declare):
-            declared[node.variable] = declared.get(node.variable, 0) + 1
-    yield from (f"{name} declares {variable} {count} times" for variable, count in declared.items() if count > 1)
     yield from (f"{name}: {said}" for said in _statement(body, scope)[0])
 
 

@@ -57,21 +57,18 @@ BEFORE_NESTS: tuple[FunctionPass, ...] = (
 
 #: Over each nest of the host.
 HOST: tuple[NestPass, ...] = (
-    UnrollRegisters(),  # only tags; before `Peel` and `FullTiles`, which look at what is tagged
+    UnrollRegisters(),  # only tags, which all that follow look at
     CountSteps(),  # peeling, full tiles, unrolling and strips take iterations to be one apart
-    Simplify(after="count_steps"),  # the substituted indices: `Peel` and `FullTiles` compare linear forms
-    Peel(),  # before `FullTiles`, which leaves alone a loop that is cut already; both need loops that are loops
-    FullTiles(),  # constant extents, which unrolling and strips without a remainder need
-    UnrollLoops(),  # before `Vectorize`: a strip that is repeated in an unrolled loop has constant indices
-    Narrow(),  # after unrolling, when indices are known; before `Vectorize`, as it halves the vectors
-    Simplify(after="narrow"),  # copies of unrolled bodies whose guards are constant now
+    Peel(),  # before `FullTiles`, so that a tile's test does not ask whether its iteration is among the first ones
+    FullTiles(),  # constant extents: without them no loop is unrolled, and each strip has iterations left over
+    UnrollLoops(),  # before `Vectorize`, which makes straight-line code of short loops inside of a strip
+    Narrow(),  # on loops that are still tagged: it asks what is in a vector loop
+    Simplify(),  # guards that unrolling has made constant: they would keep `Align` and `Vectorize` from whole vectors
     Align(),  # cuts vector loops in two, so before they become strips
     Vectorize(),  # the last to change loops
-    Simplify(after="vectorize"),  # the indices of the remaining loops, from which masks and registers are told
-    ShareMasks(),  # after strips: it is they that bring masks
+    ShareMasks(),  # after strips, which bring masks; before registers, while a mask is a statement of its own
     Promote(),  # after all copying: every index is as constant as it will be
-    Simplify(after="promote"),  # what variables fold, before the loops around decide the rest
-    Decide(),  # last: the bounds that all the others have left
+    Decide(),  # last: the bounds and tests that all the others have left
 )
 
 #: Over a function when its own nests are done, before those of its kernels.
@@ -82,18 +79,15 @@ AFTER_NESTS: tuple[FunctionPass, ...] = (
 
 #: Over each nest of a kernel. Its loops stay loops, which its compiler unrolls: the text remains short.
 KERNEL: tuple[NestPass, ...] = (
-    UnrollRegisters(),  # only tags; `FullBlocks` keeps what is tagged in the version with guards
+    UnrollRegisters(),  # only tags; `FullBlocks` keeps those in the version with guards
     CountSteps(),  # as on the host
-    Simplify(after="count_steps"),  # guards are told apart by linear forms
-    FullBlocks(),  # in place of `Peel` and `FullTiles`: threads share a test, where a host's loop is cut
-    Decide(after="full_blocks"),  # what a full block knows, before loops with a constant extent are looked for
-    KeepUnrolled(),  # in place of `UnrollLoops`, and so before strips as there
-    Vectorize(on_host=False),  # as on the host
-    Simplify(after="vectorize"),  # as on the host
+    FullBlocks(),  # in place of `Peel` and `FullTiles`: all threads share a test, where a host's loop is cut
+    Decide(after="full_blocks"),  # what a full block knows; `Vectorize` looks for constant extents
+    KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat what is inside
+    Vectorize(on_host=False),  # the last to change loops
     Promote(),  # as on the host
-    Simplify(after="promote"),  # as on the host
     Decide(),  # as on the host
-    WriteRemainders(),  # only for readers: linear forms above know no remainders
+    WriteRemainders(),  # after all folding, which knows quotients and no remainders
     MergeGuards(),  # after the last folding, which makes guards equal
     NameValues(),  # last, as nothing looks through a name
 )

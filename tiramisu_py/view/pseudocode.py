@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.visitor import Visitor
@@ -51,6 +53,21 @@ PLACES = {
     Memory.SHARED: "shared memory",
     Memory.REGISTER: "registers",
 }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReadableLoops(LoopFunction):
+    """A function in loop IR that prints as pseudocode."""
+
+    def __str__(self) -> str:
+        return pseudocode(self)
+
+    __repr__ = __str__
+
+
+def readable(function: LoopFunction) -> ReadableLoops:
+    """The same function, to be printed."""
+    return ReadableLoops(**{each.name: getattr(function, each.name) for each in fields(function)})
 
 
 def pseudocode(function: LoopFunction) -> str:
