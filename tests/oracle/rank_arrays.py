@@ -25,7 +25,7 @@ from tests.oracle.plain import function as compiled
 from tiramisu_py.interpret import Traffic, interpret_ranks
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.lower import lower
-from tiramisu_py.program.distribution import Dealt, Distribution
+from tiramisu_py.program.distribution import Dealt, Distribution, Pieces
 
 Array = np.ndarray[Any, np.dtype[Any]]
 #: What the caller's memory holds where no value is.
@@ -111,6 +111,9 @@ class Layout:
                 return None
             if isinstance(spread, Dealt):
                 indices[spread.dim] = [i for i in indices[spread.dim] if _owner(spread, i) == place[axis]]
+            if isinstance(spread, Pieces):
+                owners = _owners_of_pieces(spread, extents[spread.dim], self.params)
+                indices[spread.dim] = [i for i in indices[spread.dim] if owners[i] == place[axis]]
         return indices
 
     def _distribution(self, declared: ArrayArgument) -> Distribution | None:
@@ -156,6 +159,15 @@ def _extents(values: Sequence[Point], at_least: Sequence[int]) -> Sequence[int]:
 def _owner(dealt: Dealt, index: int) -> int:
     number = index // dealt.block
     return number if dealt.cycle is None else number % dealt.cycle
+
+
+def _owners_of_pieces(pieces: Pieces, extent: int, params: Mapping[str, int]) -> list[int]:
+    """The rank of each index: that of the first piece whose point is above it, or of the last piece."""
+    points = integers(pieces.points, params)
+    return [
+        next((rank for rank, point in zip(pieces.ranks, points, strict=False) if i < point), pieces.ranks[-1])
+        for i in range(extent)
+    ]
 
 
 def _pairs(held: Sequence[Sequence[int]]) -> list[tuple[Point, Point]]:
