@@ -95,9 +95,12 @@ def test_the_readme_has_a_program_and_what_it_prints() -> None:
     assert "output" in languages
 
 
-def test_the_command_reference_is_what_the_docstrings_say(pytestconfig: pytest.Config) -> None:
-    script = [sys.executable, str(ROOT / "scripts" / "command_reference.py")]
+@pytest.mark.parametrize(
+    ("script", "page"), [("command_reference.py", "commands.md"), ("pass_reference.py", "passes.md")]
+)
+def test_a_reference_is_what_the_docstrings_say(script: str, page: str, pytestconfig: pytest.Config) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / script)]
     if pytestconfig.getoption("--update-golden"):
-        subprocess.run(script, check=True)
-    check = subprocess.run([*script, "--check"], check=False)
-    assert check.returncode == 0, "docs/commands.md is not current: run scripts/reference"
+        subprocess.run(command, check=True)
+    check = subprocess.run([*command, "--check"], check=False)
+    assert check.returncode == 0, f"docs/{page} is not current: run scripts/reference"
