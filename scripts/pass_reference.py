@@ -26,7 +26,7 @@ after it. `f.lowered(until=...)` shows the loops of a function after the pass of
 import tiramisu_py as tm
 
 (N,), (i,) = tm.params("N"), tm.iters("i")
-f = tm.Function("double", params=[N])
+f = tm.Function("doubled", params=[N])
 x = f.input("x", tm.float32, [N])
 y = f.computation("y", {i: N}, 2 * x[i])
 f.outputs(y)
@@ -35,7 +35,7 @@ print(f.lowered(until="vectorize"))
 ```
 
 ```output
-double(N, x, y):
+doubled(N, x, y):
     i_end = N // 8 * 8
     for i in 0 .. i_end step 8:
         # y[i] = 2 * x[i]
