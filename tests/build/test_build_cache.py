@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from tiramisu_py.build import Cache, open_cache
 from tiramisu_py.build.toolchains.cache import package_digest
@@ -199,6 +202,40 @@ for turn in range(100):
     assert (Cache(root).entry("key", writes("right")) / "content").read_text() == "right"
 
 
+def test_a_process_that_waited_for_long_builds_the_entry_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr("tiramisu_py.build.toolchains.cache.PATIENCE_SECONDS", 0.05)
+    cache = Cache(private(tmp_path / "cache"))
+    taken = cache.root / "building-key.lock"
+    with FileLock(taken):
+        assert (cache.entry("key", writes("x")) / "content").read_text() == "x"
+        assert taken.exists(), "the lock is the other's"
+
+
+@pytest.mark.parametrize("answer", ["ENOSYS", "ENOLCK", "ENOTSUP"])
+def test_where_a_file_system_has_no_locks_nobody_waits(tmp_path, monkeypatch, answer):
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(getattr(errno, answer), "no locks here")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    cache = Cache(private(tmp_path / "cache"))
+    assert (cache.entry("key", writes("x")) / "content").read_text() == "x"
+    assert [path.name for path in cache.root.iterdir()] == ["entries"]
+
+
+def test_a_process_that_is_killed_while_it_builds_keeps_nobody_waiting(tmp_path):
+    root = private(tmp_path / "cache")
+    script = """
+import os, signal, sys
+from pathlib import Path
+from tiramisu_py.build import Cache
+Cache(Path(sys.argv[1])).entry("key", lambda folder: os.kill(os.getpid(), signal.SIGKILL))
+"""
+    assert subprocess.run([sys.executable, "-c", script, str(root)], check=False).returncode == -signal.SIGKILL
+    assert (root / "building-key.lock").exists()
+    assert (Cache(root).entry("key", writes("x")) / "content").read_text() == "x"
+    assert not (root / "building-key.lock").exists()
+
+
 def test_a_build_that_fails_leaves_nothing_behind(tmp_path):
     cache = Cache(private(tmp_path / "cache"))
 
@@ -307,6 +344,15 @@ def test_the_default_is_below_home_or_where_xdg_says(defaults, monkeypatch):
     assert open_cache().root == defaults / "home" / ".cache" / "tiramisu_py"
     monkeypatch.setenv("XDG_CACHE_HOME", str(defaults / "xdg"))
     assert open_cache().root == defaults / "xdg" / "tiramisu_py"
+
+
+def test_without_a_home_the_cache_is_in_the_temporary_folder(defaults, monkeypatch):
+    def nobody(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert open_cache().root == defaults / "tmp" / f"tiramisu_py-{os.geteuid()}"
 
 
 def test_a_home_that_cannot_be_used_is_passed_over_for_a_private_temporary_folder(defaults, monkeypatch):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
 
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
@@ -88,27 +90,25 @@ def _sort(group: list[Statement], depth: int, orders: dict[int, list[Order]], fo
 
 
 def _topological(children: list[object], child_of: Mapping[str, object], edges: Sequence[Order]) -> list[object]:
+    """The children in an order that the edges allow; of several that may come next, the one declared first."""
     rank = {child: i for i, child in enumerate(children)}
-    successors: dict[object, set[object]] = {child: set() for child in children}
+    sorter = TopologicalSorter[int](dict.fromkeys(range(len(children)), ()))
     for edge in edges:
         if child_of[edge.before] != child_of[edge.after]:
-            successors[child_of[edge.before]].add(child_of[edge.after])
-    waiting = dict.fromkeys(children, 0)
-    for targets in successors.values():
-        for target in targets:
-            waiting[target] += 1
-    ready = [rank[child] for child in children if waiting[child] == 0]
-    heapq.heapify(ready)
+            sorter.add(rank[child_of[edge.after]], rank[child_of[edge.before]])
+    with suppress(CycleError):  # also then the children that are in no cycle, and follow none, become ready
+        sorter.prepare()
     result: list[object] = []
+    ready = list(sorter.get_ready())
+    heapify(ready)
     while ready:
-        child = children[heapq.heappop(ready)]
-        result.append(child)
-        for target in successors[child]:
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                heapq.heappush(ready, rank[target])
+        first = heappop(ready)
+        result.append(children[first])
+        sorter.done(first)
+        for following in sorter.get_ready():
+            heappush(ready, following)
     if len(result) < len(children):
-        stuck = {child for child in children if child not in result}
+        stuck = dict.fromkeys(child for child in children if child not in result)
         commands = [e.command for e in edges if child_of[e.before] in stuck and child_of[e.after] in stuck]
         raise CommandError(
             "the orders asked for form a cycle: " + "; ".join(dict.fromkeys(commands)) + _together(stuck, child_of)
@@ -116,7 +116,7 @@ def _topological(children: list[object], child_of: Mapping[str, object], edges: 
     return result
 
 
-def _together(stuck: set[object], child_of: Mapping[str, object]) -> str:
+def _together(stuck: Iterable[object], child_of: Mapping[str, object]) -> str:
     """Which statements cannot be parted because they share a loop, in words; empty where there are none."""
     nests = [[name for name, child in child_of.items() if child == one] for one in stuck]
     groups = [" and ".join(names) for names in nests if len(names) > 1]

@@ -8,7 +8,6 @@ one builds it. Files whose checksums do not match are built again.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -18,10 +17,13 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
 
 from tiramisu_py.errors import ToolchainError
 
@@ -33,6 +35,8 @@ ABANDONED_SECONDS = 86400.0
 PATIENCE_SECONDS = 60.0
 _MANIFEST = "manifest.json"
 _ATTEMPTS = 10
+#: What a file system without locks answers.
+_WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 
 _log = logging.getLogger(__name__)
 
@@ -70,15 +74,14 @@ class Cache:
     def _turn(self, key: str) -> Iterator[None]:
         """Waits while another process, or thread, builds the same entry."""
         path = self.root / f"building-{key}.lock"
-        with path.open("w") as lock:
-            waited = 0.0
-            while not _locked(lock.fileno()) and waited < PATIENCE_SECONDS:
-                time.sleep(0.005)
-                waited += 0.005
-            try:
-                yield
-            finally:
+        lock = FileLock(path, PATIENCE_SECONDS, mode=0o600, poll_interval=0.005, fallback_to_soft=False)
+        mine = _acquired(lock)
+        try:
+            yield
+        finally:
+            if mine:  # before it is released: who waits for a file that is gone makes a new one
                 path.unlink(missing_ok=True)
+            lock.release()
 
     def _built(self, final: Path, build: Callable[[Path], Iterable[Path]]) -> Path:
         final.parent.mkdir(mode=0o700, exist_ok=True)
@@ -198,9 +201,10 @@ def open_cache() -> Cache:
 
 
 def _default_roots() -> list[Path]:
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    home = Path(xdg) if xdg and os.path.isabs(xdg) else Path(os.path.expanduser("~")) / ".cache"
-    roots = [home / "tiramisu_py", Path(tempfile.gettempdir()) / f"tiramisu_py-{os.geteuid()}"]
+    """The platform's folder for caches, if there is a home, and one in the temporary directory."""
+    roots = [Path(tempfile.gettempdir()) / f"tiramisu_py-{os.geteuid()}"]
+    with suppress(RuntimeError):  # no home
+        roots.insert(0, user_cache_path("tiramisu_py"))
     return [root for root in roots if root.is_absolute()]
 
 
@@ -243,11 +247,15 @@ def is_private_file(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
-def _locked(descriptor: int) -> bool:
+def _acquired(lock: FileLock) -> bool:
+    """Takes a lock; false if another still has it when patience ends. Without locks in a file system nobody waits."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.acquire()
+    except Timeout:
+        return False
     except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)  # a file system without locks: nobody waits
+        if error.errno not in _WITHOUT_LOCKS:
+            raise
     return True
 
 
