@@ -1,8 +1,5 @@
-"""Code for each target, and what it runs on.
+"""Code for each target, and what it runs on: `c` emits the host's source, to which the others add their parts."""
 
-`c` is imported before the others: it emits the host's part, which refers to the parts of the other targets.
-"""
+from tiramisu_py.backends.emitting import HOST_PARTS, emit
 
-from tiramisu_py.backends.c import emit
-
-__all__ = ["emit"]
+__all__ = ["HOST_PARTS", "emit"]

@@ -14,7 +14,7 @@ import tiramisu_py as tm
 from tiramisu_py.algorithm import stacks, traversal
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 
 N = tm.params("N")[0]
 i, v, w = tm.iters("i v w")

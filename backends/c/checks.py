@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c import pages
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.mpi.entry import Entry
+from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.ir import (
     ArrayArgument,
     Copy,
@@ -22,7 +22,6 @@ from tiramisu_py.ir import (
     Load,
     LoopFunction,
     Node,
-    Ramp,
     Store,
     TreeReduce,
 )
@@ -33,8 +32,6 @@ Lines = list[cgen.Generable]
 
 #: `TM_LARGEST` of the runtime header.
 LARGEST = 2**46
-#: Where an array of the caller's on a GPU must begin for its elements to be loaded several at a time, in bytes.
-ALIGNED = 16
 
 
 def largest_size(function: LoopFunction) -> str:
@@ -61,8 +58,8 @@ def _index_arithmetic(body: Node) -> Iterator[Expr]:
 class Checks:
     """The body of a function's check, which returns 0 or what the function then returns."""
 
-    def __init__(self, function: LoopFunction, name: str, scope: Scope, entry: Entry | None = None) -> None:
-        self.entry = entry
+    def __init__(self, function: LoopFunction, name: str, scope: Scope, parts: HostParts) -> None:
+        self.parts = parts
         self.function = function
         self.name = name
         self.scope = scope
@@ -75,11 +72,11 @@ class Checks:
         sizes = [line for param in self.function.params for line in self._param(param)]
         return [
             cgen.Statement(f"{self.name}_error[0] = 0"),
-            *(self.entry.threads() if self.entry else []),
+            *self.parts.lines(lambda part: part.first_checks()),
             *sizes,
             *self._preconditions(),
             *self._nodes(),
-            *(self.entry.checks() if self.entry else []),
+            *self.parts.lines(lambda part: part.checks()),
             *[line for array in self.arrays for line in self._array(array)],
             *[self._overlap(a, b) for a, b in combinations(self.arrays, 2) if a.is_output or b.is_output],
             cgen.Statement("return 0"),
@@ -124,12 +121,12 @@ class Checks:
         sizes = ", ".join(self.scalars.text(extent) for extent in array.extents)
         size = f"TM_BYTES({kind}, {sizes})" if sizes else f"sizeof({kind})"
         name = _words(array.name)
-        aligned = array.device is not None and uses_vectors(self.function)
+        faults = [fault for part in self.parts for fault in part.array_faults(array)]
         return [
             cgen.Statement(f"const int64_t {c}_bytes = {size}"),
             self._fail(f"{c}_bytes < 0", "TM_SIZE", f"{name} has more bytes than can be addressed"),
             self._fail(f"{c} == NULL && {c}_bytes > 0", "TM_NULL", f"{name} is NULL, but has elements"),
-            *([self._fail(f"(uintptr_t){c} % {ALIGNED} != 0", "TM_PRECONDITION", _unaligned(name))] if aligned else []),
+            *[self._fail(condition, "TM_PRECONDITION", f"{name} {words}") for condition, words in faults],
         ]
 
     def _overlap(self, a: ArrayArgument, b: ArrayArgument) -> cgen.Generable:
@@ -137,15 +134,6 @@ class Checks:
         x, y = self.scope.names[written.name], self.scope.names[other.name]
         words = f"{_words(written.name)}, which is written, overlaps {_words(other.name)}"
         return self._fail(f"tm_overlap({x}, {x}_bytes, {y}, {y}_bytes)", "TM_OVERLAP", words)
-
-
-def _unaligned(name: str) -> str:
-    return f"{name} must begin at a multiple of {ALIGNED} bytes, as whole arrays of a GPU do"
-
-
-def uses_vectors(function: LoopFunction) -> bool:
-    """Whether a kernel may load or store several elements at once, which must be aligned."""
-    return any(isinstance(e, Ramp) for kernel in function.kernels for e in transform.all_expressions(kernel.body))
 
 
 def _words(text: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
 
 from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c.part import RuntimeFile, packaged
 from tiramisu_py.ir import Allocate, LoopFunction
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.pages import Pages, Policy
@@ -24,12 +24,11 @@ def placed(function: LoopFunction) -> Iterator[Allocate]:
             yield node
 
 
-def runtime(function: LoopFunction) -> dict[str, str]:
-    """The header that a function with such temporaries includes: text by name."""
+def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
+    """The header that a function with such temporaries includes."""
     if not any(placed(function)):
-        return {}
-    file = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME)
-    return {RUNTIME: file.read_text(encoding="utf-8")}
+        return ()
+    return packaged("c", RUNTIME)
 
 
 def memory(pages: Pages, size: str) -> str:

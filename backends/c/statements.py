@@ -10,48 +10,32 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import streams
-from tiramisu_py.backends.c.devices import Devices
 from tiramisu_py.backends.c.expressions.precedence import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
 from tiramisu_py.backends.c.expressions.scope import Array, Scope
 from tiramisu_py.backends.c.layout import chained, opened
 from tiramisu_py.backends.c.long_functions import Parts
+from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.backends.c.temporaries import Temporaries
 from tiramisu_py.backends.c.traces import Log, traced
 from tiramisu_py.backends.c.vectors import gathers
 from tiramisu_py.backends.c.vectors.masks import first_stored
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors
-from tiramisu_py.backends.mpi.entry import Entry
-from tiramisu_py.backends.mpi.messages import Messages, runs
-from tiramisu_py.backends.mpi.reductions import all_reduce
-from tiramisu_py.backends.openmp import atomics
-from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
-    AllReduce,
     Assign,
-    Await,
     Block,
-    Collective,
     Comment,
-    Complete,
-    Copy,
     Declare,
-    Events,
     For,
     If,
-    Launch,
     Let,
     Load,
     Mask,
     Node,
-    Piece,
-    Post,
     Prefetch,
-    Record,
-    Requests,
     Store,
     Traced,
 )
@@ -63,9 +47,7 @@ Lines = list[cgen.Generable]
 
 
 class Statements:
-    """Emits the statements of one function, called `function` in C; `on_gpu`: it uses GPUs; `entry`: it is distributed,
-    and its ranks first agree.
-    """
+    """Emits the statements of one function, called `function` in C; `parts` are what targets add to it."""
 
     scalars: type[Scalars] = Scalars
 
@@ -73,43 +55,40 @@ class Statements:
         self,
         function: str,
         types: VectorTypes,
-        on_gpu: bool = False,
-        entry: Entry | None = None,
+        parts: HostParts | None = None,
         log: Log | None = None,
     ) -> None:
         self.function = function
         self.types = types
-        self.on_gpu = on_gpu
-        self.entry = entry
+        self.parts = parts or HostParts()
         self.log = log or Log(function)
-        self.messages = Messages(self)
-        self.parallel = ParallelLoops(self)
-        self.devices = Devices(self)
         self.temporaries = Temporaries(self)
         self.alignment: streams.Alignment | None = None
-        self.parts: Parts | None = None
+        self.division: Parts | None = None
+        self.printers = self.parts.printers(self)
 
     @deep
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The C statements of a node, for a C block whose names are in `scope`."""
-        return [*self._agreement(node), *self._emitted(node, scope)]
+        return [*self._before(node), *self._emitted(node, scope)]
 
-    def _agreement(self, node: Node) -> Lines:
-        """What all ranks agree on before this node, if it is the first that acts."""
-        return [] if self.entry is None or self.entry.before_agreement(node) else list(self.entry.agreement())
+    def _before(self, node: Node) -> Lines:
+        return self.parts.lines(lambda part: part.before(node))
 
     def _run(self, nodes: Sequence[Node], scope: Scope) -> Lines:
-        """A statement, or waits for messages that follow each other."""
+        """A statement, or several that are printed together."""
         if len(nodes) == 1:
             return self.emit(nodes[0], scope)
-        return [*self._agreement(nodes[0]), *self.messages.complete(nodes, scope)]
+        return [*self._before(nodes[0]), *self.parts.together(nodes, scope)]
 
     def _emitted(self, node: Node, scope: Scope) -> Lines:
         match node:
-            case Block() if self.parts and self.parts.divides(node):
-                return self.parts.emit(self, node, scope)
+            case Block() if self.division and self.division.divides(node):
+                return self.division.emit(self, node, scope)
             case Block():
-                return streams.waiting_once([line for run in runs(node.body) for line in self._run(run, scope)])
+                return streams.waiting_once(
+                    [line for run in self.parts.runs(node.body) for line in self._run(run, scope)]
+                )
             case Comment():
                 return [cgen.LineComment(_one_line(node.text))]
             case For():
@@ -117,7 +96,7 @@ class Statements:
             case If():
                 return self._guard(node, scope)
             case Let():
-                return self._named(node.variable, node, scope, self._let)
+                return self.named(node.variable, node, scope, self._let)
             case Declare():
                 return self._declare(node, scope)
             case Assign():
@@ -127,44 +106,31 @@ class Statements:
             case Prefetch():
                 return streams.prefetched(node, scope)
             case Allocate():
-                return self._named(node.buffer, node, scope, self._allocate)
+                return self.named(node.buffer, node, scope, self._allocate)
             case Mask():
                 return self._mask(node, scope)
-            case Events():
-                return self._named(node.name, node, scope, self.devices.events)
-            case Launch() | Copy() | Record() | Await():
-                return self.devices.emit(node, scope)
-            case Requests():
-                return self._named(node.name, node, scope, self.messages.requests)
-            case Post():
-                return self.messages.post(node, scope)
-            case AllReduce():
-                assert self.entry is not None
-                return all_reduce(node, self.entry.grid.extents, scope)
-            case Collective():
-                return self.messages.call(node, scope)
-            case Piece():
-                return self.messages.piece(node, scope)
-            case Complete():
-                return self.messages.complete([node], scope)
             case Traced():
                 return traced(self, node, scope)
+        printer = self.printers.get(type(node))
+        if printer:
+            return printer(node, scope)
         raise CompilerDefect(f"the C emitter does not know the statement {type(node).__name__}")
 
     def block(self, node: Node, scope: Scope) -> cgen.Block:
         """A C block of its own; `scope` becomes its scope."""
         lines = self.emit(node, scope)
-        return cgen.Block(opened(lines) if self.on_gpu or self.entry else lines)
+        return cgen.Block(opened(lines) if self.parts.one_body else lines)
 
-    def _named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
+    def named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
         """A definition, in a C block of its own where its name is taken in this one."""
         return [cgen.Block(emit(node, scope.inner()))] if name in scope.declared else emit(node, scope)
 
     # -- control
 
     def _loop(self, node: For, scope: Scope) -> Lines:
-        if isinstance(node.tag, Parallel) and node.tag.collapse > 0 and not scope.threaded:
-            return self.parallel.emit(node, scope)
+        printer = self.printers.get(type(node.tag))
+        if printer and isinstance(node.tag, Parallel) and node.tag.collapse > 0 and not scope.threaded:
+            return printer(node, scope)
         if node.tag is not None and not isinstance(node.tag, Parallel):
             raise CompilerDefect(f"loop {node.variable} is still tagged {node.tag.name}: run the passes first")
         if streams.is_outermost(node, scope):
@@ -265,7 +231,7 @@ class Statements:
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
         """``target = value`` as one step; the value reads the target."""
-        return atomics.update(place, target, value, scope)
+        return self.parts.atomic(place, target, value, scope)
 
     def _vector_store(self, node: Store, array: Array, vectors: Vectors) -> cgen.Generable:
         kind = vectors.type(array.dtype)
@@ -287,8 +253,11 @@ class Statements:
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)
-        emit = self.temporaries.emit if node.memory is Memory.HOST else self.devices.allocate
-        return emit(node, scope)
+        if node.memory is Memory.HOST:
+            return self.temporaries.emit(node, scope)
+        if node.memory not in self.printers:
+            raise CompilerDefect(f"buffer {node.buffer} is in {node.memory.value} memory, in a function without it")
+        return self.printers[node.memory](node, scope)
 
 
 def _is_update(value: Expr, target: Expr) -> bool:

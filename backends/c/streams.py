@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 
 import cgen
 
@@ -20,6 +19,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.precedence import PRODUCT, call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.backends.c.part import RuntimeFile, packaged
 from tiramisu_py.ir import (
     AllReduce,
     ArrayArgument,
@@ -73,13 +73,12 @@ def _lanes(index: Expr) -> int:
     return max((part.lanes for part in parts(index) if isinstance(part, Ramp)), default=0)
 
 
-def runtime(function: LoopFunction) -> dict[str, str]:
-    """The header that a function with such stores, or prefetches, includes: text by name."""
+def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
+    """The header that a function with such stores, or prefetches, includes."""
     bodies = [function.body, *(version.function.body for version in function.versions)]
     if not any(uses_streams(body) or any(isinstance(node, Prefetch) for node in walk(body)) for body in bodies):
-        return {}
-    file = resources.files("tiramisu_py.backends.c").joinpath(RUNTIME)
-    return {RUNTIME: file.read_text(encoding="utf-8")}
+        return ()
+    return packaged("c", RUNTIME)
 
 
 class Stream(cgen.Statement):

@@ -38,7 +38,7 @@ class Temporaries:
 
     def emit(self, node: Allocate, scope: Scope) -> Lines:
         """The definition of an array, or of a run of them, and the statements that use them."""
-        if scope.threaded or self.statements.entry:
+        if scope.threaded or self.statements.parts.one_by_one:
             return [*self._one(node, scope), *self.statements.emit(node.body, scope)]
         run, body = gathered(node, scope.declared)
         several = self._allocated(run, scope)
@@ -127,17 +127,11 @@ class Temporaries:
         self, name: str, kind: str, memory: str, words: str, scope: Scope, released: str = "TM_TEMPORARY"
     ) -> Lines:
         """A pointer to memory that a call answers, which is freed (`released`) at the end of the C block."""
-        entry = self.statements.entry
-        if entry and not entry.agreed:
-            return entry.allocated(name, kind, memory, words, released)
-        if scope.threaded:
-            lines: Lines = [
-                cgen.Pragma("omp atomic write"),
-                cgen.Statement("tm_failed = 1"),
-                cgen.Statement("continue"),
-            ]
-        else:
-            lines = [self.out_of_memory(words)]
+        parts = self.statements.parts
+        found = parts.allocated(name, kind, memory, words, released)
+        if found is not None:
+            return found
+        lines = parts.lines(lambda part: part.thread_failed()) if scope.threaded else [self.out_of_memory(words)]
         return [
             cgen.Statement(f"{released} {kind} *const {name} = {memory}"),
             cgen.If(cgen.Line(f"{name} == NULL"), cgen.Block(lines)),
@@ -146,11 +140,11 @@ class Temporaries:
     def out_of_memory(self, words: str, *values: str) -> cgen.Generable:
         """The statement that reports that memory for a temporary is missing, and leaves the function."""
         message, name = f"there is no memory for the temporary array {words}", self.statements.function
-        if self.statements.entry:
-            return cgen.Statement(f'tm_mpi_give_up(&mpi, "{message}")')
+        found = self.statements.parts.out_of_memory(message)
+        if found is not None:
+            return found
         given = ", ".join(["TM_MEMORY", f'"{name}: {message}"', *values])
-        failed = f"{name}_fail({given})"
-        return cgen.Statement(f"return {name}_end(gpu, {failed})" if self.statements.on_gpu else f"return {failed}")
+        return cgen.Statement(f"return {self.statements.parts.leaving(f'{name}_fail({given})')}")
 
 
 def _elements(node: Allocate) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import cgen
 
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.c.part import RuntimeFile, packaged
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import LoopFunction, Traced
 
@@ -21,25 +21,27 @@ LOG_HEADER = "tm_trace.h"
 _NONE = -1
 
 
-def runtime(function: LoopFunction) -> dict[str, str]:
-    """The runtime that a function with a trace needs: text by name."""
-    if not function.traced:
-        return {}
-    return {LOG_HEADER: resources.files("tiramisu_py.backends.c").joinpath(LOG_HEADER).read_text(encoding="utf-8")}
+def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
+    """The header that a function with a trace includes."""
+    return packaged("c", LOG_HEADER) if function.traced else ()
 
 
 @dataclass(frozen=True)
 class Log:
-    """The log of a function called `name`; if it is not `kept`, all of these are empty. `ranks`: it is distributed."""
+    """The log of a function called `name`; if it is not `kept`, all of these are empty."""
 
     name: str
     kept: bool = False
-    ranks: bool = False
+
+    @property
+    def variable(self) -> str:
+        """Its name in C."""
+        return f"{self.name}_log"
 
     @property
     def place(self) -> str:
         """Its address in C."""
-        return f"&{self.name}_log"
+        return f"&{self.variable}"
 
     @property
     def names(self) -> list[str]:
@@ -71,7 +73,7 @@ class Log:
         written = f'return tm_trace_write({log}, "{name}", path)'
         return [
             cgen.LineComment("what the last call in a thread did, and when"),
-            cgen.Statement(f"static _Thread_local tm_trace {log[1:]}"),
+            cgen.Statement(f"static _Thread_local tm_trace {self.variable}"),
             cgen.Statement(f"const tm_trace *{name}_trace(void)"),
             cgen.Line(),
             cgen.Line(f"const tm_trace *{name}_trace(void)"),
@@ -89,30 +91,10 @@ class Log:
         """The first line of the function."""
         return [cgen.Statement(f"tm_trace_start({self.place})")] if self.kept else []
 
-    def begun(self, on_gpu: bool) -> Lines:
-        """What follows when it is known who runs it."""
-        if not self.kept:
-            return []
-        rank = [cgen.Assign(f"{self.place[1:]}.rank", "mpi.rank")] if self.ranks else []
-        return [*rank, *([cgen.Statement(f"tm_gpu_trace(gpu, {self.place})")] if on_gpu else [])]
-
-    def aligned(self) -> Lines:
-        """All ranks come here together, and go on at nearly the same moment, from which they count."""
-        if not self.kept:
-            return []
-        barrier = cgen.Statement('TM_MPI_OWN(&mpi, "the trace", MPI_Barrier(mpi.comm))')
-        return [barrier, cgen.Assign(f"{self.place[1:]}.begun", "tm_trace_now()")]
-
-    def message(self, elements: str) -> Lines:
-        """The bytes of a message of several boxes, when they have been put together."""
-        if not self.kept:
-            return []
-        return [cgen.Statement(f"tm_trace_bytes({self.place}, tm_mpi_bytes(&{elements}))")]
-
 
 def log_of(function: LoopFunction) -> Log:
     """The log of a function."""
-    return Log(function.name, function.traced, function.grid is not None)
+    return Log(function.name, function.traced)
 
 
 def traced(statements: Statements, node: Traced, scope: Scope) -> Lines:

@@ -88,16 +88,16 @@ class Versions:
 
     def _body(self, name: str, function: LoopFunction, alignment: streams.Alignment | None) -> Lines:
         source = self.source
-        statements = Statements(source.name, source.types, log=source.log)
+        statements = Statements(source.name, source.types, source.host_parts, source.log)
         statements.alignment = alignment
-        statements.parts = source.parts(function)
+        statements.division = source.division(function)
         lines = statements.emit(function.body, of_function(function, source.names))
         code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
         printed = re.sub(r'"[^"]*"', '""', "\n".join(line for line in code if not line.startswith("//")))
         given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
         unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
-        outside = statements.parts.definitions if statements.parts else []
+        outside = statements.division.definitions if statements.division else []
         return [*outside, Definition(f"static int {name}({source.parameters(restrict=True)})", body)]
 
 

@@ -5,7 +5,6 @@ The elements are described to MPI where they lie, as those of messages are.
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import cgen
@@ -33,12 +32,11 @@ def is_together(function: LoopFunction) -> bool:
     return any(isinstance(node, Collective) for node in transform.walk(function.body))
 
 
-def runtime(function: LoopFunction) -> dict[str, str]:
-    """The runtime that such calls need, if there are any: text by name."""
+def runtime(function: LoopFunction) -> tuple[str, ...]:
+    """The headers that such calls need, if there are any."""
     if not is_together(function):
-        return {}
-    file = resources.files("tiramisu_py.backends.mpi").joinpath("runtime").joinpath(RUNTIME)
-    return {RUNTIME: file.read_text(encoding="utf-8")}
+        return ()
+    return (RUNTIME,)
 
 
 class Call:

@@ -16,6 +16,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType, int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.mpi.traces import message
 from tiramisu_py.ir import Block, Comment, Let, Load, Node, Piece, Post, Side
 from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.statement import SendMode
@@ -144,7 +145,7 @@ class Elements:
             cgen.Statement(f"tm_mpi_pieces {PIECES} = {{0}}"),
             collected,
             cgen.Statement(f"TM_ELEMENTS {ELEMENTS} = {joined}"),
-            *self.messages.statements.log.message(ELEMENTS),
+            *message(self.messages.statements.log, ELEMENTS),
             self._sent(self.array.name, ELEMENTS),
         ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from importlib import resources
 
 import cgen
 
@@ -12,7 +11,9 @@ from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.traces import log_of
+from tiramisu_py.backends.c.part import HostParts
+from tiramisu_py.backends.c.traces import Log
+from tiramisu_py.backends.mpi import traces
 from tiramisu_py.backends.mpi.collectives import GRID, is_together
 from tiramisu_py.ir import (
     Allocate,
@@ -33,25 +34,27 @@ from tiramisu_py.program.storage import Memory
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_mpi.h"
-_FILES = (RUNTIME, "tm_mpi_meet.h")
+#: What that includes.
+FURTHER = ("tm_mpi_meet.h",)
 #: What the source of a distributed function calls its own.
 OWN = ("comm", "mpi", "idle", "ranks", "unfit", "local")
 CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ, 9 one did not come. All return the same."
-
-
-def runtime() -> dict[str, str]:
-    """The runtime that a distributed function needs: text by name."""
-    folder = resources.files("tiramisu_py.backends.mpi").joinpath("runtime")
-    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES}
 
 
 class Entry:
     """The first and the last lines of one distributed function."""
 
     def __init__(
-        self, function: LoopFunction, grid: ProcessGrid, names: Mapping[str, str], scope: Scope, on_gpu: bool
+        self,
+        function: LoopFunction,
+        grid: ProcessGrid,
+        names: Mapping[str, str],
+        scope: Scope,
+        parts: HostParts,
+        log: Log,
     ) -> None:
-        self.on_gpu = on_gpu
+        self.parts = parts
+        self.log = log
         self.function = function
         self.grid = grid
         self.names = names
@@ -129,7 +132,7 @@ class Entry:
     # -- in the function
 
     def begin(self, check: str, used: set[str]) -> Lines:
-        """Everything before the body; `check` are the arguments of the function's check."""
+        """Everything before the body; `check` is the call of the function's check."""
         name = self.function.name
         on_gpu = self.function.gpu_where
         used = used if on_gpu is None else used | {e.name for e in walk(on_gpu) if isinstance(e, Iter | Param)}
@@ -138,7 +141,7 @@ class Entry:
             cgen.Statement("tm_mpi mpi"),
             cgen.If(cgen.Line(f"!{begun}"), cgen.Statement("return mpi.code")),
             *self._used(),
-            cgen.Statement(f"int wrong = {name}_check({check})"),
+            cgen.Statement(f"int wrong = {check}"),
             *self.ranks(),
             cgen.Statement("const bool idle = mpi.rank >= ranks"),
             *self.coordinates("mpi.rank", used),
@@ -178,32 +181,6 @@ class Entry:
                 return node.memory is Memory.HOST
         return False
 
-    def begin_gpu(self) -> Lines:
-        """The work on GPUs begins, if it can: otherwise that is what the ranks agree on."""
-        name = self.function.name
-        choice = f"&{name}_program, {name}_first_device, local, {max(self.function.devices, 1)}, &tm_first"
-        failed = f"wrong = {name}_end(gpu, tm_began), gpu = NULL"
-        used = self.function.gpu_where
-        here = "" if used is None else f" && ({self.scalars.text(used)})"
-        return [
-            cgen.Statement("tm_gpu_call *gpu = NULL"),
-            cgen.Statement("const int local = tm_mpi_local(&mpi)"),
-            cgen.If(
-                cgen.Line(f"!wrong && !idle{here}"),
-                cgen.Block(
-                    [
-                        cgen.Statement("int tm_first = 0"),
-                        cgen.Statement(f"int tm_began = tm_gpu_choose({choice})"),
-                        cgen.If(
-                            cgen.Line("tm_began == 0"),
-                            cgen.Assign("tm_began", f"tm_gpu_begin(&gpu, &{name}_program, tm_first)"),
-                        ),
-                        cgen.If(cgen.Line("tm_began != 0"), cgen.Statement(failed)),
-                    ]
-                ),
-            ),
-        ]
-
     def agreement(self) -> Lines:
         """Every rank has the same error, or none; from here on the body runs."""
         self.agreed = True
@@ -214,14 +191,13 @@ class Entry:
         sizes = f"(const int64_t[]){{{', '.join(params)}}}" if params else "NULL"
         quoted = ", ".join(f'"{param}"' for param in same)
         words = f"(const char *const[]){{{quoted}}}" if params else "NULL"
-        ended = cgen.If(cgen.Line("wrong && gpu != NULL"), cgen.Statement("tm_gpu_end(gpu, 0)"))
         made = "wrong ? MPI_COMM_NULL : tm_mpi_grid(&mpi, ranks)"
         agree = f"tm_mpi_agree(&mpi, wrong, {name}_error, sizeof {name}_error, {len(params)}, {sizes}, {words})"
         return [
             cgen.Assign("wrong", agree),
-            *([ended] if self.on_gpu else []),
+            *self.parts.lines(lambda part: part.give_back()),
             *([cgen.Statement(f"const MPI_Comm {GRID} = {made}")] if is_together(self.function) else []),
-            *log_of(self.function).aligned(),
+            *traces.aligned(self.log),
             cgen.If(cgen.Line("wrong || idle"), cgen.Statement("return wrong")),
             *self.prepared,
         ]

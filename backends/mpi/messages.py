@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -63,14 +63,16 @@ class Messages:
 
     # -- posts
 
-    def post(self, node: Post, scope: Scope) -> Lines:
+    def post(self, node: Node, scope: Scope) -> Lines:
         """A message: its elements, and the call that sends or receives them."""
+        assert isinstance(node, Post)
         self._require_possible(node, scope)
         lines = Elements(self, node, scope.inner()).lines()
         return lines if len(lines) == 1 or isinstance(lines[0], cgen.If) else [cgen.Block(lines)]
 
-    def call(self, node: Collective, scope: Scope) -> Lines:
+    def call(self, node: Node, scope: Scope) -> Lines:
         """A call in which all ranks take part."""
+        assert isinstance(node, Collective)
         return Call(self, node, scope.inner()).lines()
 
     def _require_possible(self, node: Post, scope: Scope) -> None:
@@ -81,15 +83,20 @@ class Messages:
         if not 0 <= node.tag <= MOST_TAG:
             raise CompilerDefect(f"{node.statement} has the tag {node.tag}: there are those up to {MOST_TAG}")
 
-    def piece(self, node: Piece, scope: Scope) -> Lines:
+    def piece(self, node: Node, scope: Scope) -> Lines:
         """A box of the message that is being put together."""
+        assert isinstance(node, Piece)
         assert self.message is not None, "a piece of no message"
         return self.message.piece(node, scope)
 
     # -- requests
 
     def requests(self, node: Node, scope: Scope) -> Lines:
-        """An array of requests around what uses them."""
+        """An array of requests around what uses them, in a C block of its own where its name is taken in this one."""
+        assert isinstance(node, Requests)
+        return self.statements.named(node.name, node, scope, self._requests)
+
+    def _requests(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Requests)
         name, count, few = scope.names[node.name], Scalars(scope).text(node.count), constant(node.count)
         place = name
@@ -129,15 +136,6 @@ class Messages:
     def _wait(self, node: Complete, scope: Scope) -> cgen.Generable:
         place, count = request_place(node.requests, node.first, scope), Scalars(scope).text(node.count)
         return cgen.Statement(f'tm_mpi_wait(&mpi, "{quoted(node.statement)}", {place}, {count})')
-
-
-def runs(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:
-    """The statements one by one, but waits that follow each other together."""
-    for waits, some in groupby(nodes, lambda node: isinstance(node, Complete)):
-        if waits:
-            yield list(some)
-        else:
-            yield from ([node] for node in some)
 
 
 def _of_one(requests: str, scope: Scope) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 
 import cgen
 
@@ -22,12 +21,11 @@ _BITS = {"logical_and": "MPI_BAND", "logical_or": "MPI_BOR"}
 _TRUTHS = {"logical_and": "MPI_LAND", "logical_or": "MPI_LOR"}
 
 
-def runtime(function: LoopFunction) -> dict[str, str]:
-    """The runtime that the reductions of a function need: text by name."""
+def runtime(function: LoopFunction) -> tuple[str, ...]:
+    """The headers that the reductions of a function need."""
     if not any(isinstance(node, AllReduce) for node in transform.walk(function.body)):
-        return {}
-    file = resources.files("tiramisu_py.backends.mpi").joinpath("runtime").joinpath(RUNTIME)
-    return {RUNTIME: file.read_text(encoding="utf-8")}
+        return ()
+    return (RUNTIME,)
 
 
 def operation(dtype: DType, operator: str) -> str:

@@ -30,8 +30,9 @@ class ParallelLoops:
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
 
-    def emit(self, node: For, scope: Scope) -> Lines:
+    def emit(self, node: Node, scope: Scope) -> Lines:
         """A parallel loop with all that it needs around it."""
+        assert isinstance(node, For)
         private = [p for p in node.reductions if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
         inner = scope.inner()
         inner.threaded = True

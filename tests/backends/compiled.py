@@ -16,7 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from tests.backends.calling import raw_call
-from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
+from tiramisu_py.backends import emit
+from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.pipeline import optimise
 

@@ -31,7 +31,7 @@ from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import float32
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import Comment, LoopFunction, Private
 from tiramisu_py.passes.pipeline import optimise

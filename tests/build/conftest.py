@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.expressions import Const, Expr, Param, binary
+from tiramisu_py.backends.c import Emitted
 from tiramisu_py.build import Kernel, compile_function
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
 
@@ -73,7 +75,17 @@ class Written:
     algorithm: Algorithm
 
     def compile(self, **options: Any) -> Kernel:
-        return compile_function(self.function, self.sources, self.algorithm, **options)
+        return compile_function(self.function, self.emitted, self.algorithm, **options)
+
+    @property
+    def emitted(self) -> Emitted:
+        return Emitted(self.sources, prototype(self.function.name, self.sources))
+
+
+def prototype(name: str, sources: Mapping[str, str]) -> str:
+    """The prototype that the header of a function written by hand has."""
+    found = re.search(rf"^int {name}\([^;{{]*\);", sources.get(f"{name}.h", ""), re.MULTILINE)
+    return " ".join(found.group().split()) if found else f"int {name}();"
 
 
 def array(name: str, dtype: ty.DType, *extents: Expr | int, out: bool = False, **more: Any) -> ArrayArgument:

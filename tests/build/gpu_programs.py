@@ -10,8 +10,9 @@ import islpy as isl
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.expressions import Param
+from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature
-from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES
+from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
 from tiramisu_py.build import Kernel, compile_function
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, ScalarArgument
 
@@ -83,7 +84,10 @@ class GpuProgram:
     kernels: tuple[KernelSignature, ...]
 
     def compile(self, **options: Any) -> Kernel:
-        return compile_function(self.function, self.sources, self.algorithm, kernels=self.kernels, **options)
+        name = self.function.name
+        prototype = f"int {name}(int64_t N, float a, const float *x, float *y);"
+        emitted = Emitted(self.sources, prototype, RUNTIME_LIBRARIES, uses_gpu=True)
+        return compile_function(self.function, emitted, self.algorithm, kernels=self.kernels, **options)
 
 
 def flip(

@@ -95,7 +95,7 @@ def test_a_damaged_entry_is_built_again(saxpy, tmp_path, monkeypatch, damage):
 def subprocess_library(saxpy) -> Path:
     """Builds without loading, so that a damaged library is not one that this process has mapped."""
     cache = open_cache()
-    recipe = prepare("saxpy", saxpy.sources, cache)
+    recipe = prepare("saxpy", saxpy.emitted, cache)
     return cache.entry(recipe.key, recipe.build) / recipe.file_name
 
 

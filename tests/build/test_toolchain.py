@@ -246,7 +246,7 @@ def test_the_undefined_behaviour_sanitizer_needs_nothing(saxpy):
 
 
 def test_compile_function_is_the_front_of_the_room(saxpy):
-    kernel = compile_function(saxpy.function, saxpy.sources, saxpy.algorithm)
+    kernel = compile_function(saxpy.function, saxpy.emitted, saxpy.algorithm)
     assert kernel.name == "saxpy"
 
 

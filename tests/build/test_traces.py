@@ -18,7 +18,7 @@ from tests.build.test_export import sh
 from tests.build.traced_programs import chunks, compiled, cooperative, image, on_cores, with_text
 from tests.mpi.launching import implementations
 from tests.mpi.programs import PROGRAMS
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.build import gpu_count
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.build.traces.traces import Trace, TraceEvent

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import tiramisu_py as tm
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
 from tiramisu_py.passes import traced
@@ -67,7 +68,8 @@ def chunks() -> tm.Function:
 def compiled(f: tm.Function, change: Callable[[Mapping[str, str]], Mapping[str, str]], **options: Any) -> tm.Kernel:
     """A function with a trace, whose sources are changed first."""
     function = traced(f.lowered(16))
-    sources = change(emit(function))
+    emitted = emit(function)
+    sources = replace(emitted, files=change(emitted))
     return compile_function(function, sources, f.algorithm, kernels=signatures(function), **options)
 
 

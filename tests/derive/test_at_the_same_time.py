@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import tiramisu_py as tm
 from tests.derive.cooperating import Program, blur, chunked, cooperative, in_two_loops, on_gpu, r, steps, two_gpus
 from tests.derive.cooperating import k as chunk
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
 from tiramisu_py.program.editing import removed
@@ -139,7 +140,7 @@ def test_without_any_one_wait_in_its_text_the_simulator_fails(name: str) -> None
     sources = emit(function)
     host = f"{f.name}.c"
     for described, text in mutants(sources[host]):
-        changed: Mapping[str, str] = {**sources, host: text}
+        changed = replace(sources, files={**sources, host: text})
         kernel = compile_function(
             function, changed, f.algorithm, kernels=signatures(function), device="simulator", sanitize=True
         )

@@ -12,6 +12,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernels import signatures
 from tiramisu_py.build import compile_function
 from tiramisu_py.build.toolchains.cache import open_cache
@@ -138,11 +139,17 @@ def test_without_any_one_barrier_or_wait_the_simulator_fails(name: str, variant:
     assert f.check().superfluous == ()
     tries = [(given, listed(f.evaluate(**given))) for given in samples(story, variant, 60, 7)]
     function = f.lowered()
-    for described, sources in mutants(emit(function)):
+    emitted = emit(function)
+    for described, files in mutants(emitted):
         if any(unseen in described for unseen in UNSEEN.get(name, ())):
             continue
         kernel = compile_function(
-            function, sources, f.algorithm, kernels=signatures(function), device="simulator", sanitize=True
+            function,
+            replace(emitted, files=files),
+            f.algorithm,
+            kernels=signatures(function),
+            device="simulator",
+            sanitize=True,
         )
         seeded = (kernel.seeded(seed, timing) for seed in range(SEEDS) for timing in ("lazy", "shuffled"))
         assert not all(is_right(each, *one) for each in seeded for one in tries), described

@@ -8,7 +8,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.proof.collective_stories import all_to_all, broadcasts, c, gathered, k, p, panels, q, r, transposed
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.ir import Collective, For, If, Node, Post
 from tiramisu_py.ir.rewriting import children, walk
 from tiramisu_py.lower.lowering import lower

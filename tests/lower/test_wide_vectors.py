@@ -13,7 +13,7 @@ import pytest
 import tiramisu_py as tm
 from tests.targets.machines import Target
 from tests.targets.programs import Call, Program, printed
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import optimise
 

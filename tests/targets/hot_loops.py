@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.machine_code import Instruction, Loop, innermost_loops
 from tests.targets.machines import INSTALL
 from tests.targets.shapes import SHAPES
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.build import open_cache, processor_for
 from tiramisu_py.build.toolchains.library import prepare
 from tiramisu_py.ir import LoopFunction

@@ -18,7 +18,8 @@ import numpy as np
 
 from tests.backends.compiled import STRICT
 from tests.targets.machines import Target
-from tiramisu_py.backends.c import LIBRARIES, REQUIRED, emit
+from tiramisu_py.backends import emit
+from tiramisu_py.backends.c import LIBRARIES, REQUIRED
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 _MAIN = """

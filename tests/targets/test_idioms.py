@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.backends.compiled import STRICT
+from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
@@ -139,7 +140,7 @@ def _filled(awkward: Array, rest: Array) -> tuple[Array, Array]:
 def program(types: VectorTypes, every: list[Operation]) -> str:
     """It reads two arrays for each type, and writes what each operation makes of them."""
     lines = ["#include <stdio.h>", "#include <stdlib.h>", "#include <stdint.h>"]
-    lines += [f'#include "{header}"' for header in types.headers()]
+    lines += [f'#include "{header}"' for header in included(types)]
     lines += types.declarations()
     kinds = [*INTEGERS, *FLOATS]
     for dtype in kinds:
@@ -175,7 +176,7 @@ def test_every_operation_is_what_numpy_says(target: Target, tmp_path: Path) -> N
     types = VectorTypes()
     every = operations(types)
     (tmp_path / "all.c").write_text(program(types, every))
-    for name in (*types.runtime(), "tm_runtime.h"):
+    for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

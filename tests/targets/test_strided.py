@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.compiled import STRICT
+from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
@@ -71,7 +72,7 @@ def program(types: VectorTypes) -> str:
     every = loads(types)
     systems = ["stdio", "stdlib", "stdint", "string", "unistd", "sys/mman"]
     lines = ["#define _GNU_SOURCE", *(f"#include <{name}.h>" for name in systems)]
-    lines += [f'#include "{header}"' for header in types.headers()]
+    lines += [f'#include "{header}"' for header in included(types)]
     lines += [*types.declarations(), _CHECK]
     lines += [f"CHECK({name}, {t}x{lanes}, {s.c_name}, {lanes}, {stride})" for name, s, t, lanes, stride in every]
     pairs = ", ".join(f'{{check_{name}, "{name}"}}' for name, *_ in every)
@@ -87,7 +88,7 @@ def test_loads_of_elements_apart_find_them_and_read_nothing_outside(target: Targ
         pytest.skip(target.missing)
     types = VectorTypes()
     (tmp_path / "all.c").write_text(program(types))
-    for name in (*types.runtime(), "tm_runtime.h"):
+    for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     command = [*target.compiler, *REQUIRED, *STRICT, *target.flags, "all.c", "-o", "all", "-lm"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

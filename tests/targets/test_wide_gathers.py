@@ -14,6 +14,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import STRICT
+from tests.targets.headers import included
 from tests.targets.machines import TARGETS, Target
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.backends.c import REQUIRED
@@ -100,7 +101,7 @@ def program() -> tuple[str, VectorTypes]:
         for name, _, _ in names
     ]
     parts = {
-        "@INCLUDES@": "".join(f'#include "{header}"\n' for header in types.headers()),
+        "@INCLUDES@": "".join(f'#include "{header}"\n' for header in included(types)),
         "@DECLARATIONS@": "\n".join(types.declarations()),
         "@CASES@": "".join("  {" + ", ".join(f"INT64_C({v})" for v in case) + "},\n" for case in CASES),
         "@TRIED@": "".join(tried),
@@ -118,7 +119,7 @@ def test_neighbours_are_found_in_rows_of_any_length(target: Target, tmp_path: Pa
         pytest.skip(target.missing)
     text, types = program()
     (tmp_path / "all.c").write_text(text)
-    for name in (*types.runtime(), "tm_runtime.h"):
+    for name in (*(file.name for file in types.runtime()), "tm_runtime.h"):
         (tmp_path / name).write_text(resources.files(C).joinpath(name).read_text())
     flags = ["-march=native" if flag == "-march=x86-64-v4" else flag for flag in target.flags]  # VBMI, where it exists
     command = [*target.compiler, *REQUIRED, *STRICT, *flags, "all.c", "-o", "all", "-lm"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.calls.arguments import Arguments
 from tiramisu_py.build.calls.ranks import Ranks
-from tiramisu_py.build.gpu.part import RUNTIME_HEADER, GpuOptions, GpuPart, compile_gpu_part
+from tiramisu_py.build.gpu.part import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
@@ -32,7 +33,7 @@ def processor_for(target: str | None = None, compiler: str | None = None) -> Pro
 
 def compile_function(
     function: LoopFunction,
-    sources: Mapping[str, str],
+    sources: Emitted,
     algorithm: Algorithm,
     *,
     target: str | None = None,
@@ -89,12 +90,12 @@ def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:
 def _gpu_part(
     cache: Cache,
     function: LoopFunction,
-    sources: Mapping[str, str],
+    sources: Emitted,
     kernels: Sequence[KernelSignature],
     options: GpuOptions,
     fast: Collection[str],
 ) -> GpuPart | None:
-    if RUNTIME_HEADER not in sources:
+    if not sources.uses_gpu:
         options.require_unused(function.name)
         return None
     return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast)

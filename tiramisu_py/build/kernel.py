@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -77,7 +76,7 @@ class Kernel:
     @property
     def signature(self) -> str:
         """The prototype of the C function."""
-        return signature(self.name, self.recipe.sources)
+        return self.recipe.sources.prototype
 
     @property
     def device(self) -> str | None:
@@ -256,15 +255,6 @@ def unpacked(given: Packed) -> Kernel:
     ranks = Ranks(arguments, function.grid) if function.grid else None
     shared = None if recipe.processor.obstacle else load(recipe)
     return Kernel(function, recipe, arguments, shared, given.threads, None, ranks)
-
-
-def signature(name: str, sources: Mapping[str, str]) -> str:
-    """The prototype of the C function `name`, as the header among `sources` has it."""
-    for text in sources.values():
-        found = re.search(rf"^int {name}\([^;{{]*\);", text, re.MULTILINE)
-        if found:
-            return " ".join(found.group().split())
-    return f"int {name}();"
 
 
 def _passed(argument: ArrayArgument | ScalarArgument, value: Array | DeviceArray) -> Number:

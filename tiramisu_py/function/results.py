@@ -12,7 +12,7 @@ import numpy as np
 from tiramisu_py import sets
 from tiramisu_py.algorithm.evaluate.arguments import extents
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
 from tiramisu_py.derive.completion import as_proven
@@ -67,7 +67,7 @@ class Results(Scheduled):
 
     def source(self) -> dict[str, str]:
         """The generated source text, by file name, for vectors of 64 bytes; `Kernel.source` is what was compiled."""
-        return emit(self.lowered())
+        return dict(emit(self.lowered()))
 
     def facts(self, kernel: Kernel | None = None) -> tuple[KernelFacts, ...]:
         """What is known of each GPU kernel before it runs: threads, shared memory, what a warp's accesses cost.

@@ -7,6 +7,7 @@ loaded by itself, and nothing outside the first and the last.
 from __future__ import annotations
 
 from tiramisu_py.algorithm.types import DType, int32, strong, uint8
+from tiramisu_py.backends.c.part import RuntimeFile, packaged
 from tiramisu_py.backends.c.vectors import idioms, masks
 
 VECTORS = "tm_vectors.h"
@@ -49,18 +50,15 @@ class VectorTypes:
         self.name(int32, lanes)
         return self.name(dtype, lanes)
 
-    def headers(self) -> tuple[str, ...]:
-        """The headers that the source includes for its vectors."""
+    def runtime(self) -> tuple[RuntimeFile, ...]:
+        """The headers that the source includes for its vectors, and what these include."""
         more = [
             *([GATHERS] if self._neighbours else ()),
             *([idioms.HEADER] if self.idioms else ()),
             *([masks.HEADER] if self.first else ()),
         ]
-        return (VECTORS, *more) if self._used else ()
-
-    def runtime(self) -> tuple[str, ...]:
-        """The files that these headers are."""
-        return (*self.headers(), *(idioms.FILES[1:] if self.idioms else ()))
+        included = packaged("c", VECTORS, *more) if self._used else ()
+        return (*included, *(packaged("c", *idioms.FILES[1:], included=False) if self.idioms else ()))
 
     def declarations(self) -> list[str]:
         """The lines that make the types and the functions."""

@@ -16,7 +16,8 @@ from tests.backends.building import number
 from tests.backends.calling import raw_call
 from tiramisu_py.algorithm.expressions import Binary, Expr, Param
 from tiramisu_py.algorithm.types import DType, bool_, float32, int64
-from tiramisu_py.backends.c import LIBRARIES, REQUIRED, emit
+from tiramisu_py.backends import emit
+from tiramisu_py.backends.c import LIBRARIES, REQUIRED
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, signatures
 from tiramisu_py.backends.cuda.simulated import (
     RUNTIME_FLAGS,

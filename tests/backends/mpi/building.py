@@ -9,7 +9,7 @@ from tests.backends.building import number
 from tests.build.conftest import Written, written
 from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.types import DType, float32, int64
-from tiramisu_py.backends.c import emit
+from tiramisu_py.backends import emit
 from tiramisu_py.ir import (
     ArrayArgument,
     Block,

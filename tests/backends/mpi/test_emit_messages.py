@@ -25,7 +25,8 @@ from tests.backends.mpi.programs import (
     ring,
     steps,
 )
-from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS, emit
+from tiramisu_py.backends import emit
+from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.program.loops import Parallel

@@ -22,7 +22,6 @@ from tiramisu_py.build.toolchains.simulator import LIBRARY, Simulation, Simulato
 from tiramisu_py.errors import ArgumentError
 
 #: A program that has this file among its sources uses GPUs.
-RUNTIME_HEADER = "tm_gpu.h"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES
+from tiramisu_py.backends.c import Emitted
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain, run
 from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache, package_digest
 from tiramisu_py.build.toolchains.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
@@ -37,7 +37,7 @@ class Recipe:
     """
 
     name: str
-    sources: Mapping[str, str]
+    sources: Emitted
     toolchain: Toolchain
     processor: Processor
     fast: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Recipe:
     @property
     def libraries(self) -> tuple[str, ...]:
         """What the library is linked with, beside MPI, which mpicc knows."""
-        return ("-lm", *(RUNTIME_LIBRARIES if RUNTIME in self.sources else ()))
+        return ("-lm", *self.sources.libraries)
 
     @property
     def linked(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Recipe:
     @property
     def is_unloaded(self) -> bool:
         """Whether its library may go while the process lives. MPI, GPUs and sanitizers keep addresses of it."""
-        return self.mpi is None and RUNTIME not in self.sources and not self.sanitize
+        return self.mpi is None and not self.sources.uses_gpu and not self.sanitize
 
     @property
     def openmp(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _write(files: Mapping[str, str], folder: Path) -> None:
 
 def prepare(
     name: str,
-    sources: Mapping[str, str],
+    sources: Emitted,
     cache: Cache,
     *,
     target: str | None = None,
@@ -162,7 +162,7 @@ def prepare(
     if sanitize and toolchain.family != "gcc":  # clang links its run time into programs, not into shared libraries
         raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
     recipe = Recipe(
-        name, dict(sources), toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
+        name, sources, toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
         tuple(sorted(set(sanitize))), dict(embedded or {}), mpi,
     )  # fmt: skip
     if recipe.uses_openmp and not toolchain.openmp:

@@ -5,16 +5,16 @@ Each call is checked: ``TM_TRY`` leaves the function where one fails, after ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import cgen
 
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.backends.c.boxes import Level, levels, product
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.backends.cuda.copy_boxes import Level, levels, product
 from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
@@ -45,12 +45,17 @@ MOST_LEVELS = 3
 
 
 class Devices:
-    """Emits what one function does with GPUs; `statements` emits what is inside."""
+    """Emits what one function does with GPUs; `statements` emits what is inside.
 
-    def __init__(self, statements: Statements) -> None:
+    `kernels` are the names in CUDA and the definitions of the kernels; `may_be_idle`: there are calls that use no GPU.
+    """
+
+    def __init__(
+        self, statements: Statements, kernels: Mapping[str, tuple[str, KernelFunction]], may_be_idle: bool
+    ) -> None:
         self.statements = statements
-        self.kernels: dict[str, tuple[str, KernelFunction]] = {}
-        self.may_be_idle = False  # whether there are calls that use no GPU
+        self.kernels = kernels
+        self.may_be_idle = may_be_idle
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """A launch, a copy, or what concerns an event."""
@@ -115,6 +120,10 @@ class Devices:
     def events(self, node: Node, scope: Scope) -> Lines:
         """An array of events, which lives as long as the call."""
         assert isinstance(node, Events)
+        return self.statements.named(node.name, node, scope, self._events)
+
+    def _events(self, node: Node, scope: Scope) -> Lines:
+        assert isinstance(node, Events)
         _require_one_thread(scope)
         name, text = scope.names[node.name], Scalars(scope).text
         count = "*".join(f"tm_count({text(extent)})" for extent in node.extents) or "1"
@@ -136,8 +145,9 @@ class Devices:
 
     # -- memory
 
-    def allocate(self, node: Allocate, scope: Scope) -> Lines:
+    def allocate(self, node: Node, scope: Scope) -> Lines:
         """Memory of a device, or of the host for devices, which exists during the body."""
+        assert isinstance(node, Allocate)
         _require_one_thread(scope)
         name, kind = scope.names[node.buffer], node.dtype.c_name
         sizes = ", ".join(Scalars(scope).text(extent) for extent in node.extents) or "1"
