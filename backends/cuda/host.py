@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.traces import Log
 
 RUNTIME = "tm_gpu.h"
-#: Where an array of the caller's on a GPU must begin for its elements to be loaded several at a time, in bytes.
-ALIGNED = 16
 
 
 class Gpus(HostPart):
@@ -116,8 +114,9 @@ class Gpus(HostPart):
         """Arrays of the caller's on a device are aligned for kernels that load several elements at once."""
         if array.device is None or not uses_vectors(self.function):
             return []
-        words = f"must begin at a multiple of {ALIGNED} bytes, as whole arrays of a GPU do"
-        return [(f"(uintptr_t){self.names[array.name]} % {ALIGNED} != 0", words)]
+        widest = self.function.gpu.widest
+        words = f"must begin at a multiple of {widest} bytes, as whole arrays of a GPU do"
+        return [(f"(uintptr_t){self.names[array.name]} % {widest} != 0", words)]
 
     def begin(self) -> Lines:
         """The work on GPUs begins, where a call leaves any to them."""

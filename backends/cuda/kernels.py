@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 
 import cgen
 
@@ -15,7 +16,7 @@ from tiramisu_py.backends.c.traces import LOG_HEADER
 from tiramisu_py.backends.cuda.scalars import builtin
 from tiramisu_py.backends.cuda.scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
-from tiramisu_py.backends.cuda.simulated import KERNEL_HEADERS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
+from tiramisu_py.backends.cuda.simulated import BACKENDS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.backends.cuda.statements import KernelStatements
 from tiramisu_py.ir import (
     Allocate,
@@ -36,8 +37,6 @@ from tiramisu_py.program.storage import Memory
 
 #: How the runtime begins in a library with a trace.
 _LOGGING = f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n'
-#: What the sources of a function that uses GPUs include or are compiled with.
-RUNTIME = (*KERNEL_HEADERS, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
 
 
 def uses_gpu(function: LoopFunction) -> bool:
@@ -53,7 +52,8 @@ def _is_of_gpu(node: Node) -> bool:
 
 def device_sources(function: LoopFunction) -> dict[str, str]:
     """The files of a function that uses GPUs, beside those of its host part."""
-    runtime = {path.name: path.read_text(encoding="utf-8") for path in RUNTIME}
+    files = (BACKENDS / function.gpu.header, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
+    runtime = {path.name: path.read_text(encoding="utf-8") for path in files}
     if function.traced:
         runtime |= {path.name: path.read_text(encoding="utf-8") for path in TRACE_HEADERS}
         runtime |= {path.name: f"{_LOGGING}{runtime[path.name]}" for path in RUNTIME_SOURCES}
@@ -74,7 +74,8 @@ def kernel_names(function: LoopFunction) -> Mapping[str, str]:
 
 def emit_kernels(function: LoopFunction) -> str:
     """The text of ``<name>.cu``."""
-    lines = [cgen.LineComment(f"The kernels of {function.name}."), cgen.Include(KERNEL_HEADERS[0].name, system=False)]
+    header = PurePath(function.gpu.header).name
+    lines = [cgen.LineComment(f"The kernels of {function.name}."), cgen.Include(header, system=False)]
     for kernel in function.kernels:
         lines += [cgen.Line(), *KernelSource(function, kernel).lines()]
     return text(cgen.Module(lines))

@@ -11,16 +11,18 @@ from tiramisu_py.backends.c.expressions.scope import Array, Scope
 from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction
 from tiramisu_py.ir.arithmetic.facts import facts_of
 from tiramisu_py.ir.rewriting import constant
+from tiramisu_py.program.gpu_target import CUDA
 from tiramisu_py.program.loops import AXES
-
-#: Bytes of the widest vector that a GPU loads at once; of alignment, more than this is never asked.
-WIDEST = 16
 
 
 @dataclass
 class KernelScope(Scope):
-    """Names in sight; `divisors` are known divisors of parameters and variables, powers of two."""
+    """Names in sight; `divisors` are known divisors of parameters and variables, powers of two.
 
+    `widest` are the bytes of the widest vector that the GPU loads at once: more alignment than this is never asked.
+    """
+
+    widest: int = CUDA.widest
     divisors: Mapping[str, int] = field(default_factory=dict)
 
     def enter(self, node: For | Let, lanes: int = 1) -> None:
@@ -29,7 +31,7 @@ class KernelScope(Scope):
         if isinstance(node, Let):
             divisor = self.divisor(node.value)
         else:
-            divisor = math.gcd(self.divisor(node.lower), node.step, WIDEST)
+            divisor = math.gcd(self.divisor(node.lower), node.step, self.widest)
         self.divisors = {**self.divisors, node.variable: divisor}
 
     def declare(self, name: str, lanes: int = 1) -> None:
@@ -38,16 +40,16 @@ class KernelScope(Scope):
         self.divisors = {**self.divisors, name: 1}
 
     def divisor(self, e: Expr) -> int:
-        """A power of two, at most `WIDEST`, that divides an index."""
+        """A power of two, at most `widest`, that divides an index."""
         match e:
             case Const() if not e.dtype.is_float:
-                return math.gcd(int(e.value), WIDEST)
+                return math.gcd(int(e.value), self.widest)
             case Iter() | Param():
                 return self.divisors.get(e.name, 1)
             case Unary() | Cast():
                 return self.divisor(e.children()[0]) if e.dtype.is_integer else 1
             case Binary(op="*"):
-                return min(self.divisor(e.left) * self.divisor(e.right), WIDEST)
+                return min(self.divisor(e.left) * self.divisor(e.right), self.widest)
             case Binary(op="+" | "-" | "min" | "max"):
                 return math.gcd(self.divisor(e.left), self.divisor(e.right))
         return 1
@@ -71,14 +73,15 @@ def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str
     for array in kernel.arrays:
         scope.declare_array(array.name, Array(names[array.name], array.dtype, array.extents))
     scope.declared = set(given(kernel))
-    scope.divisors = dict(_multiple(condition) for condition, _ in function.preconditions)
+    scope.widest = kernel.gpu.widest
+    scope.divisors = dict(_multiple(condition, scope.widest) for condition, _ in function.preconditions)
     return scope
 
 
-def _multiple(condition: Expr) -> tuple[str, int]:
-    """The parameter of which a precondition ``N % 4 == 0`` says that it is a multiple, and of what."""
+def _multiple(condition: Expr, most: int) -> tuple[str, int]:
+    """The parameter of which a precondition ``N % 4 == 0`` says that it is a multiple, and of what, up to `most`."""
     match condition:
         case Binary(op="==", left=Binary(op="%", left=Param() as param, right=Const() as by), right=zero):
             if constant(zero) == 0 and constant(by):
-                return param.name, math.gcd(int(by.value), WIDEST)
+                return param.name, math.gcd(int(by.value), most)
     return "", 1

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
+from tiramisu_py.program.gpu_target import CUDA
 
 _HERE = Path(__file__).parent
+#: What the paths of headers of kernels begin at.
+BACKENDS = _HERE.parent
 #: Folders for the compiler's -I: tm_gpu.h and tm_kernel.h; what stands under a simulated kernel.
 RUNTIME_FOLDER = _HERE / "runtime"
 SIMULATOR_FOLDER = _HERE / "simulator"
 
 #: What kernel files include (NVRTC is given their text); nothing else is included from it.
-KERNEL_HEADERS = (RUNTIME_FOLDER / "tm_kernel.h",)
+KERNEL_HEADERS = (BACKENDS / CUDA.header,)
 
 #: The runtime, which a generated library compiles in.
 RUNTIME_SOURCES = (RUNTIME_FOLDER / "tm_gpu.c",)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines
     from tiramisu_py.backends.cuda.statements import KernelStatements
 
-WARP = 32
 _PART, _OTHER = "<part>", "<other>"
 
 
@@ -31,6 +30,7 @@ class Tree:
         self.array = scope.arrays[node.buffer]
         self.dtype = self.array.dtype
         self.shape = statements.kernel.threads
+        self.warp = statements.kernel.gpu.warp
         self.threads = self.shape[0] * self.shape[1] * self.shape[2]
 
     def lines(self) -> Lines:
@@ -38,7 +38,7 @@ class Tree:
         value = self.statements.scalars(self.scope).text(operand(self.node.value, self.dtype))
         if self.threads == 1:
             return [cgen.Block([self._part(value), *self._update()])]
-        body = self._by_warps(value) if self.threads % WARP == 0 else self._by_halves(value)
+        body = self._by_warps(value) if self.threads % self.warp == 0 else self._by_halves(value)
         return [cgen.Block([cgen.Statement(f"const int tm_number = {self._number()}"), *body])]
 
     def _number(self) -> str:
@@ -52,14 +52,14 @@ class Tree:
         return cgen.Statement(f"{self.dtype.c_name} tm_part = {value}")
 
     def _by_warps(self, value: str) -> Lines:
-        kind, warps = self.dtype.c_name, self.threads // WARP
+        kind, warps = self.dtype.c_name, self.threads // self.warp
         shuffle = cgen.Block(
             [
                 cgen.Statement(f"const {kind} tm_other = tm_shuffle_down(tm_part, tm_step)"),
                 self._combined("tm_part", "tm_part", "tm_other"),
             ]
         )
-        steps = _for("int tm_step = 16", "tm_step > 0", "tm_step /= 2", shuffle)
+        steps = _for(f"int tm_step = {self.warp // 2}", "tm_step > 0", "tm_step /= 2", shuffle)
         within: Lines = [self._part(value), cgen.Pragma("unroll"), steps]
         if warps == 1:
             return [*within, _if("tm_number == 0", self._update())]
@@ -73,7 +73,7 @@ class Tree:
             *within,
             cgen.Statement(f"TM_SHARED({kind}, tm_parts, [{warps}])"),
             *self._free(),
-            _if(f"tm_number % {WARP} == 0", [cgen.Assign(f"tm_parts[tm_number / {WARP}]", "tm_part")]),
+            _if(f"tm_number % {self.warp} == 0", [cgen.Assign(f"tm_parts[tm_number / {self.warp}]", "tm_part")]),
             cgen.Statement("TM_BARRIER()"),
             _if("tm_number == 0", [over, *self._update()]),
         ]

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.expressions.scalars import operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.scalars import KernelScalars
-from tiramisu_py.backends.cuda.scope import WIDEST, KernelScope
+from tiramisu_py.backends.cuda.scope import KernelScope
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Lane, Load, Ramp, Store
 from tiramisu_py.ir.arithmetic.linear import along_lanes
@@ -42,7 +42,7 @@ class LaneLoops:
             target = Load(node.buffer, self._element(node.indices, array.lanes, len(array.extents)), array.dtype)
             text = self._each(target, inner)
             return [cgen.Block([*hoisted, *_loop(lanes, f"{text} = {self._each(each, inner)}")])]
-        kind = vector(array.dtype, lanes)
+        kind = vector(array.dtype, lanes, scope)
         return [
             cgen.Block(
                 [
@@ -56,7 +56,7 @@ class LaneLoops:
 
     def defined(self, name: str, value: Expr, lanes: int, scope: Scope) -> Lines:
         """A variable of several lanes."""
-        kind = vector(value.dtype, lanes)
+        kind = vector(value.dtype, lanes, scope)
         whole = self._whole(value, lanes, scope)
         if whole is not None:
             return [cgen.Statement(f"{kind} {name} = {whole}")]
@@ -105,7 +105,7 @@ class LaneLoops:
         """The first of `lanes` neighbours that are aligned, in memory that threads share; None for others."""
         assert isinstance(scope, KernelScope)
         array = scope.arrays[buffer]
-        fits = lanes * array.dtype.bytes <= WIDEST and lanes & (lanes - 1) == 0
+        fits = lanes * array.dtype.bytes <= scope.widest and lanes & (lanes - 1) == 0
         if not fits or array.lanes > 1 or (array.nested and not array.is_shared):
             return None
         lines = [along_lanes(index) for index in indices]
@@ -141,7 +141,7 @@ class LaneLoops:
                 return None
             if e.key() not in seen:
                 name = f"tm_v{len(seen)}"
-                lines.append(cgen.Statement(f"const {vector(e.dtype, lanes)} {name} = {whole}"))
+                lines.append(cgen.Statement(f"const {vector(e.dtype, lanes, scope)} {name} = {whole}"))
                 scope.declare(name, lanes)
                 seen[e.key()] = Iter(name, e.dtype)
             return seen[e.key()]
@@ -171,10 +171,12 @@ class LaneLoops:
         return (*indices, Iter(_LANE, int64)) if lanes > 1 and len(indices) == rank else indices
 
 
-def vector(dtype: DType, lanes: int) -> str:
+def vector(dtype: DType, lanes: int, scope: Scope) -> str:
     """The name of a vector type."""
-    if lanes * dtype.bytes > WIDEST or lanes & (lanes - 1) != 0:
-        raise CompilerDefect(f"a GPU has no vectors of {lanes} {dtype}: use 2, 4 or 8 lanes of at most {WIDEST} bytes")
+    assert isinstance(scope, KernelScope)
+    if lanes * dtype.bytes > scope.widest or lanes & (lanes - 1) != 0:
+        fault = f"a GPU has no vectors of {lanes} {dtype}"
+        raise CompilerDefect(f"{fault}: use 2, 4 or 8 lanes of at most {scope.widest} bytes")
     return f"tm_vec<{strong(dtype).c_name}, {lanes}>"
 
 

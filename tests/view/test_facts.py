@@ -13,6 +13,7 @@ from tests.schedule.gpu_pipelines import gather, on_gpu, transpose
 from tests.schedule.pipelines import i, i0, i1, j, j0, j1
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
+from tiramisu_py.program.gpu_target import CUDA
 from tiramisu_py.view.facts import AccessFacts, KernelFacts, _turns
 
 a, b, im, it, w, j2 = tm.iters("a b im it w j2")
@@ -135,7 +136,7 @@ def test_columns_of_a_tile_conflict_unless_it_is_padded(dtype, pad, turns, least
 
 
 def test_one_word_for_all_threads_is_no_conflict():
-    assert _turns(np.arange(4)) == 1
+    assert _turns(CUDA, np.arange(4)) == 1
 
 
 def test_banks_take_turns_over_their_different_words():
@@ -143,7 +144,7 @@ def test_banks_take_turns_over_their_different_words():
     for first in starts:
         touched = np.unique(first[:, None] + np.arange(4))
         words = {int(at) // 4 for at in touched}
-        assert _turns(touched) == max(sum(1 for word in words if word % 32 == bank) for bank in range(32))
+        assert _turns(CUDA, touched) == max(sum(1 for word in words if word % 32 == bank) for bank in range(32))
 
 
 def test_the_worst_access_of_an_array_is_in_the_source():

@@ -98,7 +98,7 @@ def _gpu_part(
     if not sources.uses_gpu:
         options.require_unused(function.name)
         return None
-    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast)
+    return compile_gpu_part(cache, function.name, sources, kernels, function.devices, options, fast, function.gpu)
 
 
 def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:

@@ -21,6 +21,7 @@ from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import PIPELINE, optimise, traced
+from tiramisu_py.program.gpu_target import GpuTarget
 from tiramisu_py.program.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
@@ -77,7 +78,8 @@ class Results(Scheduled):
         """
         function = self.lowered()
         names, reported = kernel_names(function), {} if kernel is None else kernel.resources
-        return tuple(kernel_facts(each, _registers(reported.get(names[each.name], {}))) for each in function.kernels)
+        known = (_registers(reported.get(names[each.name], {}), function.gpu) for each in function.kernels)
+        return tuple(kernel_facts(each, registers) for each, registers in zip(function.kernels, known, strict=True))
 
     def compile(
         self,
@@ -187,6 +189,7 @@ class Results(Scheduled):
         return pseudocode(lower(self.completed))
 
 
-def _registers(reported: Mapping[str, Resources]) -> dict[int, int]:
+def _registers(reported: Mapping[str, Resources], gpu: GpuTarget) -> dict[int, int]:
     """The registers of a thread by architecture: 90 for "sm_90"."""
-    return {int(name.partition("_")[2]): found.registers for name, found in reported.items() if name.startswith("sm_")}
+    numbers = {name.removeprefix(gpu.architecture): each.registers for name, each in reported.items()}
+    return {int(number): registers for number, registers in numbers.items() if number.isdecimal()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
 from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.pins import Pin
 from tiramisu_py.program.storage import Memory
 
@@ -61,7 +62,7 @@ class KernelFunction:
 
     `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
     come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are parameters that are at least 0,
-    beside sizes.
+    beside sizes. It runs on GPUs of the kind `gpu`.
     """
 
     name: str
@@ -74,6 +75,7 @@ class KernelFunction:
     device: int = 0
     documentation: tuple[str, ...] = ()
     nonnegative: tuple[str, ...] = ()
+    gpu: GpuTarget = CUDA
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,11 @@ class LoopFunction:
 
     `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
     `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
-    are what its launches start; `devices` is the number of GPUs that it uses. A distributed function has a `grid`.
-    One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With
-    `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which
-    `gpu_where` does not hold uses no GPU (None: each uses one, if the function does). Its non-temporal stores are so
-    where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the
+    are what its launches start; `devices` is the number of GPUs that it uses, of the kind `gpu`. A distributed function
+    has a `grid`. One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to
+    cpus. With `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for
+    which `gpu_where` does not hold uses no GPU (None: each uses one, if the function does). Its non-temporal stores are
+    so where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the
     first of the `versions` for whose sizes it is, if there is one.
     """
 
@@ -142,6 +144,7 @@ class LoopFunction:
     gpu_where: Expr | None = None
     nontemporal_above: int | None = None
     versions: tuple[Version, ...] = ()
+    gpu: GpuTarget = CUDA
 
     @property
     def gpu_by_rank(self) -> bool:

@@ -106,6 +106,7 @@ class _Lowering:
             outputs=output_buffers(program),
             kernels=tuple(kernel.function for kernel in self.gpu.kernels.values()),
             devices=device_count(program),
+            gpu=program.gpu,
             grid=self.grid,
             gpu_where=self.gpu.where(is_distributed=self.grid is not None),
             nontemporal_above=_nontemporal_above(self.program),

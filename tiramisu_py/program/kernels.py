@@ -16,17 +16,10 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.gpu_target import GpuTarget
 from tiramisu_py.program.loops import AXES, Combine, GpuBlock, GpuThread, Launch, LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
-
-#: Limits of every GPU that CUDA supports: threads of a block; threads along each axis; bytes of shared memory.
-MOST_THREADS = 1024
-MOST_ALONG = (1024, 1024, 64)
-MOST_SHARED = 48 * 1024
-
-#: Threads that execute together.
-WARP = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +29,11 @@ class KernelNest:
     program: Program
     first: LoopId
     statements: tuple[Statement, ...]
+
+    @property
+    def gpu(self) -> GpuTarget:
+        """The kind of GPU that it runs on."""
+        return self.program.gpu
 
     @property
     def host(self) -> tuple[LoopId, ...]:
@@ -200,15 +198,15 @@ def is_tree(program: Program, statement: Statement) -> bool:
     return statement.role is Role.UPDATE and combined
 
 
-def tree_parts(shape: tuple[int, int, int]) -> int:
-    """The partial results that a tree over the threads of a block keeps in shared memory: one for each warp.
+def tree_parts(shape: tuple[int, int, int], warp: int) -> int:
+    """The partial results that a tree over the threads of a block keeps in shared memory: one for each `warp` of them.
 
     Of threads that are no whole warps, each has one; a single warp exchanges them in registers.
     """
     threads = shape[0] * shape[1] * shape[2]
-    if threads in (1, WARP):
+    if threads in (1, warp):
         return 0
-    return threads // WARP if threads % WARP == 0 else threads
+    return threads // warp if threads % warp == 0 else threads
 
 
 def axis_name(axis: int) -> str:

@@ -13,6 +13,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, value_names
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.distribution import Blocks, Distribution
+from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, static_positions
 from tiramisu_py.program.statement import Device, Role, Statement
@@ -45,7 +46,7 @@ class Program:
     instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does;
     with a `window`, parameters with values of their own on each rank, what it and its neighbours do (see
     `program.windows`). `narrowed` is then the context. `partitions` are the records of the commands of this name, and
-    `specialized` the constant sizes for which the function has versions.
+    `specialized` the constant sizes for which the function has versions. Kernels are for GPUs of the kind `gpu`.
     """
 
     algorithm: Algorithm
@@ -65,6 +66,7 @@ class Program:
     ranks: isl.Set | None = None
     partitions: tuple[Partition, ...] = ()
     specialized: tuple[Sizes, ...] = ()
+    gpu: GpuTarget = CUDA
     command: Command | None = None
     parent: Program | None = None
 

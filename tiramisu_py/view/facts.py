@@ -1,9 +1,10 @@
 """What can be said of a kernel before it runs: threads, shared memory, and what a warp's accesses cost.
 
-A warp is 32 threads with consecutive numbers. What it loads from or stores to global memory together moves in sectors
-of 32 bytes; in shared memory, words of 4 bytes in one of 32 banks take turns. The indices are evaluated for the first
-warps of two blocks, at sizes that are multiples of 32 and in the first iteration of sequential loops; the worst counts.
-Where full tiles have a version of their own, it is that one which is looked at.
+A warp is 32 threads with consecutive numbers (on CUDA's GPUs, as the other figures here). What it loads from or stores
+to global memory together moves in sectors of 32 bytes; in shared memory, words of 4 bytes in one of 32 banks take
+turns. The indices are evaluated for the first warps of two blocks, at sizes that are multiples of 32 and in the first
+iteration of sequential loops; the worst counts. Where full tiles have a version of their own, it is that one which is
+looked at.
 """
 
 from __future__ import annotations
@@ -35,11 +36,10 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import children, expressions
-from tiramisu_py.program.kernels import WARP, tree_parts
+from tiramisu_py.program.gpu_target import GpuTarget
+from tiramisu_py.program.kernels import tree_parts
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.view.occupancy import Occupancy, multiprocessor, occupancy
-
-SECTOR, BANKS, WORD = 32, 32, 4
 
 #: Sizes at which indices are evaluated, and how many warps of a block.
 SAMPLE, WARPS = 4096, 4
@@ -144,7 +144,7 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
         for found in _examined_all(kernel, sample, arrays):
             key = (found.text, found.is_store)
             worst[key] = found.or_worse(worst.get(key, found))
-    shared = _shared_bytes(kernel.body, tree_parts(kernel.threads))
+    shared = _shared_bytes(kernel.body, tree_parts(kernel.threads, kernel.gpu.warp))
     return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
 
 
@@ -159,7 +159,7 @@ def _shared_bytes(node: Node, parts: int) -> int:
 def _examined_all(kernel: KernelFunction, sample: Variables, arrays: Arrays) -> Iterator[AccessFacts]:
     for node, variables, local in _visited(kernel.body, sample, arrays):
         for access, is_store in _accesses(node):
-            found = _examined(access, is_store, variables, local)
+            found = _examined(kernel.gpu, access, is_store, variables, local)
             if found is not None:
                 yield found
 
@@ -186,9 +186,10 @@ class _Lanes(Evaluator):
 def _samples(kernel: KernelFunction) -> Iterator[Variables]:
     """Sizes and numbers, for the first warps of two blocks."""
     x, y, z = kernel.threads
+    warp = kernel.gpu.warp
     for block in (0, 1):
-        for first in range(0, min(WARPS * WARP, x * y * z), WARP):
-            yield _numbers(kernel, np.arange(first, min(first + WARP, x * y * z), dtype=np.int64), block)
+        for first in range(0, min(WARPS * warp, x * y * z), warp):
+            yield _numbers(kernel, np.arange(first, min(first + warp, x * y * z), dtype=np.int64), block)
 
 
 def _numbers(kernel: KernelFunction, lanes: Value, block: int) -> Variables:
@@ -238,7 +239,7 @@ def _accesses(node: Node) -> Iterator[tuple[Load, bool]]:
                 yield e, False
 
 
-def _examined(access: Load, is_store: bool, variables: Variables, arrays: Arrays) -> AccessFacts | None:
+def _examined(gpu: GpuTarget, access: Load, is_store: bool, variables: Variables, arrays: Arrays) -> AccessFacts | None:
     extents, size, memory = arrays.get(access.buffer, ((), access.dtype.numpy.itemsize, Memory.GPU))
     if memory is Memory.REGISTER or not access.indices:
         return None
@@ -252,12 +253,12 @@ def _examined(access: Load, is_store: bool, variables: Variables, arrays: Arrays
     count = max([e.lanes for index in access.indices for e in walk(index) if isinstance(e, Ramp)], default=1)
     touched = np.unique((first[:, None] + np.arange(size * count)[None, :]).ravel())
     if memory is Memory.SHARED:
-        turns = -(-len(touched) // (BANKS * WORD))
-        return AccessFacts(access.buffer, text, is_store, memory, True, least=turns, conflicts=_turns(touched))
+        turns = -(-len(touched) // (gpu.banks * gpu.word))
+        return AccessFacts(access.buffer, text, is_store, memory, True, least=turns, conflicts=_turns(gpu, touched))
     alignment = int(np.gcd(int(first.min()), 128)) if first.min() else 128
-    sectors = len(np.unique(touched // SECTOR))
+    sectors = len(np.unique(touched // gpu.sector))
     return AccessFacts(
-        access.buffer, text, is_store, memory, True, sectors, -(-len(touched) // SECTOR), alignment=alignment
+        access.buffer, text, is_store, memory, True, sectors, -(-len(touched) // gpu.sector), alignment=alignment
     )
 
 
@@ -268,7 +269,7 @@ def _offsets(lanes: _Lanes, access: Load, extents: tuple[Expr, ...]) -> Value:
     return at
 
 
-def _turns(touched: Value) -> int:
+def _turns(gpu: GpuTarget, touched: Value) -> int:
     """The most different words that one bank is asked for."""
-    words = np.unique(touched // WORD)
-    return int(np.bincount(words % BANKS, minlength=BANKS).max())
+    words = np.unique(touched // gpu.word)
+    return int(np.bincount(words % gpu.banks, minlength=gpu.banks).max())

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.kernels import WARP
+from tiramisu_py.program.gpu_target import CUDA
 
 
 @dataclass(frozen=True)
 class Multiprocessor:
     """What one multiprocessor of an architecture has: most threads and blocks at a time, registers, shared memory.
 
-    `reserved` bytes of shared memory go to the system for each block; allocations are multiples of `granule`.
+    `reserved` bytes of shared memory go to the system for each block; allocations are multiples of `granule`. A warp
+    has `warp` threads.
     """
 
     architecture: int
@@ -25,6 +26,7 @@ class Multiprocessor:
     reserved: int = 1024
     granule: int = 128
     registers: int = 65536
+    warp: int = CUDA.warp
 
 
 #: By architecture: 75 stands for sm_75.
@@ -75,21 +77,21 @@ def multiprocessor(gpu: str | int) -> Multiprocessor:
 def occupancy(gpu: str | int, threads: int, registers: int, shared: int) -> Occupancy:
     """The occupancy of a kernel with so many threads a block, registers a thread and bytes of shared memory a block."""
     of = multiprocessor(gpu)
-    warps = -(-threads // WARP)
+    warps = -(-threads // of.warp)
     limits = {
-        "threads": of.threads // (warps * WARP),
+        "threads": of.threads // (warps * of.warp),
         "blocks": of.blocks,
         "registers": _by_registers(of, warps, registers),
         "shared memory": of.shared // _rounded(shared + of.reserved, of.granule) if shared + of.reserved else of.blocks,
     }
     limit = min(limits, key=lambda name: limits[name])
     held = limits[limit] * warps
-    return Occupancy(limits[limit], held, held * WARP / of.threads, limit)
+    return Occupancy(limits[limit], held, held * of.warp / of.threads, limit)
 
 
 def _by_registers(of: Multiprocessor, warps: int, registers: int) -> int:
     """Registers go to warps in units of 256, and warps in fours."""
-    a_warp = _rounded(max(registers, 1) * WARP, 256)
+    a_warp = _rounded(max(registers, 1) * of.warp, 256)
     return (of.registers // a_warp // 4 * 4) // warps
 
 

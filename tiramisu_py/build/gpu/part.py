@@ -19,7 +19,8 @@ from tiramisu_py.build.toolchains.cuda_compiler import (
 )
 from tiramisu_py.build.toolchains.images import program_sources, relocatable_program, simulated_program
 from tiramisu_py.build.toolchains.simulator import LIBRARY, Simulation, Simulator, load_simulator, simulated_kernels
-from tiramisu_py.errors import ArgumentError
+from tiramisu_py.errors import ArgumentError, ToolchainError
+from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 
 #: A program that has this file among its sources uses GPUs.
 
@@ -93,6 +94,10 @@ class GpuPart:
         return relocatable_program(name, self.kernels, LIBRARY, own.name if own else None), libraries
 
 
+#: Compilers of kernels, by what `GpuTarget.compiler` calls them.
+COMPILERS = {CUDA.compiler: find_cuda_compiler}
+
+
 def compile_gpu_part(
     cache: Cache,
     name: str,
@@ -101,8 +106,10 @@ def compile_gpu_part(
     device_count: int,
     options: GpuOptions,
     fast: Collection[str] = (),
+    target: GpuTarget = CUDA,
 ) -> GpuPart:
     """Compiles the kernels in ``<name>.cu`` for the device of `options`. Raises `ToolchainError` or `ArgumentError`."""
+    _require_compiler(target)
     device, count = options.chosen(), max(device_count, 1)
     names = tuple(kernel.name for kernel in kernels)
     if device.simulated:
@@ -114,10 +121,16 @@ def compile_gpu_part(
     if not kernels:
         return GpuPart(device, count, names, program_sources(name, names, ()))
     present, asked = _present(device, count), options.architectures
-    compiler = find_cuda_compiler(cache, oldest_architecture(asked, present))
+    compiler = COMPILERS[target.compiler](cache, oldest_architecture(asked, present))
     architectures = chosen_architectures(compiler, asked, present)
     compiled = compile_kernels(cache, compiler, f"{name}.cu", sources, architectures, fast)
     return GpuPart(device, count, names, program_sources(name, names, compiled.images), compiled)
+
+
+def _require_compiler(target: GpuTarget) -> None:
+    if target.compiler not in COMPILERS:
+        known = ", ".join(COMPILERS)
+        raise ToolchainError(f"kernels for {target.name} need the compiler {target.compiler!r}; known are: {known}")
 
 
 def _present(device: Device, count: int) -> set[int]:

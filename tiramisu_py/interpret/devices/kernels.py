@@ -18,7 +18,6 @@ from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.reductions import apply
 from tiramisu_py.interpret.strands import Meeting, Steps
 from tiramisu_py.ir import KernelArray, KernelFunction, TreeReduce
-from tiramisu_py.program.kernels import MOST_ALONG, MOST_THREADS
 from tiramisu_py.program.loops import AXES
 from tiramisu_py.program.storage import Memory
 
@@ -37,7 +36,8 @@ def launched(
     choice: random.Random,
 ) -> Steps:
     """The steps of one launch; raises at once where an argument is not what the kernel takes."""
-    if any(n > most for n, most in zip(kernel.threads, MOST_ALONG, strict=True)) or _count(kernel) > MOST_THREADS:
+    along = any(n > most for n, most in zip(kernel.threads, kernel.gpu.most_along, strict=True))
+    if along or _count(kernel) > kernel.gpu.most_threads:
         raise InterpretError(f"kernel {kernel.name} has blocks of {kernel.threads} threads, more than a GPU allows")
     frame = Frame({}, {}, where=f"kernel {kernel.name}", device=device)
     names = [*kernel.params, *(scalar.name for scalar in kernel.scalars)]

@@ -171,6 +171,7 @@ class Maker:
             scalars=tuple(scalars.values()),
             arrays=arrays,
             threads=nest.shape,
+            gpu=program.gpu,
             body=body,
             minimum_blocks=nest.launch.minimum_blocks,
             device=nest.launch.device,

@@ -22,9 +22,6 @@ from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import GpuBlock, LoopId
 from tiramisu_py.program.program import Program
 
-#: The most blocks along each axis of a grid (x, y, z).
-MOST_BLOCKS = (2**31 - 1, 65535, 65535)
-
 
 class Grid:
     """The blocks of a kernel: for each axis its loop, and the range of its coordinates in one launch."""
@@ -71,7 +68,7 @@ class Grid:
         """What must hold of sizes for every launch to be within the limits; `host` are the iterations of the host."""
         found: list[Precondition] = []
         for axis in sorted(self.loops):
-            most = MOST_BLOCKS[axis]
+            most = self.program.gpu.most_blocks[axis]
             if axis == 0 and self.nest.launch.grid is not None:
                 continue
             extents = sets.on_line(self.extent(axis).intersect_domain(sets.named(host, None)))

@@ -2,8 +2,9 @@
 
     by@gpu1[R, C], of which GPU 1 computes rows G to R   -->   by@gpu1[R - G, C], from row G on
 
-A dimension is cut where that saves more than a border. The last one is cut between multiples of `ROW` elements, so that
-accesses stay aligned as they were. What the caller keeps on a GPU stays whole.
+A dimension is cut where that saves more than a border. The last one is cut between multiples of as many elements as a
+warp has threads (of floats, what it loads at once), so that accesses stay aligned as they were. What the caller keeps
+on a GPU stays whole.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 
-#: Rows of a box begin, and end, at multiples of so many elements: 128 bytes of floats, that a warp loads at once.
-ROW = 32
 #: Of a constant extent at least one in so many elements is saved, or the dimension stays whole.
 LEAST = 8
 
@@ -84,11 +83,11 @@ def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> BoxS
     low, highs = bounds
     if not any(_saves(there, whole, high.sub(low)) for high in highs):
         return None
-    first, end = _expression(low), _least(highs)
+    first, end, row = _expression(low), _least(highs), program.gpu.warp
     if is_last:
-        first = _multiple(arithmetic.floor_divided(first, ROW))
+        first = _multiple(arithmetic.floor_divided(first, row), row)
     if is_last and axis > 0:
-        end = _multiple(arithmetic.floor_divided(arithmetic.plus(end, ROW - 1), ROW))
+        end = _multiple(arithmetic.floor_divided(arithmetic.plus(end, row - 1), row), row)
     extent = simplified(arithmetic.subtracted(end, first))
     negative = any(not context.is_subset(_is_at_least(sets.plus(high, 1), low)) for high in highs)
     return BoxSide(first, arithmetic.larger(extent, arithmetic.number(0)) if negative else extent)
@@ -135,9 +134,9 @@ def _saves(there: isl.Set, whole: isl.PwAff, extent: isl.Aff) -> bool:
     return most is None or (size is not None and most * LEAST >= size)
 
 
-def _multiple(count: Expr) -> Expr:
+def _multiple(count: Expr, row: int) -> Expr:
     """So many rows of elements."""
-    return simplified(arithmetic.times(count, ROW))
+    return simplified(arithmetic.times(count, row))
 
 
 def _expression(form: isl.Aff) -> Expr:

@@ -6,9 +6,6 @@ from collections.abc import Iterator
 
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.program.kernels import (
-    MOST_ALONG,
-    MOST_SHARED,
-    MOST_THREADS,
     KernelNest,
     axis_name,
     is_tree,
@@ -26,18 +23,18 @@ def faults(nest: KernelNest) -> Iterator[Finding]:
 
 
 def _threads(nest: KernelNest) -> Iterator[Finding]:
-    some, shape = nest.statements[0], nest.shape
+    some, shape, gpu = nest.statements[0], nest.shape, nest.gpu
     extents = " x ".join(str(extent) for extent in shape if extent > 1) or "1"
     count = shape[0] * shape[1] * shape[2]
     where = f"the kernel of {nest.name}"
     for axis, extent in enumerate(shape):
-        if extent > MOST_ALONG[axis]:
-            most = f"a block has {MOST_ALONG[axis]:,} at most"
+        if extent > gpu.most_along[axis]:
+            most = f"a block has {gpu.most_along[axis]:,} at most"
             message = f"{where} has {extent:,} threads along axis {axis_name(axis)}; {most}"
             yield fault("bounds", "along", some, message, "split a thread loop by less")
             return
-    if count > MOST_THREADS:
-        message = f"{where} has {extents} = {count:,} threads in a block; a block has {MOST_THREADS:,} at most"
+    if count > gpu.most_threads:
+        message = f"{where} has {extents} = {count:,} threads in a block; a block has {gpu.most_threads:,} at most"
         yield fault("bounds", "count", some, message, "split a thread loop by less")
 
 
@@ -65,11 +62,11 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
             return
     sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
     total = sum(sizes.values())
-    if total > MOST_SHARED:
+    if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = (
             f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
-            f"a block has {MOST_SHARED:,} at most"
+            f"a block has {nest.gpu.most_shared:,} at most"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
 
@@ -80,7 +77,7 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     for statement in nest.statements:
         if is_tree(nest.program, statement):
             each = nest.program.algorithm.source(statement.source).dtype.bytes
-            found[f"the tree of {statement.name}"] = tree_parts(nest.shape) * each
+            found[f"the tree of {statement.name}"] = tree_parts(nest.shape, nest.gpu.warp) * each
     return found
 
 

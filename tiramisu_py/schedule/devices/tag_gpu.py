@@ -10,7 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.errors import CommandError, UnsupportedError
 from tiramisu_py.program.editing import Coordinates, Rewrite
-from tiramisu_py.program.kernels import MOST_ALONG, MOST_SHARED, MOST_THREADS, KernelNest, axis_name, kernels
+from tiramisu_py.program.kernels import KernelNest, axis_name, kernels
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
@@ -165,17 +165,18 @@ def _check_threads(kernel: KernelNest) -> None:
     for statement in kernel.statements:
         for axis, loop in enumerate(kernel.thread_loops(statement)):
             shape[axis] = max(shape[axis], _extent(kernel, loop))
-    for axis, (number, most) in enumerate(zip(shape, MOST_ALONG, strict=True)):
+    for axis, (number, most) in enumerate(zip(shape, kernel.gpu.most_along, strict=True)):
         if number > most:
             raise CommandError(
                 f"a block of the kernel of {kernel.name} has {number} threads along {axis_name(axis)}: a GPU has at "
                 f"most {most} there; split the loop, or let each thread do several iterations with coarsen"
             )
-    if prod(shape) > MOST_THREADS:
+    most = kernel.gpu.most_threads
+    if prod(shape) > most:
         words = " x ".join(str(number) for number in shape if number > 1)
         raise CommandError(
             f"a block of the kernel of {kernel.name} has {words} = {prod(shape)} threads: a GPU runs at most "
-            f"{MOST_THREADS} in a block; make the tile smaller, or let each thread do several iterations with coarsen"
+            f"{most} in a block; make the tile smaller, or let each thread do several iterations with coarsen"
         )
 
 
@@ -195,11 +196,11 @@ def _check_shared(kernel: KernelNest) -> None:
     shared = [b for b in map(program.buffers.__getitem__, used) if b.memory is Memory.SHARED]
     sizes = {buffer.name: bytes_of(buffer) for buffer in sorted(shared, key=lambda b: b.name)}
     total = sum(sizes.values())
-    if total > MOST_SHARED:
+    if total > kernel.gpu.most_shared:
         words = ", ".join(f"{name} {number}" for name, number in sizes.items() if number)
         raise CommandError(
             f"the kernel of {kernel.name} needs {total} bytes of shared memory for each block ({words}): a GPU has at "
-            f"least {MOST_SHARED}, and more only on some; make the tile smaller"
+            f"least {kernel.gpu.most_shared}, and more only on some; make the tile smaller"
         )
 
 

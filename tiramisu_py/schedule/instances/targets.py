@@ -7,7 +7,7 @@ from numbers import Integral, Rational
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.kernels import MOST_THREADS
+from tiramisu_py.program.gpu_target import CUDA
 from tiramisu_py.program.targets import Cores, Gpu, Ranks, Shares, Target, Tile
 from tiramisu_py.schedule.arguments import size
 from tiramisu_py.schedule.loops.tags import WIDTHS
@@ -88,10 +88,10 @@ def _tile(given: object) -> Tile:
         raise CommandError(f"tm.gpu: tile is {given!r}: give the threads along the level, or along it and the next")
     threads = [_size(one, "tile", 1) for one in sizes]
     total = threads[0] * threads[-1] if len(threads) > 1 else threads[0]
-    if total > MOST_THREADS:
+    if total > CUDA.most_threads:
         words = " x ".join(map(str, threads)) + (f" = {total}" if len(threads) > 1 else "")
         raise CommandError(
-            f"tm.gpu: tile is {given!r}: a GPU runs at most {MOST_THREADS} threads in a block, not {words}"
+            f"tm.gpu: tile is {given!r}: a GPU runs at most {CUDA.most_threads} threads in a block, not {words}"
         )
     return (threads[0], threads[1]) if len(threads) > 1 else threads[0]
 
