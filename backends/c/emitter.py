@@ -16,7 +16,8 @@ from tiramisu_py.backends.c.expressions.names import c_names
 from tiramisu_py.backends.c.expressions.scope import Scope, of_function
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.long_functions import Parts, divided
-from tiramisu_py.backends.c.part import HostPart, HostParts, RuntimeFile, packaged
+from tiramisu_py.backends.c.part import HostPart, HostParts
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.c.statements import Statements
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.errors import UnsupportedError

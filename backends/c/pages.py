@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiramisu_py.backends.c.expressions.precedence import call
-from tiramisu_py.backends.c.part import RuntimeFile, packaged
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import Allocate, LoopFunction
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.pages import Pages, Policy

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, ClassVar
 
 import cgen
 
 from tiramisu_py.backends.c.expressions.scope import Scope, of_function
+from tiramisu_py.backends.c.runtime_files import RuntimeFile
 from tiramisu_py.ir import ArrayArgument, LoopFunction, Node
 from tiramisu_py.program.storage import Memory
 
@@ -28,23 +28,6 @@ Printer = Callable[[Node, Scope], Lines]
 
 #: Bytes of the text that says what the last call found wrong.
 ERROR_BYTES = 256
-
-
-@dataclass(frozen=True)
-class RuntimeFile:
-    """A file that goes with the source of a function, which includes it where it is `included`."""
-
-    name: str
-    text: str
-    included: bool = True
-
-
-def packaged(folder: str, *names: str, included: bool = True) -> tuple[RuntimeFile, ...]:
-    """Files of the runtime, from a folder of this package such as ``mpi/runtime``."""
-    files = resources.files("tiramisu_py.backends")
-    for part in folder.split("/"):
-        files = files.joinpath(part)
-    return tuple(RuntimeFile(name, files.joinpath(name).read_text(encoding="utf-8"), included) for name in names)
 
 
 @dataclass(frozen=True)

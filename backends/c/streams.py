@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.precedence import PRODUCT, call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Array, Scope
-from tiramisu_py.backends.c.part import RuntimeFile, packaged
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import (
     AllReduce,
     ArrayArgument,

@@ -9,7 +9,7 @@ import cgen
 
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.part import RuntimeFile, packaged
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import LoopFunction, Traced
 

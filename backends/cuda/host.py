@@ -9,7 +9,8 @@ import cgen
 
 from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer, RuntimeFile
+from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer
+from tiramisu_py.backends.c.runtime_files import RuntimeFile
 from tiramisu_py.backends.cuda.devices import Devices, page_locks
 from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, uses_gpu
 from tiramisu_py.backends.cuda.simulated import RUNTIME_LIBRARIES

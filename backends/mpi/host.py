@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer, RuntimeFile, packaged
+from tiramisu_py.backends.c.part import Agreement, HostPart, HostParts, Lines, Printer
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.mpi import collectives, entry, reductions
 from tiramisu_py.backends.mpi.messages import Messages
 from tiramisu_py.ir import AllReduce, Collective, Complete, LoopFunction, Node, Piece, Post, Requests

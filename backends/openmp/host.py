@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.backends.c.part import HostPart, Lines, Printer, RuntimeFile
+from tiramisu_py.backends.c.part import HostPart, Lines, Printer
+from tiramisu_py.backends.c.runtime_files import RuntimeFile
 from tiramisu_py.backends.openmp import atomics, pinning
 from tiramisu_py.backends.openmp.loops import ParallelLoops
 from tiramisu_py.program.loops import Parallel

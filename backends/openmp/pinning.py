@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import cgen
 
-from tiramisu_py.backends.c.part import Agreement, HostParts, RuntimeFile, packaged
+from tiramisu_py.backends.c.part import Agreement, HostParts
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import For, LoopFunction
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.loops import Parallel

@@ -7,7 +7,7 @@ loaded by itself, and nothing outside the first and the last.
 from __future__ import annotations
 
 from tiramisu_py.algorithm.types import DType, int32, strong, uint8
-from tiramisu_py.backends.c.part import RuntimeFile, packaged
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.c.vectors import idioms, masks
 
 VECTORS = "tm_vectors.h"

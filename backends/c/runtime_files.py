@@ -1,0 +1,23 @@
+"""Files of the runtime, which go with the source of a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+
+@dataclass(frozen=True)
+class RuntimeFile:
+    """A file that goes with the source of a function, which includes it where it is `included`."""
+
+    name: str
+    text: str
+    included: bool = True
+
+
+def packaged(folder: str, *names: str, included: bool = True) -> tuple[RuntimeFile, ...]:
+    """Files of the runtime, from a folder of this package such as ``mpi/runtime``."""
+    files = resources.files("tiramisu_py.backends")
+    for part in folder.split("/"):
+        files = files.joinpath(part)
+    return tuple(RuntimeFile(name, files.joinpath(name).read_text(encoding="utf-8"), included) for name in names)
