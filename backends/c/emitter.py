@@ -13,6 +13,7 @@ from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.definitions import Definition, of_user
 from tiramisu_py.backends.c.emitted import Emitted
 from tiramisu_py.backends.c.expressions.names import c_names
+from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 from tiramisu_py.backends.c.expressions.scope import Scope, of_function
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.long_functions import Parts, divided
@@ -94,13 +95,13 @@ class Source:
         return f"int {self.name}({self.parameters(restrict=False)});"
 
     def _half_types(self) -> Lines:
-        if not any(argument.dtype.is_float and argument.dtype.bits == 16 for argument in self.function.arguments):
+        if not any(SCALAR_TYPES[argument.dtype].stored for argument in self.function.arguments):
             return []
+        stored = {dtype.c_name: known.stored for dtype, known in SCALAR_TYPES.items() if known.stored}
         return [
             cgen.Line("#ifndef TM_FLOAT16_TYPES"),
             cgen.Line("#define TM_FLOAT16_TYPES"),
-            cgen.Statement("typedef uint16_t tm_float16"),
-            cgen.Statement("typedef uint16_t tm_bfloat16"),
+            *(cgen.Statement(f"typedef {kind} {name}") for name, kind in stored.items()),
             cgen.Line("#endif"),
             cgen.Line(),
         ]

@@ -7,13 +7,15 @@ that loops put together. The type of a box that is the same each time is made on
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import cgen
 
+from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.algorithm.types import DType, int64
+from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.mpi.traces import message
@@ -25,10 +27,22 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines
     from tiramisu_py.backends.mpi.messages import Messages
 
-_TYPES = {
-    "bool": "MPI_C_BOOL", "float16": "MPI_UINT16_T", "bfloat16": "MPI_UINT16_T", "float32": "MPI_FLOAT",
-    "float64": "MPI_DOUBLE",
-}  # fmt: skip
+#: What MPI calls the type of an element: of 16-bit floats, that of their bits.
+MPI_TYPES: Mapping[DType, str] = {
+    ty.bool_: "MPI_C_BOOL",
+    ty.int8: "MPI_INT8_T",
+    ty.int16: "MPI_INT16_T",
+    ty.int32: "MPI_INT32_T",
+    ty.int64: "MPI_INT64_T",
+    ty.uint8: "MPI_UINT8_T",
+    ty.uint16: "MPI_UINT16_T",
+    ty.uint32: "MPI_UINT32_T",
+    ty.uint64: "MPI_UINT64_T",
+    ty.float16: "MPI_UINT16_T",
+    ty.bfloat16: "MPI_UINT16_T",
+    ty.float32: "MPI_FLOAT",
+    ty.float64: "MPI_DOUBLE",
+}
 _LETTERS = {SendMode.STANDARD: "", SendMode.SYNCHRONOUS: "s", SendMode.BUFFERED: "b"}
 #: Names of the generated source, each in a block of its own.
 ELEMENTS, PIECES = "tm_elements", "tm_pieces"
@@ -36,7 +50,7 @@ ELEMENTS, PIECES = "tm_elements", "tm_pieces"
 
 def mpi_type(dtype: DType) -> str:
     """What MPI calls the type of an element."""
-    return _TYPES.get(dtype.name) or f"MPI_{dtype.name.upper()}_T"
+    return MPI_TYPES[strong(dtype)]
 
 
 class Elements:

@@ -42,6 +42,11 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits, which machines store, but hardly compute with."""
+        return self.is_float and self.bits == 16
+
+    @property
     def is_integer(self) -> bool:
         """Whether its values are integers, with a sign or without."""
         return self.kind in "iu"

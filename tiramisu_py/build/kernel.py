@@ -208,7 +208,7 @@ class Kernel:
         entry = self._loaded.loaded[self.name]
         entry.restype = ctypes.c_int
         declared = [ctypes.c_int64] * len(self.function.params) + [
-            ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype.name] for a in self.function.arguments
+            ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype] for a in self.function.arguments
         ]
         entry.argtypes = [*([c_communicator()] if self.ranks else []), *declared]
         return entry

@@ -6,8 +6,7 @@ import math
 
 from tiramisu_py.algorithm.types import DType, float32, strong
 from tiramisu_py.backends.c.expressions.precedence import POSTFIX, UNARY, Code, call
-
-_SMALLEST = {"int32": "INT32_MIN", "int64": "INT64_MIN"}
+from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 
 
 def literal(value: bool | int | float, dtype: DType) -> Code:
@@ -17,7 +16,7 @@ def literal(value: bool | int | float, dtype: DType) -> Code:
         return Code("true" if value else "false")
     if dtype.is_integer:
         return _integer(int(value), dtype)
-    if dtype.bits == 16:
+    if SCALAR_TYPES[dtype].stored:
         return call(f"tm_to_{dtype.name}", half(value, dtype))
     return _float(float(value), dtype)
 
@@ -29,12 +28,10 @@ def half(value: bool | int | float, dtype: DType) -> Code:
 
 
 def _integer(value: int, dtype: DType) -> Code:
-    if dtype.name in _SMALLEST and value == -(2 ** (dtype.bits - 1)):
-        return Code(_SMALLEST[dtype.name])
-    suffix = "u" if dtype.name in ("uint32", "uint64") else ""
-    text = f"{value}{suffix}"
-    if dtype.bits == 64 and abs(value) >= 2**31:
-        text = f"{'U' if suffix else ''}INT64_C({value})"
+    known = SCALAR_TYPES[dtype]
+    if known.least and value == -(2 ** (dtype.bits - 1)):
+        return Code(known.least)
+    text = f"{known.wide}({value})" if known.wide and abs(value) >= 2**31 else f"{value}{known.suffix}"
     return Code(text, UNARY if value < 0 else POSTFIX)
 
 
@@ -48,5 +45,4 @@ def _float(value: float, dtype: DType) -> Code:
     text = str(dtype.numpy.type(value))
     if not any(mark in text for mark in ".e"):
         text += ".0"
-    suffix = "f" if dtype.bits == 32 else ""
-    return Code(text + suffix, UNARY if text.startswith("-") else POSTFIX)
+    return Code(text + SCALAR_TYPES[dtype].suffix, UNARY if text.startswith("-") else POSTFIX)

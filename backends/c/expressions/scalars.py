@@ -26,6 +26,7 @@ from tiramisu_py.algorithm.types import DType, float32, strong
 from tiramisu_py.backends.c.expressions.functions import PREDICATES, c_function
 from tiramisu_py.backends.c.expressions.literals import half, literal
 from tiramisu_py.backends.c.expressions.precedence import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
+from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Lane, Load, Scalar
@@ -124,8 +125,8 @@ class Scalars:
         if dtype.is_bool:
             return infix(_LOGIC[e.op], self(left), self(right))
         if is_half(dtype):
-            if e.op in ("min", "max") and dtype.name == "float16":
-                return self._rounded(call(f"tm_{e.op}_float16", self.as_float(left), self.as_float(right)), dtype)
+            if e.op in SCALAR_TYPES[dtype].functions:
+                return self._rounded(call(f"tm_{e.op}_{dtype.name}", self.as_float(left), self.as_float(right)), dtype)
             return self._rounded(self._arithmetic(e.op, self.as_float(left), self.as_float(right), float32), dtype)
         if self._divides_plainly(e.op, left, right):
             op = "/" if e.op == "//" else "%"
@@ -169,7 +170,7 @@ class Scalars:
             return infix("!=", self.as_float(e) if is_half(source) else self(e), Code("0"))
         value = self.as_float(e) if is_half(source) else self(e)
         if is_half(dtype):
-            wide = self.converted(e, float32) if dtype.name == "bfloat16" else self.half_of(value, source)
+            wide = self.converted(e, float32) if SCALAR_TYPES[dtype].by_float else self.half_of(value, source)
             return self._rounded(wide, dtype)
         narrowed = source.bits == 64 and dtype == float32
         if source.is_float and (narrowed or not dtype.is_float):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ScalarArgument
@@ -15,20 +17,20 @@ from tiramisu_py.ir import ScalarArgument
 Number = bool | int | float
 
 #: How C passes each type. Half floats travel as their bit patterns.
-C_TYPES: dict[str, Any] = {
-    "bool": ctypes.c_bool,
-    "int8": ctypes.c_int8,
-    "int16": ctypes.c_int16,
-    "int32": ctypes.c_int32,
-    "int64": ctypes.c_int64,
-    "uint8": ctypes.c_uint8,
-    "uint16": ctypes.c_uint16,
-    "uint32": ctypes.c_uint32,
-    "uint64": ctypes.c_uint64,
-    "float16": ctypes.c_uint16,
-    "bfloat16": ctypes.c_uint16,
-    "float32": ctypes.c_float,
-    "float64": ctypes.c_double,
+C_TYPES: Mapping[DType, Any] = {
+    ty.bool_: ctypes.c_bool,
+    ty.int8: ctypes.c_int8,
+    ty.int16: ctypes.c_int16,
+    ty.int32: ctypes.c_int32,
+    ty.int64: ctypes.c_int64,
+    ty.uint8: ctypes.c_uint8,
+    ty.uint16: ctypes.c_uint16,
+    ty.uint32: ctypes.c_uint32,
+    ty.uint64: ctypes.c_uint64,
+    ty.float16: ctypes.c_uint16,
+    ty.bfloat16: ctypes.c_uint16,
+    ty.float32: ctypes.c_float,
+    ty.float64: ctypes.c_double,
 }
 
 
@@ -54,7 +56,7 @@ def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
 
 def as_c(dtype: DType, value: np.ndarray[Any, Any]) -> Number:
     """What is handed to ctypes for a scalar."""
-    bits = value.view(np.uint16) if dtype.is_float and dtype.bits == 16 else value
+    bits = value.view(np.uint16) if dtype.is_half else value
     found: Number = bits.item()
     return found
 

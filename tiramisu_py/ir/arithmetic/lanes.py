@@ -89,7 +89,7 @@ class Lanes:
 
 def is_half(dtype: DType) -> bool:
     """Whether a type is one of the 16-bit floats, of which there are no vectors."""
-    return dtype.is_float and dtype.bits == 16
+    return dtype.is_half
 
 
 def _is_foreign(e: Expr) -> bool:

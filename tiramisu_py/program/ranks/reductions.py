@@ -88,7 +88,7 @@ def not_combined(source: Computation) -> str:
         names = ", ".join(f"tm.{operator.name}" for operator in known)
         name = "nothing" if source.op is None else source.op.name
         return f"ranks combine {source.dtype} by {names}, and {source.name} is reduced by {name}"
-    if source.dtype.name in ("float16", "bfloat16"):
+    if source.dtype.is_half:
         return f"ranks do not combine {source.dtype}: let {source.name} have dtype=tm.float32"
     return ""
 
