@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 
 import cgen
@@ -41,7 +42,7 @@ def emit(function: LoopFunction, kinds: Sequence[type[HostPart]]) -> Emitted:
         raise UnsupportedError(f"a C function cannot be called {name!r}: give the Function another name")
     source = Source(function, kinds)
     own = {f"{name}.c": source.source(), f"{name}.h": source.header(), **source.versions.files}
-    files = {**own, **{file.name: file.text for file in source.runtime()}}
+    files = {**own, **{file.name: file.text for file in source.runtime}}
     libraries = tuple(chain.from_iterable(part.libraries for part in source.host_parts))
     return Emitted(files, source.prototype(), libraries, any(part.uses_gpu for part in source.host_parts))
 
@@ -66,8 +67,9 @@ class Source:
         self.types = VectorTypes()
         self.versions = versions.Versions(self, function)
 
+    @cached_property
     def runtime(self) -> list[RuntimeFile]:
-        """The files that go with the source, in the order in which it includes them."""
+        """The files that go with the source, in the order in which it includes them: asked once its body is printed."""
         function, parts = self.function, (file for part in self.host_parts for file in part.runtime())
         own = [*packaged("c", RUNTIME), *self.types.runtime(), *traces.runtime(function)]
         return [*own, *parts, *pages.runtime(function), *streams.runtime(function)]
@@ -133,7 +135,7 @@ class Source:
         """The definitions."""
         main = self._main()  # first: it says which vector types there are
         lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
-        included = [f"{self.name}.h", *(file.name for file in self.runtime() if file.included)]
+        included = [f"{self.name}.h", *(file.name for file in self.runtime if file.included)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
         for extern in self.function.externs:
             lines += of_user(extern)
