@@ -49,7 +49,7 @@ def facts(nest: KernelNest, touch: Touch) -> dict[Numbers, Facts]:
 def chosen(program: Program) -> tuple[KernelNest, Touch, Touch]:
     """What fills a tile, and what reads it."""
     touches = Touches(program)
-    home = next(name for name in touches.homes() if name.lower().endswith("tile"))
+    home = next(home for home in touches.homes() if home.buffer.lower().endswith("tile"))
     return only_kernel(program), touches.writers(home)[0], touches.readers(home)[0]
 
 

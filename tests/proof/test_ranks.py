@@ -248,3 +248,30 @@ def test_a_blur_on_ranks_is_checked_with_little_work() -> None:
 
 def test_heat_on_a_grid_with_four_exchanges_is_checked_with_little_work() -> None:
     assert cost(heat2) < 80_000  # 35,000
+
+
+@pytest.mark.parametrize("name", ["q", "rank", "rank0", "rank_row"])
+def test_a_report_says_that_every_rank_computes_only_what_no_loop_of_the_user_runs_on_ranks(name: str):
+    n, n0, n1 = tm.Iter("n"), tm.Iter(name), tm.Iter("n1")
+    f = tm.Function("twice")
+    a = f.input("a", tm.float32, [8])
+    dealt, same = f.computation("dealt", {n: 8}, 2 * a[n]), f.computation("same", {n: 8}, 3 * a[n])
+    f.outputs(dealt, same)
+    dealt.distribute([n], rank=n // 2)
+    dealt.split(n, 2, n0, n1).tag_distribute(n0)
+    assert [fact for fact in f.check().proven if "every rank computes" in fact] == ["every rank computes same"]
+
+
+@pytest.mark.parametrize("name", ["q", "rank0"])
+def test_the_message_that_is_missing_is_for_the_loop_of_the_user_that_runs_on_ranks(name: str):
+    n, n0, n1 = tm.Iter("n"), tm.Iter(name), tm.Iter("n1")
+    f = tm.Function("across")
+    a = f.input("a", tm.float32, [9])
+    first = f.computation("first", {n: 8}, 2 * a[n])
+    second = f.computation("second", {n: 8}, first[tm.minimum(n + 1, 7)] + a[n])
+    f.outputs(second)
+    for stage in (first, second):
+        stage.split(n, 2, n0, n1).tag_distribute(n0)
+    second.distribute([n], rank=n // 2)
+    (violation,) = [v for v in f.check().violations if v.kind == "communication"]
+    assert f"send={{{name}: " in violation.repair

@@ -9,7 +9,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.program.statement import Device, Role, Statement
-from tiramisu_py.program.storage import Buffer, Storage, instance_name
+from tiramisu_py.program.storage import Buffer, Home, Storage, home_of
 
 #: When an actor acts: before all statements, at its time, after all statements.
 ENTRY, WITHIN, EXIT = -1, 0, 1
@@ -56,9 +56,9 @@ class Touch:
         return self.ranks + len(self.buffer.scope) + (3 if self.buffer.per_thread else 0)
 
     @property
-    def home(self) -> str:
-        """The instance of the buffer that is touched: ``image``, or ``image@gpu0``."""
-        return instance_name(self.buffer, self.device)
+    def home(self) -> Home:
+        """The instance of the buffer that is touched."""
+        return home_of(self.buffer, self.device)
 
     @property
     def role(self) -> Role | None:

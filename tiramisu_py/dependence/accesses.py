@@ -23,7 +23,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import held
 from tiramisu_py.program.ranks.spread import local_time
 from tiramisu_py.program.statement import Device, Role, Statement
-from tiramisu_py.program.storage import Storage, instance_name
+from tiramisu_py.program.storage import Home, Storage, home_of
 
 #: Touches by what they are made of: states of one program share most of them.
 Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "Touch | None"]
@@ -39,23 +39,23 @@ class Touches:
         self.program = program
         self.values = values or Values(program.algorithm)
         self._memory: Memory = {} if memory is None else memory
-        self._of_buffer: dict[str, dict[str, tuple[list[Touch], list[Touch]]]] = {}
+        self._of_buffer: dict[str, dict[Home, tuple[list[Touch], list[Touch]]]] = {}
 
     # -- by instance of a buffer
 
-    def homes(self) -> list[str]:
+    def homes(self) -> list[Home]:
         """The instances of buffers that anyone touches, by buffer."""
         return [home for buffer in self.program.buffers for home in self.homes_of(buffer)]
 
-    def homes_of(self, buffer: str) -> list[str]:
+    def homes_of(self, buffer: str) -> list[Home]:
         """The instances of one buffer that anyone touches."""
         return list(self._touching(buffer))
 
-    def writers(self, home: str) -> list[Touch]:
+    def writers(self, home: Home) -> list[Touch]:
         """Who writes an instance of a buffer: the caller at entry, then statements in their order of declaration."""
         return self._at(home)[0]
 
-    def readers(self, home: str) -> list[Touch]:
+    def readers(self, home: Home) -> list[Touch]:
         """Who reads an instance of a buffer: statements in their order of declaration, then the caller at exit."""
         return self._at(home)[1]
 
@@ -64,10 +64,10 @@ class Touches:
         found = self._touching(buffer).values()
         return [w for writes, _ in found for w in writes] + [r for _, reads in found for r in reads]
 
-    def _at(self, home: str) -> tuple[list[Touch], list[Touch]]:
-        return self._touching(home.partition("@")[0]).get(home, ([], []))
+    def _at(self, home: Home) -> tuple[list[Touch], list[Touch]]:
+        return self._touching(home.buffer).get(home, ([], []))
 
-    def _touching(self, buffer: str) -> dict[str, tuple[list[Touch], list[Touch]]]:
+    def _touching(self, buffer: str) -> dict[Home, tuple[list[Touch], list[Touch]]]:
         if buffer not in self._of_buffer:
             mine = [s.name for s in self.program.storages_in(buffer)]
             touches = [self._entry(name) for name in mine]
@@ -76,7 +76,7 @@ class Touches:
             for name in mine:
                 touches += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
             touches += [self._exit(name) for name in mine]
-            found: dict[str, tuple[list[Touch], list[Touch]]] = {}
+            found: dict[Home, tuple[list[Touch], list[Touch]]] = {}
             for touch in touches:
                 if touch is not None:
                     writes, reads = found.setdefault(touch.home, ([], []))
@@ -202,7 +202,7 @@ class Touches:
         owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
         if buffer.per_thread:
             owner = sets.joined(owner, sets.compose(instance, self._kernel_of(statement).thread_of(statement)))
-        place = sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
+        place = sets.renamed(sets.joined(owner, index), str(home_of(buffer, device)))
         actor = Actor(statement.name, statement)
         source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
         when = sets.compose(instance, local_time(self.program, statement)) if count else coords
@@ -251,7 +251,7 @@ class Touches:
         same, count = sets.identity(domain.get_space()), self.program.rank_axes
         value = sets.function(domain.get_space(), storage.source, sets.outputs(same)[count:])
         element = sets.compose(value, storage.index)
-        place = sets.renamed(sets.joined(sets.prefix(same, count), element), instance_name(buffer, buffer.device))
+        place = sets.renamed(sets.joined(sets.prefix(same, count), element), str(home_of(buffer, buffer.device)))
         actor, device = Actor("the caller", None, moment), buffer.device
         return Touch(
             actor, storage.source, storage, buffer, is_write, domain, same, value, place, device=device, ranks=count

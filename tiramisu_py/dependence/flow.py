@@ -30,6 +30,7 @@ from tiramisu_py.dependence.inherited import Inherited, inherited
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Home
 
 _Found = TypeVar("_Found")
 
@@ -49,8 +50,8 @@ class Flow:
         self.touches = touches
         self.precedence = Precedence(touches.program)
         self.happens = Happens(touches.program)
-        self._inherited: dict[str, Inherited | None] = {}
-        self._determined: dict[str, bool] = {}
+        self._inherited: dict[Home, Inherited | None] = {}
+        self._determined: dict[Home, bool] = {}
         self._ties: dict[str, bool] = {}
         self._kept: dict[Hashable, Any] = {}
 
@@ -82,7 +83,7 @@ class Flow:
             missing = missing.subtract(self._surviving(right, wrong).domain())
         return missing.coalesce()
 
-    def inherited(self, home: str) -> Inherited | None:
+    def inherited(self, home: Home) -> Inherited | None:
         """What is known of the reads of an instance of a buffer by its dependences alone."""
         if home not in self._inherited:
             self._inherited[home] = inherited(self, home, Flow)

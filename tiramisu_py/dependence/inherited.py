@@ -26,6 +26,7 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Home
 
 if TYPE_CHECKING:
     from tiramisu_py.dependence.flow import Flow
@@ -46,7 +47,7 @@ class Inherited:
         return bool(self.violated.is_empty())
 
 
-def inherited(flow: Flow, home: str, made: Callable[[Touches], Flow]) -> Inherited | None:
+def inherited(flow: Flow, home: Home, made: Callable[[Touches], Flow]) -> Inherited | None:
     """What the first reference says whose reads of an instance of a buffer are all served; None where there is none.
 
     `made` makes the dataflow of a reference.
@@ -61,9 +62,9 @@ def inherited(flow: Flow, home: str, made: Callable[[Touches], Flow]) -> Inherit
     return None
 
 
-def _is_plain(touches: Touches, home: str) -> bool:
+def _is_plain(touches: Touches, home: Home) -> bool:
     """Whether places are the same in every order, and nothing but time orders executions; and tiles are all around."""
-    program, buffer = touches.program, home.partition("@")[0]
+    program, buffer = touches.program, home.buffer
     if program.rank_axes or program.blocks is not None or program.buffers[buffer].scope:
         return False
     if any(storage.inner for storage in program.storages_in(buffer)):
@@ -74,7 +75,7 @@ def _is_plain(touches: Touches, home: str) -> bool:
     return any(has_tiles(s) for s in statements)
 
 
-def _touching(touches: Touches, home: str) -> list[Statement]:
+def _touching(touches: Touches, home: Home) -> list[Statement]:
     found = [t.actor.statement for t in (*touches.writers(home), *touches.readers(home))]
     return list({s.name: s for s in found if s is not None}.values())
 
@@ -84,7 +85,7 @@ def has_tiles(statement: Statement) -> bool:
     return any(sets.has_floors(form) for form in sets.outputs(statement.coords))
 
 
-def _references(touches: Touches, home: str) -> Iterator[Program]:
+def _references(touches: Touches, home: Home) -> Iterator[Program]:
     """The program with the loops of its first state that has the same statements, and of the last one without tiles."""
     program, statements = touches.program, _touching(touches, home)
     usable = [found for state in program.history[:-1] if (found := _reference(program, state, statements)) is not None]
@@ -113,7 +114,7 @@ def _reference(program: Program, state: Program, statements: list[Statement]) ->
 # -- conflicts
 
 
-def _violated(flow: Flow, plainer: Flow, home: str) -> isl.Set:
+def _violated(flow: Flow, plainer: Flow, home: Home) -> isl.Set:
     """The parameters for which two conflicting accesses are in another order than in the reference."""
     found = isl.Set.empty(flow.touches.program.context.get_space()).params()
     for a, b in _conflicting(flow.touches, home):
@@ -125,7 +126,7 @@ def _violated(flow: Flow, plainer: Flow, home: str) -> isl.Set:
     return found.coalesce()
 
 
-def _conflicting(touches: Touches, home: str) -> Iterator[tuple[Touch, Touch]]:
+def _conflicting(touches: Touches, home: Home) -> Iterator[tuple[Touch, Touch]]:
     writes = [t for t in touches.writers(home) if t.actor.statement is not None]
     reads = [t for t in touches.readers(home) if t.actor.statement is not None]
     for k, write in enumerate(writes):

@@ -13,7 +13,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
-from tiramisu_py.program.ordering import Order, is_derived
+from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement, Transfer, Waiting
 
@@ -192,7 +192,7 @@ def _names_loops(program: Program, awaited: Statement, waits: Waiting) -> bool:
 
 def _orders(program: Program, derived: set[str]) -> Iterator[str]:
     """The orders that what was derived is in; loops of the same name become shared by them."""
-    orders = [order for order in program.orders if derived & {order.before, order.after} or is_derived(order)]
+    orders = [order for order in program.orders if derived & {order.before, order.after} or order.derived]
     inside = [order for order in orders if {order.before, order.after} <= derived]
     for chain in _chains([*inside, *(order for order in orders if order not in inside)]):
         level = "tm.root" if chain[0].level is None else program.loops[chain[0].level].name

@@ -33,7 +33,7 @@ from tiramisu_py.program.editing import removed
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import Loop, LoopId, Rank
-from tiramisu_py.program.ordering import Order, is_derived, shared
+from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
@@ -116,7 +116,7 @@ def _without_derived(program: Program) -> Program:
     for statement in sorted(derived, key=lambda s: s.acts):
         if statement.name not in awaited:
             program = removed(program, statement)
-    kept = [o for o in program.orders if not is_derived(o) or {o.before, o.after} & {s.name for s in derived}]
+    kept = [o for o in program.orders if not o.derived or {o.before, o.after} & {s.name for s in derived}]
     return program.with_(orders=tuple(kept)) if derived else program
 
 
@@ -203,14 +203,14 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
     depth, transfer = len(batch.loops), program.statements[name]
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
     for before in _arrivals(program, batch):
-        yield Order(before.name, name, _level(batch), command)
+        yield Order(before.name, name, _level(batch), command, derived=True)
     touches = Touches(foreseen(program))
     arriving = touches.write(touches.program.statements[name])
     for reader in batch.need.readers:
         beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
         later = beside and program.positions[reader.actor.name][depth] > last
         if later and (arriving is None or meet(arriving, reader, depth)):
-            yield Order(name, reader.actor.name, _level(batch), command)
+            yield Order(name, reader.actor.name, _level(batch), command, derived=True)
 
 
 def _arrivals(program: Program, batch: Batch) -> Iterator[Statement]:
@@ -234,7 +234,7 @@ def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iter
         cut = min((at[r.actor.name] for r in batch.need.readers if r.actor.statement is not None), default=len(at))
     for other, position in at.items():
         before, after = (other, name) if position < cut else (name, other)
-        yield Order(before, after, _level(batch), command)
+        yield Order(before, after, _level(batch), command, derived=True)
 
 
 def _same_order(before: Program, after: Program) -> bool:

@@ -147,12 +147,16 @@ MOST_COPIES = 4096
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the program, shared by every statement that lists its number."""
+    """One loop of the program, shared by every statement that lists its number.
+
+    Spreading a program over ranks adds loops (`program.ranks`): one around what every rank executes.
+    """
 
     id: LoopId
     name: str
     tag: Tag | None = None
     tagged_by: str = ""
+    added_by_spread: bool = False
 
     @property
     def is_concurrent(self) -> bool:

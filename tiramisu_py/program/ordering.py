@@ -15,17 +15,16 @@ from tiramisu_py.program.statement import Statement
 
 @dataclass(frozen=True)
 class Order:
-    """`before` precedes `after` where their nests part; they share the loops up to `level` (None: none at all)."""
+    """`before` precedes `after` where their nests part; they share the loops up to `level` (None: none at all).
+
+    `command` is the text of the command that asked for it; an order that was `derived` comes from `derive_transfers`.
+    """
 
     before: str
     after: str
     level: LoopId | None
     command: str = ""
-
-
-def is_derived(order: Order) -> bool:
-    """Whether `derive_transfers` made an order."""
-    return "derive_transfers(" in order.command
+    derived: bool = False
 
 
 def shared(a: Statement, b: Statement) -> int:

@@ -17,7 +17,7 @@ from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
 from tiramisu_py.program.ordering import Order, static_positions
 from tiramisu_py.program.statement import Device, Role, Statement
-from tiramisu_py.program.storage import Buffer, Storage, instance_name
+from tiramisu_py.program.storage import Buffer, Storage, home_of
 from tiramisu_py.program.targets import Partition
 
 #: Parameters and their values in a version of a function.
@@ -254,7 +254,7 @@ class Program:
         device = self.stores_at(statement) if stored else self.loads_at(statement)
         rank = self.stores_on(statement) if stored else self.rank_of(statement)
         owner = sets.joined(rank, sets.prefix(frame, len(buffer.scope)))
-        return sets.renamed(sets.joined(owner, index), instance_name(buffer, device))
+        return sets.renamed(sets.joined(owner, index), str(home_of(buffer, device)))
 
     def rank_of(self, statement: Statement) -> isl.MultiAff:
         """``instance -> coordinates of the rank`` that executes it; no outputs in a program that is not spread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import islpy as isl
 
@@ -100,7 +101,20 @@ class Storage:
     inner: tuple[LoopId, ...] = ()
 
 
-def instance_name(buffer: Buffer, device: int | None) -> str:
+class Home(NamedTuple):
+    """An instance of a buffer: that of a GPU by its number, or (None) that of the host, or the only one that there is.
+
+    Its text, ``image`` or ``image@gpu0``, names the tuple of its places.
+    """
+
+    buffer: str
+    device: int | None
+
+    def __str__(self) -> str:
+        return self.buffer if self.device is None else f"{self.buffer}@gpu{self.device}"
+
+
+def home_of(buffer: Buffer, device: int | None) -> Home:
     """The instance of a buffer that a device uses: one for each device, unless there is only one for all."""
     single = buffer.memory in (Memory.HOST_MAPPED, Memory.SHARED, Memory.REGISTER)
-    return buffer.name if single or device is None else f"{buffer.name}@gpu{device}"
+    return Home(buffer.name, None if single else device)

@@ -297,7 +297,14 @@ def _computed_shape(algorithm: Algorithm, name: str, shape: Any, rank: int, owne
 def _shape(algorithm: Algorithm, name: str, shape: Any, owner: object) -> tuple[Expr, ...]:
     if not isinstance(shape, list | tuple):
         raise DeclarationError(f"the shape of {name} is {shape!r}; write a list of extents, such as [N, M + 2]")
-    return tuple(_of_params(algorithm, f"extent {k} of {name}", given, owner) for k, given in enumerate(shape))
+    return tuple(_extent(algorithm, f"extent {k} of {name}", given, owner) for k, given in enumerate(shape))
+
+
+def _extent(algorithm: Algorithm, subject: str, given: Any, owner: object) -> Expr:
+    extent = _of_params(algorithm, subject, given, owner)
+    if isinstance(extent, Const) and extent.value < 0:
+        raise DeclarationError(f"{subject} is {extent}; extents are at least 0")
+    return extent
 
 
 def _values(algorithm: Algorithm, name: str, values: Any, owner: object) -> tuple[Expr, Expr]:
@@ -318,8 +325,6 @@ def _of_params(algorithm: Algorithm, subject: str, given: Any, owner: object) ->
     if not extent.dtype.is_integer:
         raise DeclarationError(f"{subject} is {extent} ({extent.dtype}), not an integer")
     check_references(algorithm, subject, extent, (), owner)
-    if isinstance(extent, Const) and subject.startswith("extent") and extent.value < 0:
-        raise DeclarationError(f"{subject} is {extent}; extents are at least 0")
     try:
         Affine(algorithm.frame(None, ()), {}).value(extent)
     except NotAffine as error:

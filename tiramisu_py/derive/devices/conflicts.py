@@ -17,9 +17,10 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Home
 
 #: Two touches, by what they touch, and by the statement, the source and the kind of each.
-Pair = tuple[str, tuple[str, str, bool], tuple[str, str, bool]]
+Pair = tuple[Home, tuple[str, str, bool], tuple[str, str, bool]]
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def early(program: Program, started: Collection[str], command: str) -> Program:
         ordered = _in_turn(children, edges.among(level, children))
         if ordered != children:
             inside = level[-1] if level else None
-            chain = (Order(a.name, b.name, inside, command) for a, b in pairwise(ordered))
+            chain = (Order(a.name, b.name, inside, command, derived=True) for a, b in pairwise(ordered))
             program = program.with_(orders=(*program.orders, *chain))
     return program
 

@@ -76,12 +76,13 @@ def _between(program: Program, found: Conflict, command: str, late: bool) -> Pro
         return None
     level = first.loops[depth - 1] if depth else None
     low, high = (program.positions[s.name][depth] for s in (first, second))
-    orders = [] if need.later else [Order(first.name, name, level, command)]
+    orders = [] if need.later else [Order(first.name, name, level, command, derived=True)]
     if low < high or need.later:
-        orders.append(Order(name, second.name, level, command))
+        orders.append(Order(name, second.name, level, command, derived=True))
     if late:
         orders += [
-            Order(s.name, name, level, command) for s in _last(program, program.statements.values(), first, depth, high)
+            Order(s.name, name, level, command, derived=True)
+            for s in _last(program, program.statements.values(), first, depth, high)
         ]
     return _ordered(changed, orders)
 
@@ -203,5 +204,5 @@ def _closed(program: Program, last: Statement, depth: int, command: str, late: b
     changed = _waited(program, name, last, Distance(depth), None)
     others = program.statements.values() if late else Happens(program).operations
     level = last.loops[depth - 1] if depth else None
-    orders = [Order(s.name, name, level, command) for s in _last(program, others, last, depth)]
+    orders = [Order(s.name, name, level, command, derived=True) for s in _last(program, others, last, depth)]
     return None if changed is None else _ordered(changed, orders)

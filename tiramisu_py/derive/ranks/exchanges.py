@@ -219,10 +219,10 @@ def axis_name(program: Program, axis: int) -> str:
 def _ordered(before: Program, program: Program, meeting: Meeting, block: Sequence[str], command: str) -> Program | None:
     """The program with the statements of a block in their order and place; None where others would change theirs."""
     level = meeting.loops[-1] if meeting.loops else None
-    chain = [Order(a, b, level, command) for a, b in pairwise(block)]
+    chain = [Order(a, b, level, command, derived=True) for a, b in pairwise(block)]
     for around in (_needed(before, meeting), _all(before, meeting)):
-        orders = [Order(name, block[0], level, command) for name in around[0]]
-        orders += [Order(block[-1], name, level, command) for name in around[1]]
+        orders = [Order(name, block[0], level, command, derived=True) for name in around[0]]
+        orders += [Order(block[-1], name, level, command, derived=True) for name in around[1]]
         changed = program.with_(orders=(*program.orders, *chain, *orders))
         try:
             if same_order(before, changed):

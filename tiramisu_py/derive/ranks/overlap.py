@@ -179,7 +179,10 @@ def _between(program: Program, exchanged: Exchanged, name: str, command: str) ->
     loops, waits = exchanged.meeting.loops, exchanged.waits
     level = loops[-1] if loops else None
     kept = [order for order in program.orders if not (order.before in waits and order.after == name)]
-    orders = [Order(exchanged.sends[-1], name, level, command), Order(name, waits[0], level, command)]
+    orders = [
+        Order(exchanged.sends[-1], name, level, command, derived=True),
+        Order(name, waits[0], level, command, derived=True),
+    ]
     changed = program.with_(orders=(*kept, *orders))
     try:
         changed.positions  # noqa: B018  (orders that contradict each other are refused now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tiramisu_py.program.kernels import device_count
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
-from tiramisu_py.program.storage import Buffer, Memory, instance_name
+from tiramisu_py.program.storage import Buffer, Memory, home_of
 
 #: Kinds of memory that only kernels use: their buffers are allocated inside.
 INSIDE = (Memory.SHARED, Memory.REGISTER)
@@ -37,8 +37,8 @@ def array_name(buffer: Buffer, device: Device) -> str:
     if buffer.argument and buffer.device is not None:
         if device == buffer.device:
             return buffer.name
-        return f"{buffer.name}@host" if device is None else instance_name(buffer, device)
-    return instance_name(buffer, device)
+        return f"{buffer.name}@host" if device is None else str(home_of(buffer, device))
+    return str(home_of(buffer, device))
 
 
 def arrays_of(program: Program) -> Mapping[str, Array]:

@@ -106,12 +106,12 @@ def outside_of(program: Program, update: Statement) -> tuple[LoopId, ...]:
 def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
     """The loops over ranks inside of that loop along axes that are not combined, by their axes.
 
-    Loops that only spreading a program has made are left out: these have been tagged by no command.
+    Loops that only spreading a program has added are left out.
     """
     combined = combined_loops(program, update)
     inside = (program.loops[n] for n in update.loops[update.depth(next(iter(combined.values()))) :])
     found = {tag.axis: loop.id for loop in inside if isinstance(tag := loop.tag, Rank)
-             and tag.axis not in combined and (loop.tagged_by or not program.is_spread)}  # fmt: skip
+             and tag.axis not in combined and not loop.added_by_spread}  # fmt: skip
     return tuple(found[axis] for axis in sorted(found))
 
 

@@ -17,7 +17,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.storage import Buffer, instance_name
+from tiramisu_py.program.storage import Buffer, home_of
 from tiramisu_py.proof.memory.places import extent_box
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.messages.array_parts import held_places
@@ -37,7 +37,7 @@ def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:
     outputs = [storage.source for storage in inside if _is_output(flow, storage.name)]
     if not outputs:
         return
-    home = instance_name(buffer, buffer.device)
+    home = home_of(buffer, buffer.device)
     others = [w for w in flow.touches.writers(home) if w.actor.statement is not None and w.source not in outputs]
     exits = [r for r in flow.touches.readers(home) if r.actor.statement is None and r.source in outputs]
     for write in others:
@@ -55,7 +55,7 @@ def _in_callers_array(flow: Flow, output: str, write: Touch, bad: isl.Set) -> is
     program = flow.touches.program
     if bad.is_empty() or not program.is_spread:
         return bad
-    held = held_places(program, output, extent_box(program, write.buffer), write.home)
+    held = held_places(program, output, extent_box(program, write.buffer), str(write.home))
     return bad if held is None else bad.intersect(sets.preimage(held, write.place))
 
 

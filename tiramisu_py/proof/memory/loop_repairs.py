@@ -26,6 +26,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import reversed_loop
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.memory import races
 from tiramisu_py.proof.violations.repairs import shift_repair
 
@@ -53,7 +54,7 @@ def _rearranged(flow: Flow, read: Touch) -> str:
         return ""
 
 
-def _is_right(flow: Flow, program: Program, home: str) -> bool:
+def _is_right(flow: Flow, program: Program, home: Home) -> bool:
     """Whether a program serves all reads of an instance of a buffer, without a race for it."""
     other = Flow(Touches(program, flow.touches.values))
     inherited = other.inherited(home)
@@ -61,14 +62,14 @@ def _is_right(flow: Flow, program: Program, home: str) -> bool:
         return False  # or only by values, which takes long to find out
     if any(not other.unserved(read).is_empty() for read in other.touches.readers(home)):
         return False
-    pairs = races.pairs(other, home.partition("@")[0])
+    pairs = races.pairs(other, home.buffer)
     return not any(True for a, b in pairs for _ in races.between(other, a, b))
 
 
 # -- reversals
 
 
-def _reversed(flow: Flow, statement: Statement, home: str) -> str:
+def _reversed(flow: Flow, statement: Statement, home: Home) -> str:
     program = flow.touches.program
     loops = {program.loops[loop].name: loop for loop in statement.loops}
     if has_tiles(statement):
@@ -86,7 +87,7 @@ def _reversed(flow: Flow, statement: Statement, home: str) -> str:
 # -- skews
 
 
-def _skewed(flow: Flow, statement: Statement, home: str) -> str:
+def _skewed(flow: Flow, statement: Statement, home: Home) -> str:
     program = flow.touches.program
     history = program.history
     for before, after in zip(reversed(history[:-1]), reversed(history[1:]), strict=True):
@@ -116,7 +117,7 @@ def _with_loops(program: Program, before: Program, statement: Statement, then: S
     )
 
 
-def _skews(flow: Flow, name: str, home: str) -> list[Skew]:
+def _skews(flow: Flow, name: str, home: Home) -> list[Skew]:
     """The skews, outermost first, after which no dependence of a statement on itself points backwards anywhere."""
     distances = list(_distances(flow, name, home))
     found: list[Skew] = []
@@ -133,7 +134,7 @@ def _skews(flow: Flow, name: str, home: str) -> list[Skew]:
     return found
 
 
-def _distances(flow: Flow, name: str, home: str) -> Iterator[isl.Map]:
+def _distances(flow: Flow, name: str, home: Home) -> Iterator[isl.Map]:
     """``coordinates -> coordinates`` of conflicting accesses by one statement, the earlier one first."""
     mine = [t for t in (*flow.touches.writers(home), *flow.touches.readers(home)) if t.actor.name == name]
     for a in mine:

@@ -21,6 +21,7 @@ from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, words
 from tiramisu_py.sets import smallest
@@ -63,7 +64,7 @@ def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
         yield from _pairs_at(flow, home)
 
 
-def _pairs_at(flow: Flow, home: str) -> Iterator[tuple[Touch, Touch]]:
+def _pairs_at(flow: Flow, home: Home) -> Iterator[tuple[Touch, Touch]]:
     writes = [t for t in flow.touches.writers(home) if t.actor.statement is not None]
     reads = [t for t in flow.touches.readers(home) if t.actor.statement is not None]
     for k, write in enumerate(writes):

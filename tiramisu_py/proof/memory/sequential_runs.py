@@ -18,6 +18,7 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.statement import Role
+from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.messages.small_sizes import small_params
 
 #: How many reads and writes one run may have, and all runs together in search of a counterexample.
@@ -35,7 +36,7 @@ class Unserved:
     reads: tuple[tuple[Touch, Point], ...]
 
 
-def first_unserved(flow: Flow, home: str, violated: isl.Set) -> Unserved | None:
+def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None:
     """The reads of an instance of a buffer that are not served at the smallest sizes for which there are any.
 
     They are sought among the parameters that are `violated`, in the order of their sum. None where none is found in
@@ -55,7 +56,7 @@ def first_unserved(flow: Flow, home: str, violated: isl.Set) -> Unserved | None:
     return None
 
 
-def is_sequential(flow: Flow, home: str) -> bool:
+def is_sequential(flow: Flow, home: Home) -> bool:
     """Whether the time of a statement's loops, as they are, orders what touches an instance of a buffer."""
     program = flow.touches.program
     if program.rank_axes or program.blocks is not None or flow.kernels:
@@ -63,7 +64,7 @@ def is_sequential(flow: Flow, home: str) -> bool:
     return all(s is None or s.message is None for s in (t.actor.statement for t in _all(flow, home)))
 
 
-def unserved_at(flow: Flow, home: str, params: Mapping[str, int]) -> Unserved | None:
+def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved | None:
     """The reads of an instance of a buffer that are not served at given sizes; None where two writes have one time."""
     events = sorted(_events(flow, home, params), key=lambda event: event[0])
     memory: dict[Point, tuple[tuple[int, ...], tuple[str, Point] | None]] = {}
@@ -83,16 +84,16 @@ def unserved_at(flow: Flow, home: str, params: Mapping[str, int]) -> Unserved | 
     return Unserved(dict(params), tuple(found.items()))
 
 
-def _all(flow: Flow, home: str) -> list[Touch]:
+def _all(flow: Flow, home: Home) -> list[Touch]:
     return [*flow.touches.writers(home), *flow.touches.readers(home)]
 
 
-def _size(flow: Flow, home: str, params: Mapping[str, int]) -> int:
+def _size(flow: Flow, home: Home, params: Mapping[str, int]) -> int:
     return sum(sets.count(sets.fixed(touch.domain, params)) for touch in _all(flow, home))
 
 
 def _events(
-    flow: Flow, home: str, params: Mapping[str, int]
+    flow: Flow, home: Home, params: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, ...], Touch, Point, Point, Point]]:
     """Time (the moment first, reads before writes last), touch, point, place and value of each access."""
     times, width = flow.touches.program.times, flow.touches.program.time_size

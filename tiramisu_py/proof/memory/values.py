@@ -14,6 +14,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.sequential_runs import Unserved, first_unserved, is_sequential, unserved_at
 from tiramisu_py.proof.messages.windows import of_another_block
@@ -53,7 +54,7 @@ def _unserved(flow: Flow, reads: Iterable[Touch]) -> Iterator[Finding]:
             yield Finding(Key("unserved", access(read)), partial(explained, flow, read, bad))
 
 
-def _soon(flow: Flow, home: str) -> list[Finding]:
+def _soon(flow: Flow, home: Home) -> list[Finding]:
     """What small runs find, where conflicts are in another order than in a program whose reads are all served."""
     if all(map(flow.determined, flow.touches.readers(home))):
         return []
@@ -246,7 +247,7 @@ def _on_every_rank(program: Program) -> str:
 def _is_on_all(program: Program, statement: Statement) -> bool:
     """Whether a computation has no loop over ranks of its own: each rank executes it (`program.ranks.spread`)."""
     loops = [program.loops[loop] for loop in statement.loops if program.loops[loop].is_rank]
-    return bool(program.rank_axes) and all(loop.name.startswith("rank") for loop in loops)
+    return bool(program.rank_axes) and all(loop.added_by_spread for loop in loops)
 
 
 SENTENCES = (

@@ -142,20 +142,21 @@ class _Tiling:
 
     def _parts(self, program: Program, statement: Statement) -> tuple[Program, list[str]]:
         """A statement's parts: by what they read from the pass before, and whether the next pass reads them."""
-        of, made = self.passes, list[Statement]()
+        of, made, only = self.passes, list[Statement](), list[Statement]()
         region = of.region(statement.instances, statement.source, statement.name)
         space = region.get_space()
         starts = [0, *sorted(set(of.starts(statement).values()) - {0}), self.asked.steps]
         last = of.last(space, 1) if of.is_direct(statement.source) else sets.empty(space)
         for number, (begin, end) in enumerate(pairwise(starts)):
             levels = region.intersect(of.levels(space, begin, end))
+            early = number < len(starts) - 2
             for is_last, cut in ((False, levels.subtract(last)), (True, levels.intersect(last))):
                 piece = cut.intersect_params(self.context).coalesce()
                 if not piece.is_empty():
-                    name = f"{statement.name}_{_role(number, len(starts) - 2, is_last)}"
+                    name = f"{statement.name}_{_role(number, early, is_last)}"
                     program, part = self._part(program, statement, name, piece, begin, is_last)
-                    made.append(part)
-        made.sort(key=lambda part: part.name.removeprefix(statement.name).startswith("_only"))
+                    (only if early and is_last else made).append(part)
+        made += only
         return in_place_of(program, statement, made), [part.name for part in made]
 
     def _part(
@@ -249,8 +250,8 @@ class _Tiling:
         return program.with_statement(statement), name
 
 
-def _role(number: int, early: int, is_last: bool) -> str:
-    """The name of a part: of levels that read what is stored, `early` groups, and of those after them."""
-    if number < early:
+def _role(number: int, early: bool, is_last: bool) -> str:
+    """The name of a part: of `early` levels, which read what is stored, in groups by number, or of those after them."""
+    if early:
         return ("only" if is_last else "first") + (str(number + 1) if number else "")
     return "last" if is_last else "inner"
