@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import islpy as isl
@@ -11,10 +12,27 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction, declare_scalar
 from tiramisu_py.algorithm.domains.domain import parse_context
 from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.function.function import Function
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
+from tiramisu_py.program.command import Command, Entry
 from tiramisu_py.program.initial import initial_program, with_computation, with_input, with_outputs
-from tiramisu_py.program.program import Command, Program
+from tiramisu_py.program.program import Program
 from tiramisu_py.proof import Report, check
+
+
+@dataclass(frozen=True, eq=False)
+class ByHand(Command):
+    """A change that is no command of the user's, with a text of its own."""
+
+    written: str
+    change: Callable[[Program], Program]
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        return self.written
+
+    def applied(self, program: Program) -> Program:
+        return self.change(program)
 
 
 class Draft:
@@ -24,7 +42,8 @@ class Draft:
         self.name = name
         self.owner = object()
         context, names = isl.Context(), tuple(params.split())
-        self.program = initial_program(Algorithm(name, context, names, parse_context(context, names, assume)))
+        algorithm = Algorithm(name, context, names, parse_context(context, names, assume), owner=self.owner)
+        self.program = initial_program(algorithm)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -53,15 +72,20 @@ class Draft:
     def outputs(self, *handles: Computation) -> None:
         self.program = with_outputs(self.program, tuple(handle.name for handle in handles))
 
-    def apply(self, command: str, change: Callable[[Program, str], Program]) -> None:
+    def apply(self, command: Command) -> None:
         """What a command's handle calls."""
-        changed = change(self.program, command)
+        changed = command.applied(self.program)
         assert changed.positions is not None  # orders that contradict each other are refused here
-        self.program = changed.after(self.program, Command(command))
+        self.program = changed.after(self.program, Entry(command))
 
     def change(self, text: str, change: Callable[[Program], Program]) -> None:
         """A step of the history that no command makes: the program is changed by hand."""
-        self.apply(text, lambda program, _: change(program))
+        self.apply(ByHand(text, change))
 
     def check(self) -> Report:
         return check(self.program)
+
+
+def texts(f: Function) -> tuple[str, ...]:
+    """The commands of a function, as the user would write them."""
+    return tuple(map(str, f.commands))

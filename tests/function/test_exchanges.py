@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tests.schedule import ranked
 from tests.schedule.ranked import (
     NONBLOCK,
@@ -142,7 +143,7 @@ def test_the_log_is_a_script_that_makes_the_same_program(
     before = len(s.f.commands)
     schedule(s)
     names = Names(fresh.f)
-    for command in s.f.commands[before:]:
+    for command in texts(s.f)[before:]:
         eval(compile(command, "the log", "eval"), {"__builtins__": {}}, names)
     assert fresh.f.commands == s.f.commands
     assert shape(fresh.f.program) == shape(s.f.program)
@@ -175,12 +176,12 @@ def test_what_the_proof_says_names_halves_as_the_user_does():
 def test_commands_on_an_exchange_are_undone_one_by_one():
     s = halo()
     s.down.collapse_many(c)
-    assert s.f.commands[-2:] == ("down.send.collapse_many(c)", "down.recv.collapse_many(c)")
+    assert texts(s.f)[-2:] == ("down.send.collapse_many(c)", "down.recv.collapse_many(c)")
     s.f.undo()
     s.f.undo()
     s.f.undo()
-    assert s.f.commands[-1].startswith("blur.create_xfer(bx[r, c], send={q: (0, 3), ")
-    assert "name='down'" in s.f.commands[-1]
+    assert texts(s.f)[-1].startswith("blur.create_xfer(bx[r, c], send={q: (0, 3), ")
+    assert "name='down'" in texts(s.f)[-1]
     other = s.f.copy()
     other.remove(other["down"])
     assert "down_send" in s.f.program.statements

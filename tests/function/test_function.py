@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import i, i0, i1, j, k, r, r0, r1
 
@@ -34,8 +35,8 @@ def test_undo_takes_back_one_command_and_copies_are_apart():
     s.o.split(i, 4, i0, i1)
     other = s.f.copy()
     other["o"].parallelize(i0)
-    assert s.f.commands == ("o.split(i, 4, i0, i1)",)
-    assert other.commands == ("o.split(i, 4, i0, i1)", "o.parallelize(i0)")
+    assert texts(s.f) == ("o.split(i, 4, i0, i1)",)
+    assert texts(other) == ("o.split(i, 4, i0, i1)", "o.parallelize(i0)")
     other.undo()
     assert other.commands == s.f.commands
     s.f.undo()

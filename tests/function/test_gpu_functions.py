@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, x, y
 from tiramisu_py.program.statement import Role
@@ -122,7 +123,7 @@ def test_the_host_memory_is_named_where_a_transfer_is_missing_and_derived_ones_m
     report = s.f.check()
     assert not report.ok and "host memory" in str(report)
     s.f.derive_transfers()
-    assert s.f.commands[-1] == "blur.derive_transfers()"
+    assert texts(s.f)[-1] == "blur.derive_transfers()"
     assert s.f.check().ok
     moved = s.f.communication(R=10, C=20)
     assert moved.elements == 12 * 22 + 10 * 20 and moved.bytes == 4 * moved.elements

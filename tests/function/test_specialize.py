@@ -12,6 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
 from tests.schedule.test_stores import jammed
@@ -138,7 +139,7 @@ def test_names_of_versions_are_not_those_of_the_user():
 def test_it_is_a_command_like_others():
     s = pl.scale()
     s.f.specialize(N=4, M=8)
-    assert s.f.commands == ("scale.specialize(N=4, M=8)",)
+    assert texts(s.f) == ("scale.specialize(N=4, M=8)",)
     assert "where N is 4 and M is 8:\n    for i in 0 .. 4:" in s.f.pseudocode()
     other = s.f.copy()
     other.undo()

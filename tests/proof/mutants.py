@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
+from tests.programs import ByHand
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.program import Command, Program
+from tiramisu_py.program.command import Entry
+from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import Report, check
 
@@ -40,7 +42,7 @@ def mutated(program: Program, choice: random.Random) -> Mutant:
             assert changed.positions is not None
         except (CommandError, IndexError):
             continue
-        program = changed.after(program, Command(change.__name__))
+        program = changed.after(program, Entry(ByHand(change.__name__, lambda p: p)))
     return Mutant(program)
 
 

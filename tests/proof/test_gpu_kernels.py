@@ -12,6 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
+from tests.programs import ByHand
 from tests.proof.gpu_stories import (
     N,
     blur_by_hand,
@@ -35,11 +36,11 @@ from tiramisu_py.proof import Report, check
 def tagged(s: SimpleNamespace, tags: dict[str, Any]) -> SimpleNamespace:
     """The program with loops tagged by hand."""
 
-    def change(program: Any, _: str) -> Any:
+    def change(program: Any) -> Any:
         loops = [replace(x, tag=tags[x.name]) for x in program.loops.values() if x.name in tags]
         return program.with_loop(*loops)
 
-    s.f.apply("by hand", change)
+    s.f.apply(ByHand("by hand", change))
     return s
 
 
@@ -94,7 +95,7 @@ def test_shared_memory_is_limited_and_the_sum_is_said() -> None:
     s = product()
     big = {name: replace(s.f.program.buffers[name], extents=(tm.Buffer("x", [200, 200], tm.float32)).extents)
            for name in ("As", "Bs")}  # fmt: skip
-    s.f.apply("enlarged", lambda p, _: p.with_buffer(big["As"]).with_buffer(big["Bs"]))
+    s.f.apply(ByHand("enlarged", lambda p: p.with_buffer(big["As"]).with_buffer(big["Bs"])))
     violation = refusal(s.f)
     assert violation.kind == "bounds"
     assert "320,000 bytes of shared memory" in violation.message and "49,152 at most" in violation.message

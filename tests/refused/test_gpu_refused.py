@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import ByHand
 from tests.proof.gpu_stories import (
     C,
     K,
@@ -341,7 +342,7 @@ def halo() -> SimpleNamespace:
     """p in shared memory with 32 elements for each block; q reads 33."""
     s = tiled_stencil()
     shrunk = replace(s.f.program.buffers["p"], extents=(as_expr(32),))
-    s.f.apply("p.shrink()", lambda p, _: p.with_buffer(shrunk))
+    s.f.apply(ByHand("p.shrink()", lambda p: p.with_buffer(shrunk)))
     return s
 
 
@@ -395,7 +396,7 @@ def tagged_by_hand(make: Callable[[], SimpleNamespace], name: str, tag: Any) -> 
     """A program whose loop is given a tag that no command would give it."""
     s = make()
     loop = next(loop for loop in s.f.program.loops.values() if loop.name == name and loop.tag != tag)
-    s.f.apply(f"{name}.tagged()", lambda p, _: p.with_loop(replace(loop, tag=tag)))
+    s.f.apply(ByHand(f"{name}.tagged()", lambda p: p.with_loop(replace(loop, tag=tag))))
     return s
 
 
@@ -403,7 +404,7 @@ def mapped_transfer() -> SimpleNamespace:
     """a is in memory that the GPU addresses on the host, and is copied nevertheless."""
     s = twice()
     buffer = s.f.program.buffers["a"]
-    s.f.apply("a.mapped()", lambda p, _: p.with_buffer(replace(buffer, memory=Memory.HOST_MAPPED)))
+    s.f.apply(ByHand("a.mapped()", lambda p: p.with_buffer(replace(buffer, memory=Memory.HOST_MAPPED))))
     return s
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, t, x, y
 from tiramisu_py.interpret import run
@@ -100,7 +101,7 @@ def test_the_same_tag_given_again_replaces_its_properties():
     (kernel,) = kernels(s.f.program)
     assert kernel.launch == Launch(3, 1, 4, None, False)
     assert loops_of(s, "o") == ["i:by", "j0:bx", "j1:tx"]
-    assert s.f.commands[-1] == (
+    assert texts(s.f)[-1] == (
         "o.tag_gpu(blocks=[i, j0], threads=[j1], stream=3, device=1, grid=4, combine=tm.TREE, barriers=False)"
     )
 
@@ -111,7 +112,7 @@ def test_a_tile_is_tagged_as_a_tile_and_a_tag_would():
     other.o.tile(i, j, 4, 8, i0, j0, i1, j1).tag_gpu(blocks=[i0, j0], threads=[i1, j1], stream=2)
     assert loops_of(s, "o") == loops_of(other, "o") == ["i0:by", "j0:bx", "i1:ty", "j1:tx"]
     assert kernels(s.f.program)[0].launch == kernels(other.f.program)[0].launch == Launch(2)
-    assert s.f.commands == ("o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1, stream=2)",)
+    assert texts(s.f) == ("o.gpu_tile(i, j, 4, 8, i0, j0, i1, j1, stream=2)",)
     s = pl.volume()
     s.o.gpu_tile(i, j, k, 2, 3, 4, i0, j0, k0, i1, j1, k1)
     assert loops_of(s, "o") == ["i0:bz", "j0:by", "k0:bx", "i1:tz", "j1:ty", "k1:tx"]

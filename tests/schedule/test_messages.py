@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tests.schedule.ranked import NONBLOCK, B, P, R, blur, c, c0, c1, down, halo, heat, i, j, q, r, r1, t, tiles, up, x
 from tiramisu_py import sets
 from tiramisu_py.program.loops import Bulk, Rank
@@ -104,7 +105,7 @@ def test_on_a_grid_coordinates_and_peers_are_tuples():
         found = tags(s, name)
         assert {found["rank0"], found["rank1"]} == {Rank(0), Rank(1)}
         assert sets.out_size(sets.graph(s.f.program.statements[name].message.peer)) == 2
-    assert "to=(tm.ranks(2)[0] + 1, tm.ranks(2)[1])" in s.f.commands[-1]
+    assert "to=(tm.ranks(2)[0] + 1, tm.ranks(2)[1])" in texts(s.f)[-1]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_requests_are_kept_where_the_user_says():
     slots = s.f.program.statements["up_send"].message.slots
     found = s.f.program.statements["up_send"].instances.apply(sets.graph(slots))
     assert set(sets.points(sets.at_params(found, {"C": 3}))) == {(0, 0), (1, 0)}
-    assert s.f.commands[-1] == "up.send.set_wait_access(q % 2, 0)"
+    assert texts(s.f)[-1] == "up.send.set_wait_access(q % 2, 0)"
 
 
 def test_default_names_are_free_and_a_removed_exchange_gives_its_name_back():

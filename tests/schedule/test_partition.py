@@ -8,6 +8,7 @@ import islpy as isl
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tiramisu_py import sets
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Launch, Parallel, Rank, Vector
 from tiramisu_py.program.ranks.spread import spread
@@ -122,7 +123,7 @@ def test_cores_deal_the_level_out_and_run_the_innermost_loop_in_lanes():
     assert tags(f, "by_0") == {"r": Parallel(), "c": None}
     assert tags(f, "by_1") == {"r": Parallel(), "c": Vector(8)}
     assert tags(f, "by_2") == {"r": None, "c": Vector(4)}
-    assert {f.program.loops[loop].tagged_by for loop in f.program.statements["by_1"].loops} == {f.commands[-1]}
+    assert {f.program.loops[loop].tagged_by for loop in f.program.statements["by_1"].loops} == {texts(f)[-1]}
 
 
 def test_a_single_loop_is_cut_into_blocks_for_threads_and_lanes():
@@ -189,7 +190,7 @@ def test_a_part_of_a_reduction_is_scheduled_as_one():
     f = product()
     _, on_cores = f["p"].partition(r, [G], [tm.gpu(), tm.cores(parallel=False)])
     on_cores.parallelize(r)
-    assert f.commands[-1] == "p_1.parallelize(r)"
+    assert texts(f)[-1] == "p_1.parallelize(r)"
     assert tags(f, "p_init_1")["r"] == tags(f, "p_update_1")["r"] == Parallel()
 
 
@@ -258,10 +259,10 @@ def test_the_command_is_logged_as_it_is_written():
     for command in written:
         made = twice()
         eval(command, {"tm": tm, "by": made["by"], "r": r, "G": G, "H": H, "R": R, "range": range})
-        (text,) = made.commands
+        (text,) = texts(made)
         again = twice()
         eval(text, {"tm": tm, "by": again["by"], "r": r, "G": G, "H": H, "R": R, "range": range})
-        assert again.commands == (text,)
+        assert texts(again) == (text,)
         assert again.program.partitions[0].targets == made.program.partitions[0].targets
         assert text == command
 

@@ -9,6 +9,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, r, r0, r1
 from tests.schedule.test_stores import jammed
@@ -24,7 +25,7 @@ def _asked(source: str) -> list[str]:
 def test_each_row_of_a_jammed_blur_asks_for_one_line():
     s = jammed(None)
     s.bx.prefetch(s.image, c, 256)
-    assert s.f.commands[-1] == "bx.prefetch(image, c, 256)"
+    assert texts(s.f)[-1] == "bx.prefetch(image, c, 256)"
     asked = _asked(s.f.source()["blur.c"])
     full = [line for line in asked if "c + 256" in line][:10]
     rows = ["8*r0*(C + 2)", *(f"(8*r0 + {row})*(C + 2)" for row in range(1, 10))]
@@ -36,7 +37,7 @@ def test_it_is_in_the_pseudocode_and_can_be_undone():
     plain = s.f.source()
     s.bx.prefetch(s.image, c, 64, locality=0)
     assert "prefetch image[r, c + 64]" in s.f.pseudocode()
-    assert s.f.commands[-1] == "bx.prefetch(image, c, 64, locality=0)"
+    assert texts(s.f)[-1] == "bx.prefetch(image, c, 64, locality=0)"
     s.bx.prefetch(s.image, c, 128)
     assert "c + 64" not in s.f.pseudocode() and "prefetch image[r, c + 128]" in s.f.pseudocode()
     s.f.undo()

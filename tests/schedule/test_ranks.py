@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
+from tests.programs import texts
 from tests.schedule.ranked import B, P, blur, c, heat, i, j, q, q0, q1, r, r1, t, tiles, x
 from tiramisu_py import sets
 from tiramisu_py.program.distribution import Dealt
@@ -31,7 +32,7 @@ def test_loops_run_along_the_axes_in_their_order():
     s.f.undo()
     s.b.tag_distribute(q1, axis=0, drop_rank_iter=False).tag_distribute(q0, axis=1)
     assert tags(s.f, "b") == {"q0": Rank(1), "q1": Rank(0, local=False), "x": None, "y": None}
-    assert s.f.commands[-2:] == ("b.tag_distribute(q1, axis=0, drop_rank_iter=False)", "b.tag_distribute(q0, axis=1)")
+    assert texts(s.f)[-2:] == ("b.tag_distribute(q1, axis=0, drop_rank_iter=False)", "b.tag_distribute(q0, axis=1)")
 
 
 def test_a_loop_at_any_depth_runs_on_ranks_and_stays_one_of_the_nest():
@@ -73,7 +74,7 @@ def test_the_number_of_the_rank_names_the_loop_that_runs_on_ranks():
         a, b = s.f.program.statements[name], same.f.program.statements[name]
         assert str(a.instances) == str(b.instances)
         assert str(a.coords) == str(b.coords)
-    assert s.f.commands[-1] == "bx.separate_at(tm.rank, [1])"
+    assert texts(s.f)[-1] == "bx.separate_at(tm.rank, [1])"
     s.b = blur(ranks=False).bx
     with pytest.raises(tm.CommandError, match="no loop here runs on ranks along axis 0"):
         s.b.separate_at(tm.rank, [1])
@@ -106,7 +107,7 @@ def test_a_declared_grid_is_what_it_says_and_replaces_an_earlier_one():
     f.outputs(f.computation("b", {i: N}, a[i] + 1))
     f.grid(3)
     f.grid(2, N - 1)
-    assert f.commands == ("f.grid(3)", "f.grid(2, N - 1)")
+    assert texts(f) == ("f.grid(3)", "f.grid(2, N - 1)")
     assert axes(f.program) == 2
     assert grid(f, N=4) == {(a, b) for a in range(2) for b in range(3)}
     assert grid(f, N=2) == {(0, 0), (1, 0)}
@@ -139,7 +140,7 @@ def test_arrays_are_held_in_blocks_in_turn_by_one_rank_or_by_all(rank, held):
     assert s.f.program.distributions["image"].axes == held
     again = blur(ranks=False)
     names = {"image": again.image, "r": r, "c": c}
-    exec(s.f.commands[-1], names)  # the log can be executed
+    exec(texts(s.f)[-1], names)  # the log can be executed
     assert again.f.program.distributions["image"].axes == held
 
 

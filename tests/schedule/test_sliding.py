@@ -11,6 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, STRICT, Compiled
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, c0, c1, i, k, r, r0, r1, x, y
 from tiramisu_py import sets
@@ -222,10 +223,10 @@ def test_the_step_is_found_where_it_is_not_given() -> None:
     m.v.compute_at(m.by, c0)
     m.v.slide(c0)
     assert _extents(m, "v") == [2, 8]
-    assert m.f.commands[-1] == "v.slide(c0)"
+    assert texts(m.f)[-1] == "v.slide(c0)"
     m.f.undo()
     m.v.slide(c0, by=4, origin=2)
-    assert m.f.commands[-1] == "v.slide(c0, origin=2, by=4)"
+    assert texts(m.f)[-1] == "v.slide(c0, origin=2, by=4)"
 
 
 def test_what_store_at_placed_stays_there() -> None:

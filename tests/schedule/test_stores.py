@@ -14,6 +14,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
+from tests.programs import texts
 from tests.schedule import pipelines as pl
 from tests.schedule.pipelines import c, i, j, j0, j1, r, r0, r1
 from tiramisu_py.lower import lower
@@ -145,7 +146,7 @@ def test_it_is_in_the_pseudocode_and_stays_with_the_parts():
     s.o.separate_at(j, [8])
     for part in s.f.program.statements.values():
         assert part.nontemporal is not None
-    assert s.f.commands[0] == "o.store_nontemporal()"
+    assert texts(s.f)[0] == "o.store_nontemporal()"
     other = s.f.copy()
     other.undo()
     other.undo()

@@ -12,6 +12,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
+from tests.programs import texts
 from tiramisu_py.backends.c import REQUIRED
 from tiramisu_py.errors import CommandError
 from tiramisu_py.interpret import run
@@ -250,7 +251,7 @@ def test_a_schedule_in_the_script_can_be_undone_and_copied():
     before = f.pseudocode()
     other = f.copy()
     heat.time_tile(t, 3, {y: 4})
-    assert f.commands == ("heat.time_tile(t, 3, {y: 4})",)
+    assert texts(f) == ("heat.time_tile(t, 3, {y: 4})",)
     assert other.pseudocode() == before != f.pseudocode()
     f.undo()
     assert f.pseudocode() == before

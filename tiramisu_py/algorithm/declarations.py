@@ -140,7 +140,8 @@ class Algorithm:
     """Layer I of one function: everything that says what its outputs are.
 
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
-    assumes). `outputs` names computations, in order.
+    assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
+    from those of other functions.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Algorithm:
     inputs: Mapping[str, Input] = field(default_factory=dict)
     computations: Mapping[str, Computation] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    owner: object = None
 
     @cached_property
     def param_space(self) -> isl.Space:

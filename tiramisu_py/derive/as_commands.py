@@ -11,6 +11,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.derive.derive_transfers import DeriveTransfers
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Bulk, Loop, Rank
 from tiramisu_py.program.ordering import Order
@@ -24,11 +25,12 @@ def derived_commands(program: Program) -> list[str]:
     Raises `CommandError` where there are no such commands: where computations were changed too, or a place is not one
     that commands can name.
     """
-    for command in program.log:
-        ranks = "overlap" in command.text and any(s.message is not None for s in program.acting)
-        if ".derive_transfers(" in command.text and (ranks or "depth" in command.text):
+    ranks = any(s.message is not None for s in program.acting)
+    for entry in program.log:
+        command = entry.command
+        if isinstance(command, DeriveTransfers) and (command.depth is not None or (command.overlap and ranks)):
             raise CommandError(
-                f"{command} has also cut or repeated computations, for which there are no commands: derive without "
+                f"{entry} has also cut or repeated computations, for which there are no commands: derive without "
                 "overlap= and depth=, and cut with separate_at"
             )
     made = [s for s in program.statements.values() if s.derived]

@@ -10,7 +10,8 @@ before what needs them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.spellings import distinct
@@ -38,6 +39,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
 from tiramisu_py.proof import check
+from tiramisu_py.schedule.command import OnFunction
 from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
 
 
@@ -244,3 +246,22 @@ def _same_order(before: Program, after: Program) -> bool:
 
 def _sorted(of: Program, by: Program) -> list[str]:
     return sorted(of.statements, key=lambda name: by.positions[name])
+
+
+# -- as a value
+
+
+@dataclass(frozen=True, eq=False)
+class DeriveTransfers(OnFunction):
+    """The transfers, and the waits, that the program lacks are added."""
+
+    derives = True
+
+    _: KW_ONLY
+    overlap: bool = False
+    depth: Mapping[Any, int] | None = None
+    collectives: bool = False
+    pipeline: Any = None
+
+    def applied(self, program: Program) -> Program:
+        return derived_transfers(program, self.text, self.overlap, self.depth, self.collectives, self.pipeline)

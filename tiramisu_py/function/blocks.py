@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Operand, Param
-from tiramisu_py.function.applying.as_written import as_written
 from tiramisu_py.function.applying.scheduled import Scheduled
-from tiramisu_py.schedule.ranks import run_time_blocks as blocks
+from tiramisu_py.schedule.ranks.run_time_blocks import DeclareBlocks
 
 
 class BlockCommands(Scheduled):
@@ -29,5 +28,4 @@ class BlockCommands(Scheduled):
         0, 1, ... follow one another and cover all numbers; any number of ranks, and any split, will do that gives each
         rank as many numbers as messages take from it (`Blocks.least`); ranks after the last block have nothing to do.
         """
-        command = as_written(self.name, "blocks", (extent, lower, upper), {})
-        self.apply(command, lambda p, _: blocks.declare_blocks(p, extent, lower, upper))
+        self.apply(DeclareBlocks(self.name, extent, lower, upper))

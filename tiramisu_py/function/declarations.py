@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.declare.slices import declare_slice
 from tiramisu_py.algorithm.expressions import Access, Expr, Operand
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError
-from tiramisu_py.function.applying.as_written import caller
+from tiramisu_py.function.applying.caller import caller
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.program.fresh_names import free_name

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from tiramisu_py.algorithm.expressions import Iter, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.function.applying.as_written import as_written
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.declarations import Declarations
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
@@ -18,14 +16,9 @@ from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfers import TransferCommands
-from tiramisu_py.program.editing import removed
-from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.arguments import statements
-from tiramisu_py.schedule.devices import waits
-from tiramisu_py.schedule.loops import order
-from tiramisu_py.schedule.loops.order import Root
+from tiramisu_py.schedule.devices.waits import PlaceBarrier, Remove
+from tiramisu_py.schedule.loops.order import InOrder, Root
 from tiramisu_py.schedule.ranks import exchange as messages
 
 
@@ -83,14 +76,8 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
             if isinstance(handle, tuple | list):
                 raise CommandError(f"{handle} is several: put a star before it, as in order(..., *down.wait(), ...)")
             self._check_own(handle, Selection | Operation)
-        names = [handle.statement_names() for handle in handles]
-
-        def change(program: Program, text: str) -> Program:
-            for first, second in pairwise(names):
-                program = order.place_after(program, first, second, at, True, text)
-            return program
-
-        self.apply(as_written(self.name, "order", handles, {"at": at}), change)
+            handle.statement_names()
+        self.apply(InOrder(self.name, tuple(handle._named for handle in handles), at=at))
 
     def barrier(self, first: Selection, second: Selection, *, at: Iter, name: str | None = None) -> Barrier:
         """Let all threads of a block come to a point between two statements of a kernel before any goes on.
@@ -105,12 +92,12 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         The barrier is in the loops that both share, up to `at`; where `second` comes first, it separates an iteration
         of this loop from the next. Barriers that dependences need are placed anyway, unless `tag_gpu` was told not to.
         """
-        made = free_name(self._program, "barrier") if name is None else name
         for handle in (first, second):
             self._check_own(handle, Selection)
-        before, after = first.statement_names(), second.statement_names()
-        self.apply(as_written(self.name, "barrier", (first, second), {"at": at, "name": name}),
-                   lambda p, text: waits.barrier(p, made, before, after, at, text))  # fmt: skip
+            handle.statement_names()
+        command = PlaceBarrier(self.name, first._named, second._named, at=at, name=name)
+        made = command.made(self._program)
+        self.apply(command)
         return Barrier(self, "", made)
 
     def remove(self, handle: Operation | Selection | Exchange) -> None:
@@ -120,14 +107,8 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
                 f"{handle!r} is nothing that {self.name} could remove: give a transfer, exchange, wait, barrier or "
                 "copy of it"
             )
-        names = handle.statement_names()
-
-        def change(program: Program, _: str) -> Program:
-            for statement in statements(program, names):
-                program = removed(program, statement)
-            return program
-
-        self.apply(as_written(self.name, "remove", (handle,), {}), change)
+        handle.statement_names()
+        self.apply(Remove(self.name, handle._named))
 
 
 def params(names: str) -> tuple[Param, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tiramisu_py.function.applying.as_written import as_written
 from tiramisu_py.function.applying.scheduled import Scheduled
-from tiramisu_py.schedule import specialize as sizes
+from tiramisu_py.schedule.specialize import Specialize
 
 
 class Specializing(Scheduled):
@@ -29,4 +28,4 @@ class Specializing(Scheduled):
         Raises `CommandError` for parameters that the function does not have, and for sizes that its assumptions
         exclude. Functions that use GPUs or ranks have no versions: `check()` refuses them.
         """
-        self.apply(as_written(self.name, "specialize", (), constants), lambda p, _: sizes.specialize(p, constants))
+        self.apply(Specialize(self.name, constants))

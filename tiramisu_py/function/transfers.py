@@ -9,20 +9,14 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.counting.communication import communication
 from tiramisu_py.derive.as_commands import derived_commands
-from tiramisu_py.derive.derive_transfers import derived_transfers
+from tiramisu_py.derive.derive_transfers import DeriveTransfers
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.as_written import as_written
 from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.function.handles.exchanges import Exchange
 from tiramisu_py.function.handles.operations import Transfer
-from tiramisu_py.program.fresh_names import free_exchange, free_name
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.devices import transfers
-from tiramisu_py.schedule.devices.transfers import Direction, Mode
-from tiramisu_py.schedule.ranks import distribute as ranks
-from tiramisu_py.schedule.ranks import exchange as messages
-from tiramisu_py.schedule.ranks import exchange_half as halves
+from tiramisu_py.schedule.devices.transfers import CreateTransfer, Direction, Mode
+from tiramisu_py.schedule.ranks.distribute import Grid
+from tiramisu_py.schedule.ranks.exchange import CreateExchange
 from tiramisu_py.schedule.ranks.exchange_half import Property
 
 
@@ -117,52 +111,30 @@ class TransferCommands(Scheduled):
         the two halves, and nothing that is received lies where something is sent from. A rank may send to itself.
         Source: TIRAMISU, ``create_xfer``, one-sided and two-sided.
         """
-        given = {
-            "send": send, "to": to, "recv": recv, "source": source,
-            "send_props": send_props, "recv_props": recv_props, "collective": collective or None,
-        }  # fmt: skip
-        two_sided = any(given[name] is not None for name in ("send", "to", "recv", "source", "collective"))
+        two_sided = collective or any(given is not None for given in (send, to, recv, source))
         if access is None or two_sided or send_props or recv_props:
             both = access is not None and isinstance(domain, Mapping | list | str)
-            return self._exchange(access if both else domain, direction, name, given)
-        taken = transfers.source_of(access, self.owner)
-        between = transfers.between(direction, mode, stream, device, to_device)
-        made = free_name(self._program, transfers.default_name(taken, between)) if name is None else name
-
-        def change(program: Program, _: str) -> Program:
-            return transfers.one_sided(program, made, domain, access, between, self.owner)
-
-        shown = {
-            "mode": None if mode is Mode.SYNC else mode, "stream": stream or None, "device": device or None,
-            "to_device": to_device, "name": name,
-        }  # fmt: skip
-        self.apply(as_written(self.name, "create_xfer", (domain, access, direction), shown), change)
-        return Transfer(self, taken, made)
-
-    def _exchange(self, access: Any, direction: object, name: str | None, given: Mapping[str, Any]) -> Exchange:
-        """Messages between ranks: the two-sided form of `create_xfer`."""
-        shown = {
-            key: None if isinstance(value, tuple | list) and not value else value
-            for key, value in {**given, "name": name}.items()
-        }
-        source = getattr(access, "source", "exchange")
-        made = free_exchange(self._program, f"{source}_exchange") if name is None else name
-
-        def change(program: Program, text: str) -> Program:
-            halves.check_given(given, direction)
-            transfers.source_of(access, self.owner)
-            send = halves.half(
-                program, made, Role.SEND, given["send"], access, given["to"], given["send_props"], self.owner
-            )
-            receive = halves.half(
-                program, made, Role.COPY, given["recv"], access, given["source"], given["recv_props"], self.owner
-            )
-            if given["collective"]:
-                send, receive = halves.together(program, send, receive)
-            return messages.exchange(program, made, send, receive, text)
-
-        self.apply(as_written(self.name, "create_xfer", (access,), shown), change)
-        return Exchange(self, source, made)
+            exchange = CreateExchange(
+                self.name, access if both else domain, send=send, to=to, recv=recv, source=source,
+                send_props=send_props, recv_props=recv_props, collective=collective, name=name, direction=direction,
+            )  # fmt: skip
+            made = exchange.made(self._program)
+            self.apply(exchange)
+            return Exchange(self, exchange.taken, made)
+        transfer = CreateTransfer(
+            self.name,
+            domain,
+            access,
+            direction,
+            mode=mode,
+            stream=stream,
+            device=device,
+            to_device=to_device,
+            name=name,
+        )
+        made = transfer.made(self._program)
+        self.apply(transfer)
+        return Transfer(self, transfer.taken, made)
 
     def grid(self, *extents: Expr | int) -> None:
         """Declare the process grid: the number of ranks along each axis, ``f.grid(4)`` or ``f.grid(2, P)``.
@@ -173,7 +145,7 @@ class TransferCommands(Scheduled):
         do nothing. A second call replaces the first. Raises `CommandError` where loops, arrays or messages use more
         axes.
         """
-        self.apply(as_written(self.name, "grid", extents, {}), lambda p, _: ranks.grid(p, extents))
+        self.apply(Grid(self.name, extents))
 
     def derive_transfers(
         self,
@@ -221,9 +193,8 @@ class TransferCommands(Scheduled):
         for option, given in (("overlap", overlap), ("collectives", collectives)):
             if not isinstance(given, bool):
                 raise CommandError(f"{self.name}.derive_transfers: {option}={given!r}: give True or False")
-        shown = {"overlap": overlap or None, "depth": depth, "collectives": collectives or None, "pipeline": pipeline}
-        text = as_written(self.name, "derive_transfers", (), shown)
-        self.apply(text, lambda p, command: derived_transfers(p, command, overlap, depth, collectives, pipeline))
+        command = DeriveTransfers(self.name, overlap=overlap, depth=depth, collectives=collectives, pipeline=pipeline)
+        self.apply(command)
 
     def derived(self) -> list[str]:
         """What `derive_transfers` has added, as the commands that make the same in its place, to be edited.

@@ -10,8 +10,9 @@ from typing import Any
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, value_names
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
 from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.program.command import Entry
 from tiramisu_py.program.distribution import Blocks, Distribution
 from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
@@ -22,17 +23,6 @@ from tiramisu_py.program.targets import Partition
 
 #: Parameters and their values in a version of a function.
 Sizes = tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True)
-class Command:
-    """One entry of the log: the command as the user would write it, and where it was written."""
-
-    text: str
-    location: Location | None = None
-
-    def __str__(self) -> str:
-        return f"{self.text}  ({self.location})" if self.location else self.text
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +57,7 @@ class Program:
     partitions: tuple[Partition, ...] = ()
     specialized: tuple[Sizes, ...] = ()
     gpu: GpuTarget = CUDA
-    command: Command | None = None
+    command: Entry | None = None
     parent: Program | None = None
 
     # -- changes
@@ -99,7 +89,7 @@ class Program:
         """The program with a buffer added or replaced, by name."""
         return replace(self, buffers={**self.buffers, buffer.name: buffer})
 
-    def after(self, parent: Program, command: Command) -> Program:
+    def after(self, parent: Program, command: Entry) -> Program:
         """This program as the result of `command` applied to `parent`."""
         return replace(self, parent=parent, command=command)
 
@@ -116,7 +106,7 @@ class Program:
         return tuple(reversed(states))
 
     @property
-    def log(self) -> tuple[Command, ...]:
+    def log(self) -> tuple[Entry, ...]:
         """The commands that made this program."""
         return tuple(state.command for state in self.history if state.command is not None)
 

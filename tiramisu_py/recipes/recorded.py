@@ -71,7 +71,7 @@ class Recorded:
 
     def named(self, name: str) -> None:
         """Let the text of the last command say that its result has this name."""
-        self._made[self.function.commands[-1]] = name
+        self._made[str(self.function.commands[-1])] = name
 
     def from_function(self, stage: Computation) -> None:
         """Let the text say where the handle comes from that the next commands are given to."""
@@ -80,7 +80,7 @@ class Recorded:
     def text(self) -> str:
         """The commands as Python, one a line, after the iterators that they name."""
         commands: list[str] = []
-        for number, line in enumerate(self.function.commands[self._start :], self._start):
+        for number, line in enumerate(map(str, self.function.commands[self._start :]), self._start):
             if number in self._handles:
                 commands.append(self._handles[number])
             commands.append(f"{self._made[line]} = {line}" if line in self._made else line)

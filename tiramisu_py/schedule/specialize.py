@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program, Sizes
 from tiramisu_py.schedule.arguments import size
+from tiramisu_py.schedule.command import OnFunction
 
 #: A function has at most so many versions beside the general one.
 MOST_VERSIONS = 16
@@ -30,3 +32,18 @@ def specialize(program: Program, given: Mapping[str, object]) -> Program:
     if sets.with_sizes(program.algorithm.context, sizes).is_empty():
         raise CommandError(f"{words} contradicts what {name} assumes of its parameters")
     return program.with_(specialized=(*program.specialized, sizes))
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Specialize(OnFunction):
+    """There is a version of the function in which some sizes are constant."""
+
+    by_name = "constants"
+
+    constants: Mapping[str, int]
+
+    def applied(self, program: Program) -> Program:
+        return specialize(program, self.constants)

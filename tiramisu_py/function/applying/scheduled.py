@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, Self
 
 import islpy as isl
@@ -14,10 +14,11 @@ from tiramisu_py.algorithm.expressions import Expr, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.derive.completion import complete
 from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.function.applying.as_written import caller
+from tiramisu_py.function.applying.caller import caller
+from tiramisu_py.program.command import Command, Entry
 from tiramisu_py.program.initial import caught_up, initial_program
 from tiramisu_py.program.ordering import may_contradict
-from tiramisu_py.program.program import Command, Program
+from tiramisu_py.program.program import Program
 from tiramisu_py.proof import Report
 
 
@@ -26,14 +27,13 @@ class Scheduled:
 
     def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
         self.name = check_name(name, "a function", linked=True)
-        self.owner = Owner(self.name)
         if isinstance(params, Param) or not isinstance(params, Iterable):
             raise DeclarationError(f"params= of {name} is {params!r}; give a list of parameters, such as [{params}]")
         names = tuple(_param_name(given) for given in params)
         if len(set(names)) < len(names):
             raise DeclarationError(f"{name} names a parameter twice: {', '.join(names)}")
         context = isl.Context()
-        algorithm = Algorithm(name, context, names, parse_context(context, names, assume))
+        algorithm = Algorithm(name, context, names, parse_context(context, names, assume), owner=Owner(self.name))
         self._program = initial_program(algorithm)
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
@@ -54,21 +54,26 @@ class Scheduled:
         return self._completed[1]
 
     @property
+    def owner(self) -> object:
+        """What the accesses of this function's values have, and no others."""
+        return self.algorithm.owner
+
+    @property
     def algorithm(self) -> Algorithm:
         """What the values are: Layer I."""
         return self._program.algorithm
 
-    def apply(self, command: str, change: Callable[[Program, str], Program]) -> None:
+    def apply(self, command: Command) -> None:
         """Apply a command; where it raises, the program stays as it was."""
         try:
-            changed = change(self._program, command)
+            changed = command.applied(self._program)
             if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
                 changed.positions  # noqa: B018  (orders that contradict each other are refused now)
         except isl.Error as error:
             raise CommandError(f"{command}: isl cannot do this ({error})") from None
         except (CommandError, DeclarationError) as error:
             raise type(error)(f"{command}: {error}") from None
-        self._program = changed.after(self._program, Command(command, caller()))
+        self._program = changed.after(self._program, Entry(command, caller()))
 
     def _check_own(self, handle: object, kinds: Any) -> None:
         if not isinstance(handle, kinds):
@@ -103,9 +108,9 @@ class Scheduled:
         )
 
     @property
-    def commands(self) -> tuple[str, ...]:
-        """The commands that made the schedule, as text, in order."""
-        return tuple(command.text for command in self._program.log)
+    def commands(self) -> tuple[Command, ...]:
+        """The commands that made the schedule, in order: values, whose text is as the user would write them."""
+        return tuple(entry.command for entry in self._program.log)
 
 
 def _param_name(given: object) -> str:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.as_written import as_written
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.command import Command
+from tiramisu_py.schedule.command import Named, Whole
 from tiramisu_py.schedule.loops.order import Root
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
 
-Transform = Callable[[Program, str], Program]
 Level = Iter | Root
 
 
-class Statements:
+class Nameable:
+    """A handle that commands can be given: `_named` is what they keep of it."""
+
+    _function: Scheduled
+
+    @property
+    def _named(self) -> Named:
+        raise NotImplementedError
+
+
+class Statements(Nameable):
     """Some statements of one computation: what commands apply to."""
 
     def __init__(self, function: Scheduled, source: str) -> None:
@@ -30,26 +39,33 @@ class Statements:
         """The name of the computation."""
         return self._source
 
+    @property
+    def _named(self) -> Named:
+        return Whole(self._source, self._source, self._source)
+
     def statement_names(self) -> tuple[str, ...]:
         """The names of the statements that this handle stands for."""
-        found = tuple(s.name for s in self._function.program.statements_of(self._source))
-        if not found:
-            raise CommandError(f"{self._source} has been inlined: it has no loops and no buffer any more")
-        return found
+        return self._named.statements(self._function.program)
 
     def __repr__(self) -> str:
         return self._source
 
-    def _apply(
-        self, command: str, positional: tuple[object, ...], named: Mapping[str, object], change: Transform
-    ) -> None:
-        self._function.apply(as_written(repr(self), command, positional, named), change)
+    def _apply(self, command: Command) -> None:
+        self.statement_names()
+        self._function.apply(command)
 
-    def _others(self, given: object) -> tuple[str, ...]:
+    def _other(self, given: object) -> Named:
+        """What a command keeps of another handle; raises `CommandError` for one that has no statements here."""
         if hasattr(given, "send") and hasattr(given, "recv"):
             raise CommandError(f"{given!r} is an exchange of two halves: name {given!r}.send or {given!r}.recv")
         if not isinstance(given, Statements):
             raise CommandError(f"{given!r} is not a computation of {self._function.name}")
         if given._function is not self._function:
             raise CommandError(f"{given} belongs to the function {given._function.name}, not to {self._function.name}")
-        return given.statement_names()
+        given.statement_names()
+        return given._named
+
+
+def as_list(given: Any) -> Any:
+    """An argument as commands keep it: items that are given one after another as a list, anything else as it is."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, Expr | str | list) else given

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.function.applying.statements import Statements
-from tiramisu_py.schedule.instances import separate_cases as cases
+from tiramisu_py.schedule.instances.separate_cases import SeparateCases
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.selection import Selection
@@ -28,9 +28,7 @@ class CaseCommands(Statements):
         their own. (Compiled loops have no such choices inside in any case: this is for schedules that differ.)
         Returns the parts, that of the first branch first.
         """
-        names = self.statement_names()
-        self._apply("separate_cases", () if level is None else (level,), {},
-                    lambda p, _: cases.separate_cases(p, names, level))  # fmt: skip
+        self._apply(SeparateCases(self._named, level))
         return self._parts()
 
     if TYPE_CHECKING:  # what is parted knows its handles

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.statements import Level, Statements
-from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.program import Program
+from tiramisu_py.function.applying.statements import Level, Statements, as_list
 from tiramisu_py.program.storage import Memory, as_memory
-from tiramisu_py.schedule.arguments import loop_name
-from tiramisu_py.schedule.devices import kernel_copies as caches
-from tiramisu_py.schedule.locality import copies
+from tiramisu_py.schedule.command import Named
+from tiramisu_py.schedule.devices.kernel_copies import CacheLocal, CacheShared
+from tiramisu_py.schedule.locality.copies import CacheAt, Copies, Pack
 from tiramisu_py.schedule.loops.order import root
 
 if TYPE_CHECKING:
@@ -46,7 +43,10 @@ class CopyCommands(Statements):
         copy as expressions of the iterators, counted from the corner of what is copied: ``layout=[x // 8, y, x % 8]``.
         Returns the copy, which can be scheduled like a computation.
         """
-        return self._copy("cache", source, level, iterators, name, as_memory(memory), layout)
+        copied, memory = self._copied(source), as_memory(memory)
+        return self._copy(
+            CacheAt(self._named, copied, level, as_list(iterators), name=name, memory=memory, layout=layout)
+        )
 
     def pack(
         self,
@@ -58,32 +58,8 @@ class CopyCommands(Statements):
         name: str | None = None,
     ) -> Selection:
         """Copy what is read of a source into another layout, once for the whole call or at a level: see `cache`."""
-        return self._copy("pack", source, level, iterators, name, Memory.HOST, layout)
-
-    def _copy(
-        self,
-        command: str,
-        source: Selection | Input,
-        level: Level,
-        iterators: Sequence[Iter],
-        name: str | None,
-        memory: Memory,
-        layout: Sequence[Expr | int] | None,
-    ) -> Selection:
-        names, origin = self.statement_names(), self._copied(source)
-        made = name or f"{origin}_{'packed' if command == 'pack' else 'cache'}"
-        laid_out = None if layout is None else _listed(command, "layout", layout)
-        outer = tuple(map(loop_name, _listed(command, "iterators", iterators)))
-        copy = copies.Copy(made, origin, outer, memory, laid_out)
-        shown: dict[str, object] = {"name": name, "memory": memory if memory is not Memory.HOST else None}
-        if command == "pack":
-            written: tuple[object, ...] = (source, list(iterators), list(laid_out or ()))
-            shown["level"] = None if level is root else level
-        else:
-            written = (source, level, list(iterators))
-            shown["layout"] = layout
-        self._apply(command, written, shown, lambda p, text: copies.copy_at(p, names, level, copy, text))
-        return self._made([made], origin)[0]
+        copied = self._copied(source)
+        return self._copy(Pack(self._named, copied, as_list(iterators), as_list(layout), name=name, level=level))
 
     def cache_shared(
         self,
@@ -120,20 +96,11 @@ class CopyCommands(Statements):
         bank conflicts. What is read must have constant extents. Returns the copy, which can be scheduled like a
         computation.
         """
-        made, origin = self._name_of_copy(source, name, "shared")
-        names = self.statement_names()
-        shown = {
-            "threads": threads, "pad": pad or None, "deferred": deferred or None,
-            "buffers": buffers if buffers != 1 else None, "vector": vector if vector != 1 else None, "layout": layout,
-            "name": name,
-        }  # fmt: skip
-
-        def change(program: Program, text: str) -> Program:
-            wanted = caches.in_shared_memory(made, origin, iterators, threads, pad, deferred, buffers, vector, layout)
-            return caches.cache(program, names, level, wanted, text)
-
-        self._apply("cache_shared", (source, level, list(iterators)), shown, change)
-        return self._made([made], origin)[0]
+        command = CacheShared(
+            self._named, self._copied(source), level, as_list(iterators), threads=threads, pad=pad, deferred=deferred,
+            buffers=buffers, vector=vector, layout=layout, name=name,
+        )  # fmt: skip
+        return self._kernel_copy(command)
 
     def cache_local(
         self, source: Selection | Input, level: Iter, iterators: Sequence[Iter], *, name: str | None = None
@@ -150,28 +117,19 @@ class CopyCommands(Statements):
         constant extents; unroll all loops that index the copy, so that it needs no memory. A source that has been
         copied to shared memory is copied from there.
         """
-        made, origin = self._name_of_copy(source, name, "local")
-        names = self.statement_names()
+        return self._kernel_copy(CacheLocal(self._named, self._copied(source), level, as_list(iterators), name=name))
 
-        def change(program: Program, text: str) -> Program:
-            return caches.cache(program, names, level, caches.in_registers(made, origin, iterators), text)
+    def _copy(self, command: Copies) -> Selection:
+        self._apply(command)
+        return self._made([command.made()], command.copied.source)[0]
 
-        self._apply("cache_local", (source, level, list(iterators)), {"name": name}, change)
-        return self._made([made], origin)[0]
-
-    def _name_of_copy(self, source: Selection | Input, name: str | None, kind: str) -> tuple[str, str]:
-        origin = self._copied(source)
-        return (name or free_name(self._function.program, f"{origin}_{kind}")), origin
+    def _kernel_copy(self, command: CacheShared | CacheLocal) -> Selection:
+        made = command.made(self._function.program)
+        self._apply(command)
+        return self._made([made], command.copied.source)[0]
 
     if TYPE_CHECKING:  # what is made knows its handles
 
         def _made(self, names: Sequence[str], source: str | None = None) -> tuple[Selection, ...]: ...
 
-        def _copied(self, source: object) -> str: ...
-
-
-def _listed(command: str, what: str, given: object) -> tuple[Any, ...]:
-    """An argument that is a list; raises `CommandError` for one expression alone, or what is no list."""
-    if isinstance(given, Expr | str) or not isinstance(given, Iterable):
-        raise CommandError(f"{command}: {what} is a list, such as [{given}], and not {given} alone")
-    return tuple(given)
+        def _copied(self, source: object) -> Named: ...

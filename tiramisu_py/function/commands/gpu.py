@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import Self
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.statements import Statements
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.devices import tag_gpu as gpu
-from tiramisu_py.schedule.loops import transforms as loops
+from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 
 
 class GpuCommands(Statements):
@@ -52,21 +49,12 @@ class GpuCommands(Statements):
         of shared memory; where it would have more, the command or the proof says how many.
         Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
-        names = self.statement_names()
-        shown = {
-            "stream": stream or None, "device": device or None, "grid": grid, "minimum_blocks": minimum_blocks,
-            "combine": combine, "barriers": None if barriers else False,
-        }  # fmt: skip
-        tagging = self._tagging("tag_gpu", blocks, threads, stream, device, grid, minimum_blocks, combine, barriers)
-        self._apply("tag_gpu", (), {"blocks": blocks or None, "threads": threads or None, **shown},
-                    lambda p, text: gpu.tag_gpu(p, names, tagging, text))  # fmt: skip
+        command = TagGpu(
+            self._named, blocks=blocks, threads=threads, stream=stream, device=device, grid=grid,
+            minimum_blocks=minimum_blocks, combine=combine, barriers=barriers,
+        )  # fmt: skip
+        self._apply(command)
         return self
-
-    def _tagging(self, command: str, *arguments: object) -> gpu.Tagging:
-        try:
-            return gpu.tagging(*arguments)
-        except CommandError as error:
-            raise CommandError(f"{self}.{command}: {error}") from None
 
     def gpu_tile(
         self,
@@ -88,26 +76,11 @@ class GpuCommands(Statements):
 
         The same as `tile` and then `tag_gpu`, whose options it takes.
         """
-        count = len(arguments) // 4
-        if len(arguments) not in (8, 12):
-            raise CommandError(
-                f"{self}.gpu_tile takes 2 or 3 loops, as many sizes, as many block and as many thread loops: "
-                "gpu_tile(i, j, 16, 16, i0, j0, i1, j1); a single loop is split, and then tagged by tag_gpu"
-            )
-        tiled, sizes, new = arguments[:count], arguments[count : 2 * count], arguments[2 * count :]
-        tagging = self._tagging(
-            "gpu_tile", new[:count], new[count:], stream, device, grid, minimum_blocks, combine, barriers
-        )
-        names = self.statement_names()
-
-        def change(program: Program, text: str) -> Program:
-            return gpu.tag_gpu(loops.tile(program, names, tiled, sizes, new), names, tagging, text)
-
-        shown = {
-            "stream": stream or None, "device": device or None, "grid": grid, "minimum_blocks": minimum_blocks,
-            "combine": combine, "barriers": None if barriers else False,
-        }  # fmt: skip
-        self._apply("gpu_tile", arguments, shown, change)
+        command = GpuTile(
+            self._named, arguments, stream=stream, device=device, grid=grid,
+            minimum_blocks=minimum_blocks, combine=combine, barriers=barriers,
+        )  # fmt: skip
+        self._apply(command)
         return self
 
     def coarsen(self, loop: Iter, factor: int, inner: Iter) -> Self:
@@ -123,6 +96,5 @@ class GpuCommands(Statements):
         elements; those of a block are neighbours. The loop keeps its name and its tag. Coarsen before `cache_shared`:
         of a copy that is inside the loop already, each of the `factor` iterations would fill a part only.
         """
-        names = self.statement_names()
-        self._apply("coarsen", (loop, factor, inner), {}, lambda p, _: gpu.coarsen(p, names, loop, factor, inner))
+        self._apply(Coarsen(self._named, loop, factor, inner))
         return self

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.as_written import unless
 from tiramisu_py.function.applying.statements import Statements
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.schedule.loops import tags
-from tiramisu_py.schedule.loops import transforms as loops
-from tiramisu_py.schedule.loops import unroll_and_jam as jamming
+from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
+from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
+from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
 
 
 class LoopCommands(Statements):
@@ -29,9 +27,7 @@ class LoopCommands(Statements):
         Blocks start at multiples of `by` counted from `origin`: ``i0 = floor((i - origin) / by)``.
         Raises `CommandError` for a loop that is not there, that is tagged, a size below 1, or a name in use.
         """
-        names = self.statement_names()
-        self._apply("split", (loop, by, outer, inner), {"origin": unless(0, origin)},
-                    lambda p, _: loops.split(p, names, loop, by, outer, inner, origin))  # fmt: skip
+        self._apply(Split(self._named, loop, by, outer, inner, origin=origin))
         return self
 
     def tile(self, *arguments: Iter | int) -> Self:
@@ -48,15 +44,7 @@ class LoopCommands(Statements):
         Source: TIRAMISU, ``computation::tile``. Raises `CommandError` as `split` does, and where the loops are not
         perfectly nested.
         """
-        count = len(arguments) // 4
-        if len(arguments) not in (8, 12):
-            raise CommandError(
-                "tile takes 2 or 3 loops, as many sizes, as many outer and as many inner names: "
-                "tile(i, j, 32, 64, i0, j0, i1, j1)"
-            )
-        names = self.statement_names()
-        tiled, sizes, new = arguments[:count], arguments[count : 2 * count], arguments[2 * count :]
-        self._apply("tile", arguments, {}, lambda p, _: loops.tile(p, names, tiled, sizes, new))
+        self._apply(Tile(self._named, arguments))
         return self
 
     def interchange(self, a: Iter, b: Iter) -> Self:
@@ -70,8 +58,7 @@ class LoopCommands(Statements):
 
         Tags stay with their loops. Raises `CommandError` where the loops are not perfectly nested.
         """
-        names = self.statement_names()
-        self._apply("interchange", (a, b), {}, lambda p, _: loops.interchange(p, names, a, b))
+        self._apply(Interchange(self._named, a, b))
         return self
 
     def reorder(self, *order: Iter) -> Self:
@@ -81,8 +68,7 @@ class LoopCommands(Statements):
 
             for i, for j, for k: S[i, j, k]     -- reorder(k, i, j) -->     for k, for i, for j: S[i, j, k]
         """
-        names = self.statement_names()
-        self._apply("reorder", order, {}, lambda p, _: loops.reorder(p, names, order))
+        self._apply(Reorder(self._named, order))
         return self
 
     def shift(self, loop: Iter, by: Expr | int) -> Self:
@@ -96,8 +82,7 @@ class LoopCommands(Statements):
 
         `by` is an integer or affine in the parameters; negative means earlier.
         """
-        names = self.statement_names()
-        self._apply("shift", (loop, by), {}, lambda p, _: loops.shift(p, names, loop, by))
+        self._apply(Shift(self._named, loop, by))
         return self
 
     def skew(self, outer: Iter, inner: Iter, factor: int, new: Iter | None = None) -> Self:
@@ -111,9 +96,7 @@ class LoopCommands(Statements):
 
         `new` renames the loop. Makes wavefronts parallel and time loops tileable.
         """
-        names = self.statement_names()
-        self._apply("skew", (outer, inner, factor), {"new": new},
-                    lambda p, _: loops.skew(p, names, outer, inner, factor, new))  # fmt: skip
+        self._apply(Skew(self._named, outer, inner, factor, new=new))
         return self
 
     def reverse(self, loop: Iter) -> Self:
@@ -123,8 +106,7 @@ class LoopCommands(Statements):
 
             for i in 0..N: S[i]     -->   for i in -(N - 1)..1: S[-i]
         """
-        names = self.statement_names()
-        self._apply("reverse", (loop,), {}, lambda p, _: loops.reverse(p, names, loop))
+        self._apply(Reverse(self._named, loop))
         return self
 
     # -- tags
@@ -146,10 +128,7 @@ class LoopCommands(Statements):
         ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and threads have equal
         shares, but for one block.
         """
-        names = self.statement_names()
-        shown = {"schedule": schedule if schedule != "static" else None, "chunk": chunk, "combine": combine}
-        self._apply("parallelize", over, shown,
-                    lambda p, text: tags.parallelize(p, names, over, schedule, chunk, combine, text))  # fmt: skip
+        self._apply(Parallelize(self._named, over, schedule=schedule, chunk=chunk, combine=combine))
         return self
 
     def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
@@ -184,10 +163,7 @@ class LoopCommands(Statements):
         report says by how much the array is too small), or store to an array of the caller or where a value is kept.
         Iterations that are combined (``combine=``), and those inside kernels, run one by one whatever `remainder` is.
         """
-        names = self.statement_names()
-        shown = {"combine": combine, "remainder": remainder if remainder != "scalar" else None}
-        self._apply("vectorize", (loop, width), shown,
-                    lambda p, text: tags.vectorize(p, names, loop, width, combine, text, remainder))  # fmt: skip
+        self._apply(Vectorize(self._named, loop, width, combine=combine, remainder=remainder))
         return self
 
     def unroll(self, loop: Iter, factor: int | None = None, *, remainder: str = "loop") -> Self:
@@ -212,10 +188,7 @@ class LoopCommands(Statements):
         The test stands outside of the loops in which it does not change. `check()` refuses loops whose copies, or
         versions, would be too much code, thousands of statements; what is only a little too much remains a loop.
         """
-        names = self.statement_names()
-        self._apply("unroll", (loop,) if factor is None else (loop, factor),
-                    {"remainder": remainder if remainder != "loop" else None},
-                    lambda p, text: tags.unroll(p, names, loop, factor, text, remainder))  # fmt: skip
+        self._apply(UnrollLoop(self._named, loop, factor, remainder=remainder))
         return self
 
     def unroll_and_jam(self, loop: Iter, factor: int, outer: Iter | None = None, inner: Iter | None = None) -> Self:
@@ -237,7 +210,5 @@ class LoopCommands(Statements):
         start and the update are jammed each in its own loops. Raises `CommandError` for a loop that is tagged, and for
         one that statements share which do not share all loops inside of it. Source: Allen and Kennedy.
         """
-        names = self.statement_names()
-        self._apply("unroll_and_jam", (loop, factor), {"outer": outer, "inner": inner},
-                    lambda p, text: jamming.unroll_and_jam(p, names, loop, factor, outer, inner, text))  # fmt: skip
+        self._apply(UnrollAndJam(self._named, loop, factor, outer=outer, inner=inner))
         return self

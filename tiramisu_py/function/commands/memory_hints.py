@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.as_written import unless
-from tiramisu_py.function.applying.statements import Statements
-from tiramisu_py.schedule.storage import memory_hints as stores
+from tiramisu_py.function.applying.statements import Nameable, Statements
+from tiramisu_py.schedule.storage.memory_hints import MOST_LOCAL, Prefetch, StoreNontemporal
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Input
-
-#: Keep in all caches.
-MOST_LOCAL = 3
 
 
 class StoreCommands(Statements):
@@ -47,9 +43,7 @@ class StoreCommands(Statements):
         Raises `CommandError` for updates of a reduction, which read what they store, for what GPUs do, and for what is
         in registers.
         """
-        names = self.statement_names()
-        self._apply("store_nontemporal", (), {"above": above},
-                    lambda p, _: stores.store_nontemporal(p, names, above))  # fmt: skip
+        self._apply(StoreNontemporal(self._named, above=above))
         return self
 
     def prefetch(self, read: Statements | Input, level: Iter, distance: int = 4, *, locality: int = MOST_LOCAL) -> Self:
@@ -73,12 +67,10 @@ class StoreCommands(Statements):
         computed at a consumer's loop moves with its own loops), for GPUs and registers, and where what is read depends
         on other values.
         """
-        names, source = self.statement_names(), getattr(read, "name", None)
-        if source is None or getattr(read, "_function", None) is not self._function:
+        if not isinstance(read, Nameable) or read._function is not self._function:
             raise CommandError(
                 f"{read!r} is neither an input nor a computation of {self._function.name}: give what the declaration "
                 f"gave back, or {self._function.name}[name]"
             )
-        self._apply("prefetch", (read, level, distance), {"locality": unless(MOST_LOCAL, locality)},
-                    lambda p, _: stores.prefetch(p, names, str(source), level, distance, locality))  # fmt: skip
+        self._apply(Prefetch(self._named, read._named, level, distance, locality=locality))
         return self

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.function.applying.statements import Statements
-from tiramisu_py.program.targets import Shares, Target
-from tiramisu_py.schedule.instances import partition
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.function.applying.statements import Statements, as_list
+from tiramisu_py.program.targets import Target
+from tiramisu_py.schedule.instances.partition import DealOut, Where
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.selection import Selection
-
-Where = Shares | Sequence[Expr | int] | Sequence[tuple[Expr | int, Expr | int]]
 
 
 class PartitionCommands(Statements):
@@ -55,10 +53,7 @@ class PartitionCommands(Statements):
         with the smallest value that shows it.
         Source: TIRAMISU, ``separate_at`` and ``rank_offset``.
         """
-        names = self.statement_names()
-        written = list(where) if isinstance(where, list | tuple) else where
-        self._apply("partition", (level, written, targets), {},
-                    lambda p, text: partition.partition(p, names, level, where, targets, text))  # fmt: skip
+        self._apply(DealOut(self._named, level, as_list(where), targets))
         return self._pieces(self._function.program.partitions[-1].parts)
 
     if TYPE_CHECKING:  # what is parted knows its handles

@@ -6,22 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.as_written import as_written
-from tiramisu_py.function.applying.statements import Statements
+from tiramisu_py.function.applying.statements import Nameable, Statements
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.ranks import distribute as ranks
-from tiramisu_py.schedule.ranks import run_time_blocks as blocks
+from tiramisu_py.schedule.ranks.distribute import Distribute, TagDistribute
 
 if TYPE_CHECKING:
-    from tiramisu_py.function.applying.scheduled import Scheduled
+    pass
 
 
-class Distributable:
+class Distributable(Nameable):
     """What the caller passes, or is given: an array that ranks may hold in parts."""
 
-    _function: Scheduled
     name: str
 
     def distribute(self, iterators: Sequence[Iter], rank: object, bounds: object = None) -> Self:
@@ -47,16 +42,7 @@ class Distributable:
         computed. Raises `CommandError` for anything else than an input or an output in host memory, or where the
         number of entries is not that of the axes of the process grid.
         """
-        command = as_written(self.name, "distribute", (iterators,), {"rank": rank, "bounds": bounds})
-        if rank is None:
-            command = f"{command[:-1]}, rank=None)"
-
-        def change(program: Program, _: str) -> Program:
-            if bounds is not None:
-                return blocks.distribute(program, self.name, iterators, rank, bounds)
-            return ranks.distribute(program, self.name, iterators, rank)
-
-        self._function.apply(command, change)
+        self._function.apply(Distribute(self._named, iterators, rank=rank, bounds=bounds))
         return self
 
 
@@ -91,16 +77,8 @@ class RankCommands(Statements):
         hi, one after another; their values are its own, and known at run time.
         Source: TIRAMISU, ``tag_distribute_level``.
         """
-        names = self.statement_names()
-        kept = None if drop_rank_iter is True else drop_rank_iter
-        shown = {"axis": axis, "drop_rank_iter": kept, "combine": combine, "bounds": bounds}
-
-        def change(program: Program, text: str) -> Program:
-            if bounds is not None and combine is not None:
-                raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
-            if bounds is not None:
-                return blocks.tag_distribute(program, names, loops, bounds, text)
-            return ranks.tag_distribute(program, names, loops, axis, drop_rank_iter, combine, text)
-
-        self._apply("tag_distribute", loops, shown, change)
+        command = TagDistribute(
+            self._named, loops, axis=axis, drop_rank_iter=drop_rank_iter, combine=combine, bounds=bounds
+        )
+        self._apply(command)
         return self

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
-from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.function.applying.as_written import unless
-from tiramisu_py.function.applying.statements import Level, Statements
-from tiramisu_py.program.pages import Policy, as_policy
-from tiramisu_py.program.program import Program
-from tiramisu_py.program.storage import Buffer, Memory, as_memory
-from tiramisu_py.schedule.arguments import size
-from tiramisu_py.schedule.locality import compute_at as recompute
-from tiramisu_py.schedule.locality import slide as sliding
-from tiramisu_py.schedule.loops.order import Root
-from tiramisu_py.schedule.ranks import distribute as ranks
-from tiramisu_py.schedule.ranks import exchange as messages
-from tiramisu_py.schedule.storage import fold as folds
-from tiramisu_py.schedule.storage import pages as policies
-from tiramisu_py.schedule.storage import store as placement
-from tiramisu_py.schedule.storage.shared_scope import settled
+from tiramisu_py.function.applying.statements import Level, Nameable, Statements, as_list
+from tiramisu_py.program.pages import Policy
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.locality.compute_at import StoreAt
+from tiramisu_py.schedule.locality.slide import Slide
+from tiramisu_py.schedule.ranks.store_in import StoreIn
+from tiramisu_py.schedule.storage.fold import Fold
+from tiramisu_py.schedule.storage.pages import Place
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.computations import Input
@@ -50,53 +42,16 @@ class StorageCommands(Statements):
         computation, and refused for one of several parts. Of an output, the
         caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
         """
-        into, at = self._target(buffer, indices)
-        names = self.statement_names()
-        written = (buffer,) if indices is None else (buffer, list(indices))
-        self._apply(
-            "store_in", written, {"device": device or None},
-            lambda p, _: _shared_out(
-                settled(placement.store_in(p, self._source, names, into, at, size(device, "device", 0)))
-            ),
-        )  # fmt: skip
+        into: Any = buffer._named if isinstance(buffer, Nameable) else buffer
+        self._apply(StoreIn(self._named, into, as_list(indices), device=device))
         return self
-
-    def _target(
-        self, given: object, indices: Sequence[object] | None
-    ) -> tuple[Buffer | str | Memory | None, Sequence[object] | None]:
-        if isinstance(given, Buffer | Memory):
-            return given, indices
-        if isinstance(given, str):
-            return self._named_memory(given), indices
-        if isinstance(given, list | tuple):
-            if indices is not None:
-                raise CommandError(f"{self}.store_in takes a buffer and indices, or indices alone")
-            return None, given
-        name = getattr(given, "name", None)
-        if name not in self._function.program.storages:
-            raise CommandError(
-                f"{given!r} is not a buffer: use tm.Buffer(name, extents, type), an input or a computation"
-            )
-        return str(name), indices
-
-    def _named_memory(self, name: str) -> Memory:
-        try:
-            return as_memory(name)
-        except DeclarationError as error:
-            raise CommandError(f"{self}.store_in: {error}; or a tm.Buffer, an input or a computation") from None
 
     def store_at(self, consumer: Statements, level: Level) -> Self:
         """Keep one copy of the buffer for each iteration of a loop around (at `root`: one for the whole call).
 
         The buffer shrinks to what one iteration keeps; a layout of `store_in` or `fold` stays, in either order.
         """
-        names, others = self.statement_names(), self._others(consumer)
-
-        def change(p: Program, _: str) -> Program:
-            scope = () if isinstance(level, Root) else recompute.scope_of(p, others, level)
-            return settled(placement.store_at(p, self._source, names, scope))
-
-        self._apply("store_at", (consumer, level), {}, change)
+        self._apply(StoreAt(self._named, self._other(consumer), level))
         return self
 
     def slide(self, level: Iter, along: Iter | None = None, by: int | None = None, *, origin: int = 0) -> Self:
@@ -124,17 +79,7 @@ class StorageCommands(Statements):
         unaligned distance comes from two neighbours by one instruction. Copies made by `cache` slide as well, so that
         each vector of an input is loaded once. Of several that slide, consumers come first.
         """
-        names = self.statement_names()
-        positional: tuple[object, ...] = (level,)
-        shown: dict[str, object] = {"origin": unless(0, origin)}
-        if along is not None:
-            positional = (level, along) if by is None else (level, along, by)
-        else:
-            shown["by"] = by
-        self._apply(
-            "slide", positional, shown,
-            lambda p, _: sliding.slide(p, self._source, names, level, along, by, origin),
-        )  # fmt: skip
+        self._apply(Slide(self._named, level, along, by, origin=origin))
         return self
 
     def fold(self, dim: Iter, modulo: int) -> Self:
@@ -147,8 +92,7 @@ class StorageCommands(Statements):
         For a buffer that `store_at` or `compute_at` gives to a loop (before or after), as for one of the whole call;
         `slide` folds by itself. That no value is overwritten before its last use is proven.
         """
-        names = self.statement_names()
-        self._apply("fold", (dim, modulo), {}, lambda p, _: folds.fold(p, self._source, names, dim, modulo))
+        self._apply(Fold(self._named, dim, modulo))
         return self
 
     def place(self, policy: Policy | str, *, node: int | None = None) -> Self:
@@ -162,18 +106,5 @@ class StorageCommands(Statements):
         the values where `store_in` moves them. Raises `CommandError` for what is not in ordinary memory of the host,
         and for arrays of the caller (`Kernel.empty` makes those).
         """
-        names = self.statement_names()
-        try:
-            chosen = as_policy(policy)
-        except DeclarationError as error:
-            raise CommandError(f"{self}.place: {error}") from None
-        self._apply(
-            "place", (policy,), {"node": node},
-            lambda p, _: policies.place(p, self._source, names, chosen, node),
-        )  # fmt: skip
+        self._apply(Place(self._named, policy, node=node))
         return self
-
-
-def _shared_out(program: Program) -> Program:
-    """The program with arrays of the caller that ranks can hold as they are stored; refuses what they cannot."""
-    return ranks.held_alike(messages.check_still_sent(program))

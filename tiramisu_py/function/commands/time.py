@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.as_written import unless
-from tiramisu_py.function.applying.statements import Statements
-from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.locality import time_tile as time_tiles
+from tiramisu_py.function.applying.statements import Statements, as_list
+from tiramisu_py.schedule.locality.time_tile import TimeTiles
 
 if TYPE_CHECKING:
     from tiramisu_py.function.handles.selection import Selection
@@ -73,16 +71,12 @@ class TimeCommands(Statements):
         """
         if not isinstance(together, list | tuple):
             raise CommandError(f"together={together!r}: give a list of computations, [{together!r}]")
-        names = [*self.statement_names(), *(name for other in together for name in self._others(other))]
+        others = [self._other(other) for other in together]
         before = set(self._function.program.statements)
-
-        def change(program: Program, text: str) -> Program:
-            asked = time_tiles.wanted(time, steps, tiles, outer, origin, wavefront)
-            return time_tiles.time_tile(program, list(dict.fromkeys(names)), asked, text)
-
-        written: tuple[object, ...] = (time, steps, tiles) if outer is None else (time, steps, tiles, list(outer))
-        shown = {"together": list(together) or None, "origin": unless(0, origin), "wavefront": wavefront}
-        self._apply("time_tile", written, shown, change)
+        command = TimeTiles(
+            self._named, time, steps, tiles, as_list(outer), together=others, origin=origin, wavefront=wavefront
+        )
+        self._apply(command)
         statements = self._function.program.statements.values()
         return self._made([s.name for s in statements if s.source == self._source and s.name not in before])
 

@@ -13,6 +13,7 @@ from tiramisu_py.function.commands.ranks import Distributable
 from tiramisu_py.function.handles.operations import Awaitable
 from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.program.statement import Role
+from tiramisu_py.schedule.command import Array, Named
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
@@ -47,6 +48,10 @@ class Input(Indexed, Distributable):
     def dtype(self) -> DType:
         """The scalar type of the elements."""
         return self._function.program.algorithm.inputs[self.name].dtype
+
+    @property
+    def _named(self) -> Named:
+        return Array(self.name, self.name, self.name)
 
     def __getitem__(self, indices: Indices) -> Expr:
         declared = self._function.program.algorithm.inputs[self.name]

@@ -8,9 +8,9 @@ from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.commands.ranks import RankCommands
 from tiramisu_py.function.handles.operations import Awaitable, Operation, Wait
-from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.devices import transfers
+from tiramisu_py.schedule.command import Both, Named
 from tiramisu_py.schedule.ranks import exchange as messages
+from tiramisu_py.schedule.ranks.exchange import CollapseMany, SetWaitAccess
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
@@ -58,15 +58,7 @@ class Half(RankCommands, Operation, Awaitable):
         messages, of the same values.
         Source: TIRAMISU, ``collapse_many``.
         """
-        names = self.statement_names()
-
-        def change(program: Program, text: str) -> Program:
-            program = transfers.collapse_many(program, names, loops, text)
-            for name in names:
-                messages.check_slots(program, name)
-            return program
-
-        self._apply("collapse_many", loops, {}, change)
+        self._apply(CollapseMany(self._named, loops))
         return self
 
     def set_wait_access(self, *indices: Expr | int) -> Self:
@@ -77,8 +69,7 @@ class Half(RankCommands, Operation, Awaitable):
         floor division and modulo. A request is used again only after a wait for the message before.
         Source: TIRAMISU, ``set_wait_access``.
         """
-        names = self.statement_names()
-        self._apply("set_wait_access", indices, {}, lambda p, _: messages.set_wait_access(p, names, indices))
+        self._apply(SetWaitAccess(self._named, indices))
         return self
 
 
@@ -100,12 +91,13 @@ class Exchange:
         """The receives: a statement that stores values on another rank."""
         return Half(self._function, self._source, f"{self.name}_receive")
 
+    @property
+    def _named(self) -> Named:
+        return Both(self._source, self.name, self.name)
+
     def statement_names(self) -> tuple[str, ...]:
         """The names of the statements that the two halves are."""
-        found = tuple(s.name for s in messages.halves(self._function.program, self.name))
-        if not found:
-            raise CommandError(f"{self.name} has been removed: create another exchange")
-        return found
+        return self._named.statements(self._function.program)
 
     def collapse_many(self, *loops: Iter) -> Self:
         """Make all iterations of the innermost loops one message, in both halves: see `Half.collapse_many`."""

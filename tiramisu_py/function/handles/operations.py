@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tiramisu_py.algorithm.domains.domain import parse_domain
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.statements import Statements
 from tiramisu_py.function.commands.loops import LoopCommands
 from tiramisu_py.function.commands.order import OrderCommands
 from tiramisu_py.function.commands.ranks import RankCommands
-from tiramisu_py.program.fresh_names import free_name
-from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.arguments import size
-from tiramisu_py.schedule.devices import transfers, waits
+from tiramisu_py.schedule.command import Named, Single
+from tiramisu_py.schedule.devices.waits import WaitFor
+from tiramisu_py.schedule.ranks.exchange import CollapseMany
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
@@ -32,10 +29,9 @@ class Operation(LoopCommands, OrderCommands):
         """The name of the statement."""
         return self._statement
 
-    def statement_names(self) -> tuple[str, ...]:
-        if self._statement not in self._function.program.statements:
-            raise CommandError(f"{self!r} has been removed: create another one")
-        return (self._statement,)
+    @property
+    def _named(self) -> Named:
+        return Single(self._source, repr(self), self._statement)
 
     def __repr__(self) -> str:
         return self._statement
@@ -68,22 +64,10 @@ class Awaitable(Statements):
         waits for; `Function.order` places it. Each wait is proven needed, or reported as superfluous.
         Source: TIRAMISU, ``wait``.
         """
-        names, of = self.statement_names(), self.name
-        made = free_name(self._function.program, f"{of}_wait") if name is None else name
-        parameters = {"on": on, "device": device or None, "name": name}
-
-        def change(program: Program, _: str) -> Program:
-            stream = None if on is None else size(on, "on", 0)
-            points = None
-            if domain:
-                found = parse_domain(program.algorithm, made, domain, None, self._function.owner)
-                if found.guards:
-                    raise CommandError(f"the domain of {made} has conditions that are not affine")
-                points = (found.iterators, found.points)
-            return waits.wait(program, made, of, names, points, stream, size(device, "device", 0))
-
-        self._apply("wait", () if domain is None else (domain,), parameters, change)
-        return Wait(self._function, of, made)
+        command = WaitFor(self._named, domain, on=on, device=device, name=name)
+        made = command.made(self._function.program)
+        self._apply(command)
+        return Wait(self._function, self.name, made)
 
 
 class Transfer(RankCommands, Operation, Awaitable):
@@ -102,6 +86,5 @@ class Transfer(RankCommands, Operation, Awaitable):
         none (a triangle, every fourth element) is copied in as many boxes as it takes, rows or single elements.
         Source: TIRAMISU, ``collapse_many``.
         """
-        names = self.statement_names()
-        self._apply("collapse_many", loops, {}, lambda p, text: transfers.collapse_many(p, names, loops, text))
+        self._apply(CollapseMany(self._named, loops))
         return self

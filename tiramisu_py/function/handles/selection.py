@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.function.applying.statements import Nameable
 from tiramisu_py.function.commands.cases import CaseCommands
 from tiramisu_py.function.commands.copies import CopyCommands
 from tiramisu_py.function.commands.gpu import GpuCommands
@@ -22,9 +23,10 @@ from tiramisu_py.function.commands.ranks import RankCommands
 from tiramisu_py.function.commands.storage import StorageCommands
 from tiramisu_py.function.commands.time import TimeCommands
 from tiramisu_py.function.handles.operations import Awaitable
-from tiramisu_py.schedule.instances import separate as parts
-from tiramisu_py.schedule.locality import compute_at as recompute
-from tiramisu_py.schedule.loops import isl_schedule as raw
+from tiramisu_py.schedule.command import Named, Parts
+from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
+from tiramisu_py.schedule.locality.compute_at import ComputeAt
+from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
@@ -59,8 +61,7 @@ class Selection(
         [8])`` gives four, the two of the start and then the two of the update. (`partition` gives one for each part,
         its start and its update together.) The parts keep the one buffer of the computation.
         """
-        names = self.statement_names()
-        self._apply("separate_at", (loop, points), {}, lambda p, _: parts.separate_at(p, names, loop, points))
+        self._apply(SeparateAt(self._named, loop, points))
         return self._parts()
 
     def _parts(self) -> tuple[Selection, ...]:
@@ -95,9 +96,7 @@ class Selection(
         copy for each; outputs, and computations placed by `store_in` or `store_at`, keep their place.
         Source: Halide and TIRAMISU, ``compute_at``.
         """
-        names, others = self.statement_names(), self._others(consumer)
-        self._apply("compute_at", (consumer, level), {},
-                    lambda p, text: recompute.compute_at(p, self._source, names, others, level, text))  # fmt: skip
+        self._apply(ComputeAt(self._named, self._other(consumer), level))
         return self
 
     def inline(self) -> Self:
@@ -108,8 +107,7 @@ class Selection(
             p[i] = 2 * a[i]         -->   q[i] = 2 * a[i] + 1
             q[i] = p[i] + 1
         """
-        names = self.statement_names()
-        self._apply("inline", (), {}, lambda p, _: parts.inline(p, names, self._source))
+        self._apply(Inline(self._named))
         return self
 
     def set_schedule(self, text: str) -> Self:
@@ -119,20 +117,19 @@ class Selection(
         names of the loops (t0, t1, ... where they have none). Raises `CommandError` for a map that leaves out
         instances, is not single-valued, or has several pieces.
         """
-        names = self.statement_names()
-        self._apply("set_schedule", (text,), {}, lambda p, _: raw.raw_schedule(p, names, text))
+        self._apply(SetSchedule(self._named, text))
         return self
 
-    def _copied(self, source: object) -> str:
-        """The name of what is to be copied: an input or a computation of this function."""
+    def _copied(self, source: object) -> Named:
+        """What is to be copied: an input or a computation of this function."""
         if isinstance(source, Part):
             raise CommandError(f"{source.name} is a part or a copy: name the computation or the input it comes from")
-        owner = getattr(source, "_function", None)
-        if owner is None:
+        if not isinstance(source, Nameable):
             raise CommandError(f"{source!r} is neither an input nor a computation of {self._function.name}")
-        if owner is not self._function:
+        if source._function is not self._function:
+            owner = source._function
             raise CommandError(f"{source} belongs to the function {owner.name}, not to {self._function.name}")
-        return str(getattr(source, "name", source))
+        return source._named
 
 
 class Part(Selection):
@@ -147,10 +144,9 @@ class Part(Selection):
         """The name of the statement."""
         return self._statement
 
-    def statement_names(self) -> tuple[str, ...]:
-        statements = self._function.program.statements
-        found = tuple(s.name for s in statements.values() if self._statement in (s.name, *s.part_of))
-        return found or (self._statement,)
+    @property
+    def _named(self) -> Named:
+        return Parts(self._source, repr(self), self.name, (self._statement,))
 
     def __repr__(self) -> str:
         for role in ("init", "update"):
@@ -171,8 +167,9 @@ class Piece(Selection):
         """The name of the computation and the number of the part."""
         return self._name
 
-    def statement_names(self) -> tuple[str, ...]:
-        return tuple(name for part in self._each for name in part.statement_names())
+    @property
+    def _named(self) -> Named:
+        return Parts(self._source, self._name, self._name, tuple(part._statement for part in self._each))
 
     def __repr__(self) -> str:
         return self._name

@@ -60,7 +60,7 @@ def _repair(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: Sequence[
         dims = ", ".join(dimension_names(flow.touches.program.algorithm, read.source))
         return f"{read.source}.distribute([{dims}], rank=...) if each rank is to return a part of it, or {derived}"
     command = "" if len(holder) != 1 else _exchange(flow, read, bad, writes, holder[0] - spot.rank[0])
-    if any(done.text.startswith(f"{name}.derive_transfers(") for done in flow.touches.program.log):
+    if any(entry.command.derives for entry in flow.touches.program.log):
         return command or f"{name}.create_xfer(...): it is not derived here"
     return f"{derived}, or {command}" if command else derived
 

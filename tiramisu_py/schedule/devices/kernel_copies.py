@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Access, Const, Iter, as_expr
+from tiramisu_py.algorithm.expressions import Access, Const, Expr, Iter, as_expr
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.dependence.values_read import needed_values
 from tiramisu_py.errors import CommandError, UnsupportedError
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, all_threads, thread_number
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Loop, LoopId, Vector
 from tiramisu_py.program.ordering import Order
@@ -21,6 +22,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
 from tiramisu_py.schedule.arguments import listed, loop_name, size, statements
+from tiramisu_py.schedule.command import Named, OnStatements
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
 from tiramisu_py.schedule.locality.compute_at import loads, scope_of, without_holes
@@ -330,3 +332,53 @@ def _after_origin(program: Program, place: Place, name: str, wanted: Cache, comm
         order = Order(producer.name, name, place.scope[-1] if sharing else None, command)
         program = program.with_(orders=(*program.orders, order))
     return program
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class CacheShared(OnStatements):
+    """What a block of threads reads is copied into its shared memory."""
+
+    copied: Named
+    level: Iter
+    iterators: Sequence[Iter]
+    _: KW_ONLY
+    threads: Sequence[Iter] | None = None
+    pad: int = 0
+    deferred: bool = False
+    buffers: int = 1
+    vector: int = 1
+    layout: Sequence[Expr] | None = None
+    name: str | None = None
+
+    def made(self, program: Program) -> str:
+        """The name of the copy."""
+        return self.name or free_name(program, f"{self.copied.source}_shared")
+
+    def applied(self, program: Program) -> Program:
+        wanted = in_shared_memory(
+            self.made(program), self.copied.source, self.iterators, self.threads, self.pad, self.deferred,
+            self.buffers, self.vector, self.layout,
+        )  # fmt: skip
+        return cache(program, self.names(program), self.level, wanted, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class CacheLocal(OnStatements):
+    """What a thread reads is copied into its registers."""
+
+    copied: Named
+    level: Iter
+    iterators: Sequence[Iter]
+    _: KW_ONLY
+    name: str | None = None
+
+    def made(self, program: Program) -> str:
+        """The name of the copy."""
+        return self.name or free_name(program, f"{self.copied.source}_local")
+
+    def applied(self, program: Program) -> Program:
+        wanted = in_registers(self.made(program), self.copied.source, self.iterators)
+        return cache(program, self.names(program), self.level, wanted, self.text)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from math import prod
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.expressions import Const, Iter
 from tiramisu_py.errors import CommandError, UnsupportedError
 from tiramisu_py.program.editing import Coordinates, Rewrite
 from tiramisu_py.program.kernels import KernelNest, axis_name, kernels
@@ -16,7 +16,9 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.arguments import find, listed, loop_name, loops_named, size, statements, unused
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
+from tiramisu_py.schedule.loops.transforms import parted, tile
 from tiramisu_py.schedule.nesting import block_loops, check_nesting
 from tiramisu_py.schedule.storage.shared_scope import settled
 
@@ -277,3 +279,70 @@ def _block_coarsened(program: Program, statement: Statement, old: LoopId, factor
         return [sets.scaled(c[0], factor).add(c[-1]), *c[1:-1]]
 
     return Rewrite(run, new, forward, backward).applied(program)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class TagGpu(OnStatements):
+    """Loops run on blocks and threads."""
+
+    _: KW_ONLY
+    blocks: Sequence[Iter] = ()
+    threads: Sequence[Iter] = ()
+    stream: int = 0
+    device: int = 0
+    grid: int | None = None
+    minimum_blocks: int | None = None
+    combine: Combine | None = None
+    barriers: bool = True
+
+    def applied(self, program: Program) -> Program:
+        tagged = tagging(
+            self.blocks, self.threads, self.stream, self.device, self.grid, self.minimum_blocks, self.combine,
+            self.barriers,
+        )  # fmt: skip
+        return tag_gpu(program, self.names(program), tagged, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class GpuTile(OnStatements):
+    """Loops are tiled: tiles run on blocks, and what is inside on threads."""
+
+    many = "arguments"
+
+    arguments: tuple[Iter | int, ...]
+    _: KW_ONLY
+    stream: int = 0
+    device: int = 0
+    grid: int | None = None
+    minimum_blocks: int | None = None
+    combine: Combine | None = None
+    barriers: bool = True
+
+    def applied(self, program: Program) -> Program:
+        if len(self.arguments) not in (8, 12):
+            raise CommandError(
+                "gpu_tile takes 2 or 3 loops, as many sizes, as many block and as many thread loops: "
+                "gpu_tile(i, j, 16, 16, i0, j0, i1, j1); a single loop is split, and then tagged by tag_gpu"
+            )
+        loops, sizes, new = parted(self.arguments)
+        tagged = tagging(
+            new[: len(loops)], new[len(loops) :], self.stream, self.device, self.grid, self.minimum_blocks,
+            self.combine, self.barriers,
+        )  # fmt: skip
+        names = self.names(program)
+        return tag_gpu(tile(program, names, loops, sizes, new), names, tagged, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsen(OnStatements):
+    """Each thread, or block, takes `factor` iterations of its loop."""
+
+    loop: Iter
+    factor: int
+    inner: Iter
+
+    def applied(self, program: Program) -> Program:
+        return coarsen(program, self.names(program), self.loop, self.factor, self.inner)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
+from typing import Any
 
 import islpy as isl
 
@@ -18,10 +19,12 @@ from tiramisu_py.algorithm.expressions import Access, Expr, Iter
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Transfer
 from tiramisu_py.schedule.arguments import check_new_name, listed, loop_name, size
+from tiramisu_py.schedule.command import OnFunction
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.sets import smallest
 
@@ -237,3 +240,42 @@ def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str
             raise CommandError(f"loop {loop.name} is tagged already, by {loop.tagged_by}")
         program = program.with_loop(replace(loop, tag=Bulk(), tagged_by=command))
     return program
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class CreateTransfer(OnFunction):
+    """Values are copied from the memory of one device to that of another."""
+
+    verb = "create_xfer"
+
+    domain: Any
+    access: Expr
+    direction: Direction | None
+    _: KW_ONLY
+    mode: Mode = Mode.SYNC
+    stream: int = 0
+    device: int = 0
+    to_device: int | None = None
+    name: str | None = None
+
+    def transfer(self) -> Transfer:
+        """Between which devices, and how; raises `CommandError`."""
+        return between(self.direction, self.mode, self.stream, self.device, self.to_device)
+
+    @property
+    def taken(self) -> str:
+        """The computation, or the input, of which values are moved."""
+        assert isinstance(self.access, Access)
+        return self.access.source
+
+    def made(self, program: Program) -> str:
+        """The name of the transfer; raises `CommandError`."""
+        taken, transfer = source_of(self.access, program.algorithm.owner), self.transfer()
+        return free_name(program, default_name(taken, transfer)) if self.name is None else self.name
+
+    def applied(self, program: Program) -> Program:
+        name, owner = self.made(program), program.algorithm.owner
+        return one_sided(program, name, self.domain, self.access, self.transfer(), owner)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
-from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.domains.domain import parse_domain
+from tiramisu_py.algorithm.expressions import Const, Iter
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import removed
+from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
 from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Waiting
-from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, statements
+from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, size, statements
+from tiramisu_py.schedule.command import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.locality.compute_at import scope_of
 from tiramisu_py.schedule.nesting import check_nesting
 
@@ -229,3 +235,68 @@ def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl
     before = [variable.sub(distance) for variable, distance in zip(variables, distances, strict=True)]
     back = sets.function(space, sets.tuple_name(space), before)
     return sets.with_dims(sets.preimage(points, back), [name or "" for name in sets.dim_names(points)]), before
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceBarrier(OnFunction):
+    """All threads of a block come to a point between two statements before any goes on."""
+
+    verb = "barrier"
+
+    first: Named
+    second: Named
+    _: KW_ONLY
+    at: Iter
+    name: str | None = None
+
+    def made(self, program: Program) -> str:
+        """The name of the barrier."""
+        return free_name(program, "barrier") if self.name is None else self.name
+
+    def applied(self, program: Program) -> Program:
+        before, after = self.first.statements(program), self.second.statements(program)
+        return barrier(program, self.made(program), before, after, self.at, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class WaitFor(OnStatements):
+    """The host, or an operation sequence, waits for operations."""
+
+    verb = "wait"
+
+    domain: Any = None
+    _: KW_ONLY
+    on: int | None = None
+    device: int = 0
+    name: str | None = None
+
+    def made(self, program: Program) -> str:
+        """The name of the wait."""
+        return free_name(program, f"{self.of.name}_wait") if self.name is None else self.name
+
+    def applied(self, program: Program) -> Program:
+        made = self.made(program)
+        stream = None if self.on is None else size(self.on, "on", 0)
+        points = None
+        if self.domain:
+            found = parse_domain(program.algorithm, made, self.domain, None, program.algorithm.owner)
+            if found.guards:
+                raise CommandError(f"the domain of {made} has conditions that are not affine")
+            points = (found.iterators, found.points)
+        names = self.names(program)
+        return wait(program, made, self.of.name, names, points, stream, size(self.device, "device", 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Remove(OnFunction):
+    """A transfer, an exchange, a wait, a barrier, or a copy that nothing reads, is taken away."""
+
+    handle: Named
+
+    def applied(self, program: Program) -> Program:
+        for statement in statements(program, self.handle.statements(program)):
+            program = removed(program, statement)
+        return program

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.program.targets import Cores, Gpu, Partition, Target, ranks_of
+from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares, Target, ranks_of
 from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, statements
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.instances.partition_cuts import parts_of, verify
 from tiramisu_py.schedule.instances.partition_targets import dealt_to_ranks, on_target
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 from tiramisu_py.schedule.instances.targets import checked
 
+#: At which iterations a loop is cut: points, shares, or ranges.
+Where = Shares | Sequence[Expr | int] | Sequence[tuple[Expr | int, Expr | int]]
 #: The statements to cut, each with its loop of the level's name.
 Chosen = list[tuple[Statement, LoopId]]
 
@@ -218,3 +222,20 @@ def _loops_of_part(
             fresh[old, part] = new.id
         loops.append(fresh[old, part])
     return program, tuple(loops)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class DealOut(OnStatements):
+    """The iterations of a loop are dealt out to devices and ranks."""
+
+    verb = "partition"
+
+    level: Iter
+    where: Where
+    targets: Sequence[Target]
+
+    def applied(self, program: Program) -> Program:
+        return partition(program, self.names(program), self.level, self.where, self.targets, self.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -18,6 +18,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import depth_of
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, statements
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
 
 
@@ -217,3 +218,25 @@ def _without(program: Program, gone: Statement, source: str) -> Program:
     used = {loop for s in statements_.values() for loop in s.loops}
     loops = {number: loop for number, loop in program.loops.items() if number in used}
     return program.with_(statements=statements_, orders=orders, storages=storages, buffers=buffers, loops=loops)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class SeparateAt(OnStatements):
+    """The iterations of a loop are cut into parts at values of it."""
+
+    loop: Iter
+    points: Sequence[Expr | int]
+
+    def applied(self, program: Program) -> Program:
+        return separate_at(program, self.names(program), self.loop, self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class Inline(OnStatements):
+    """The expression is substituted where it is read."""
+
+    def applied(self, program: Program) -> Program:
+        return inline(program, self.names(program), self.source)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Expr, Select, as_typed
+from tiramisu_py.algorithm.expressions import Expr, Iter, Select, as_typed
 from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, statements
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
 #: Beyond so many bodies a select stays in place: a box has an inside, four edges and four corners.
@@ -151,3 +152,16 @@ def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
         return None
 
     return rewrite(body, branch)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class SeparateCases(OnStatements):
+    """The computation is cut into parts by the cases of its selects."""
+
+    level: Iter | None = None
+
+    def applied(self, program: Program) -> Program:
+        return separate_cases(program, self.names(program), self.level)

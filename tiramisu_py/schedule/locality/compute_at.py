@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
 from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import accesses
 from tiramisu_py.dependence.values_read import existing, needed_values
@@ -17,12 +18,13 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.arguments import loop_name, loops_named, statements
+from tiramisu_py.schedule.command import Named, OnStatements
 from tiramisu_py.schedule.loops.order import Root
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 from tiramisu_py.schedule.storage.shared_scope import settled
-from tiramisu_py.schedule.storage.store import scoped
+from tiramisu_py.schedule.storage.store import scoped, store_at
 
 
 def compute_at(
@@ -189,3 +191,31 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
         coords=sets.function(space, None, coords),
         loops=scope + statement.loops,
     )
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeAt(OnStatements):
+    """In each iteration of a loop of the consumer the values are computed that it reads."""
+
+    consumer: Named
+    level: Iter
+
+    def applied(self, program: Program) -> Program:
+        names, others = self.names(program), self.consumer.statements(program)
+        return compute_at(program, self.source, names, others, self.level, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class StoreAt(OnStatements):
+    """There is one copy of the buffer for each iteration of a loop around."""
+
+    consumer: Named
+    level: Iter | Root
+
+    def applied(self, program: Program) -> Program:
+        names, others = self.names(program), self.consumer.statements(program)
+        scope = () if isinstance(self.level, Root) else scope_of(program, others, self.level)
+        return settled(store_at(program, self.source, names, scope))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 
 import islpy as isl
 
@@ -16,14 +16,16 @@ from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.traversal import mentions
 from tiramisu_py.dependence.footprints import local_index
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.command import name_of
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.arguments import check_new_name, statements
+from tiramisu_py.schedule.arguments import check_new_name, loop_name, statements
+from tiramisu_py.schedule.command import Named, OnStatements
 from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of
-from tiramisu_py.schedule.loops.order import Root
+from tiramisu_py.schedule.loops.order import Root, root
 
 
 @dataclass(frozen=True)
@@ -147,3 +149,70 @@ def laid_out(
     layout = sets.function(space, None, forms)
     image = inside.apply(sets.graph(layout)).intersect_params(program.context)
     return room_for(image, program.context), sets.without_dim_names(layout)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Copies(OnStatements):
+    """What `cache` and `pack` have in common."""
+
+    copied: Named
+
+    def made(self) -> str:
+        """The name of the copy."""
+        raise NotImplementedError
+
+    def copy(self, iterators: object, layout: object, memory: Memory) -> Copy:
+        """What is wanted, checked; raises `CommandError`."""
+        verb = name_of(type(self))
+        laid = None if layout is None else _several(verb, "layout", layout)
+        outer = tuple(map(loop_name, _several(verb, "iterators", iterators)))
+        return Copy(self.made(), self.copied.source, outer, memory, laid)
+
+
+def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
+    """An argument that is a list; raises `CommandError` for one expression alone, or what is no list."""
+    if isinstance(given, Expr | str) or not isinstance(given, Iterable):
+        raise CommandError(f"{verb}: {what} is a list, such as [{given}], and not {given} alone")
+    return tuple(given)
+
+
+@dataclass(frozen=True, eq=False)
+class CacheAt(Copies):
+    """What is read of a source is copied at a level, and read from the copy."""
+
+    verb = "cache"
+
+    level: Iter | Root
+    iterators: Sequence[Iter]
+    _: KW_ONLY
+    name: str | None = None
+    memory: Memory = Memory.HOST
+    layout: Sequence[Expr | int] | None = None
+
+    def made(self) -> str:
+        return self.name or f"{self.copied.source}_cache"
+
+    def applied(self, program: Program) -> Program:
+        copy = self.copy(self.iterators, self.layout, self.memory)
+        return copy_at(program, self.names(program), self.level, copy, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Pack(Copies):
+    """What is read of a source is copied into another layout."""
+
+    iterators: Sequence[Iter]
+    layout: Sequence[Expr | int]
+    _: KW_ONLY
+    name: str | None = None
+    level: Iter | Root = root
+
+    def made(self) -> str:
+        return self.name or f"{self.copied.source}_packed"
+
+    def applied(self, program: Program) -> Program:
+        copy = self.copy(self.iterators, self.layout, Memory.HOST)
+        return copy_at(program, self.names(program), self.level, copy, self.text)

@@ -8,12 +8,12 @@ iterations ahead, and the buffer keeps the last few of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.expressions import Const, Iter
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.dependence.footprints import local_index
@@ -24,6 +24,7 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.schedule.arguments import loop_name, size, statements, whole
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.locality.compute_at import filled, loads
 from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window_of
 from tiramisu_py.schedule.storage.fold import check_plain
@@ -198,3 +199,20 @@ def _with_zero(space: isl.Space, axis: int) -> isl.MultiAff:
     """The function that puts 0 in the place of one coordinate."""
     forms = [sets.constant(space, 0) if k == axis else form for k, form in enumerate(sets.variables(space))]
     return sets.function(space, None, forms)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Slide(OnStatements):
+    """Each iteration of a loop computes only what no earlier one has."""
+
+    level: Iter
+    along: Iter | None = None
+    by: int | None = None
+    _: KW_ONLY
+    origin: int = 0
+
+    def applied(self, program: Program) -> Program:
+        return slide(program, self.source, self.names(program), self.level, self.along, self.by, self.origin)

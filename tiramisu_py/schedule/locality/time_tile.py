@@ -8,7 +8,7 @@ tile; what the next pass reads is stored to the arrays of the computations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 
 import islpy as isl
@@ -25,6 +25,7 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.arguments import check_new_name, loop_name, size, statements, whole
+from tiramisu_py.schedule.command import Named, OnStatements
 from tiramisu_py.schedule.instances.separate import in_place_of
 from tiramisu_py.schedule.locality.time_levels import Passes, TimeTile
 from tiramisu_py.schedule.locality.time_tile_buffers import stored
@@ -255,3 +256,28 @@ def _role(number: int, early: bool, is_last: bool) -> str:
     if early:
         return ("only" if is_last else "first") + (str(number + 1) if number else "")
     return "last" if is_last else "inner"
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class TimeTiles(OnStatements):
+    """Several levels of time are computed in one tile of space."""
+
+    verb = "time_tile"
+
+    time: Iter
+    steps: int
+    tiles: Mapping[Iter, int]
+    outer: Sequence[Iter] | None = None
+    _: KW_ONLY
+    together: Sequence[Named] = ()
+    origin: int = 0
+    wavefront: Mapping[Iter, int] | None = None
+
+    def applied(self, program: Program) -> Program:
+        named = (self.of, *self.together)
+        names = dict.fromkeys(name for each in named for name in each.statements(program))
+        asked = wanted(self.time, self.steps, self.tiles, self.outer, self.origin, self.wavefront)
+        return time_tile(program, list(names), asked, self.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -13,6 +13,7 @@ from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.arguments import statements
+from tiramisu_py.schedule.command import OnStatements
 
 
 def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:
@@ -85,3 +86,16 @@ def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff)
     if len(set(names)) < len(names):
         raise CommandError(f"the time map of {statement.name} names a loop twice: {', '.join(names)}")
     return names
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class SetSchedule(OnStatements):
+    """All loops are replaced by those of an isl map."""
+
+    map: str
+
+    def applied(self, program: Program) -> Program:
+        return raw_schedule(program, self.names(program), self.map)

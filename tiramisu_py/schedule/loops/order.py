@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import pairwise
 
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId, Parallel, Rank, Tag, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.arguments import find, loop_name, statements
+from tiramisu_py.schedule.command import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 
@@ -18,7 +21,7 @@ class Root:
     """The level outside all loops: whole nests are ordered, nothing is shared."""
 
     def __repr__(self) -> str:
-        return "root"
+        return "tm.root"
 
 
 root = Root()
@@ -159,3 +162,75 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
     )
     loops = {number: loop for number, loop in program.loops.items() if number not in renaming}
     return program.with_(orders=orders, loops=loops)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class After(OnStatements):
+    """It comes after `other`, in shared loops up to `level`."""
+
+    other: Named
+    level: Iter | Root
+
+    def applied(self, program: Program) -> Program:
+        names, others = self.names(program), self.other.statements(program)
+        return place_after(program, others, names, self.level, True, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Before(OnStatements):
+    """It comes before `other`, in shared loops up to `level`."""
+
+    other: Named
+    level: Iter | Root
+
+    def applied(self, program: Program) -> Program:
+        names, others = self.names(program), self.other.statements(program)
+        return place_after(program, names, others, self.level, False, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Between(OnStatements):
+    """It comes after `first` at one level, and before `second` at another."""
+
+    first: Named
+    first_level: Iter | Root
+    second: Named
+    second_level: Iter | Root
+
+    def applied(self, program: Program) -> Program:
+        names, first, second = (named.statements(program) for named in (self.of, self.first, self.second))
+        program = place_after(program, first, names, self.first_level, True, self.text)
+        return place_after(program, names, second, self.second_level, False, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Fuse(OnStatements):
+    """It shares the loops of `other` up to `level`."""
+
+    other: Named
+    level: Iter
+
+    def applied(self, program: Program) -> Program:
+        return fuse(program, self.other.statements(program), self.names(program), self.level, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(OnFunction):
+    """Each of some computations comes after the one before, in shared loops up to `at`."""
+
+    verb = "order"
+
+    many = "handles"
+
+    handles: tuple[Named, ...]
+    _: KW_ONLY
+    at: Iter | Root
+
+    def applied(self, program: Program) -> Program:
+        names = [named.statements(program) for named in self.handles]
+        for first, second in pairwise(names):
+            program = place_after(program, first, second, self.at, True, self.text)
+        return program

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 SCHEDULES = ("static", "dynamic", "guided")
@@ -111,3 +113,53 @@ def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
     program = program.with_loop(replace(old, tag=tag, tagged_by=command))
     check_nesting(program, loop)
     return program
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Parallelize(OnStatements):
+    """The iterations of loops are dealt out to threads."""
+
+    many = "over"
+
+    over: tuple[Iter, ...]
+    _: KW_ONLY
+    schedule: str = "static"
+    chunk: int | None = None
+    combine: Combine | None = None
+
+    def applied(self, program: Program) -> Program:
+        names = self.names(program)
+        return parallelize(program, names, self.over, self.schedule, self.chunk, self.combine, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Vectorize(OnStatements):
+    """A loop runs in strips of `width` lanes."""
+
+    loop: Iter
+    width: int
+    _: KW_ONLY
+    combine: Combine | None = None
+    remainder: str = "scalar"
+
+    def applied(self, program: Program) -> Program:
+        names = self.names(program)
+        return vectorize(program, names, self.loop, self.width, self.combine, self.text, self.remainder)
+
+
+@dataclass(frozen=True, eq=False)
+class UnrollLoop(OnStatements):
+    """The body of a loop is repeated."""
+
+    verb = "unroll"
+
+    loop: Iter
+    factor: int | None = None
+    _: KW_ONLY
+    remainder: str = "loop"
+
+    def applied(self, program: Program) -> Program:
+        return unroll(program, self.names(program), self.loop, self.factor, self.text, self.remainder)

@@ -7,19 +7,20 @@ map of their coordinates; buffers that have one copy for each iteration follow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
-from tiramisu_py.algorithm.expressions import Expr, as_expr
+from tiramisu_py.algorithm.expressions import Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size, statements, unused, whole
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 
@@ -191,3 +192,102 @@ def _affine(statement: Statement, distance: Expr) -> isl.Aff:
         return Affine(statement.frame, {}).single(distance)
     except NotAffine:
         raise CommandError(f"the distance {distance} is neither an integer nor affine in the parameters") from None
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Split(OnStatements):
+    """``for i`` --> ``for i0: for i1``, in blocks of `by` iterations."""
+
+    loop: Iter
+    by: int
+    outer: Iter
+    inner: Iter
+    _: KW_ONLY
+    origin: int = 0
+
+    def applied(self, program: Program) -> Program:
+        return split(program, self.names(program), self.loop, self.by, self.outer, self.inner, self.origin)
+
+
+@dataclass(frozen=True, eq=False)
+class Tile(OnStatements):
+    """``for i: for j`` --> ``for i0: for j0: for i1: for j1``; arguments are the loops, the sizes and the names."""
+
+    many = "arguments"
+
+    arguments: tuple[Iter | int, ...]
+
+    def applied(self, program: Program) -> Program:
+        return tile(program, self.names(program), *parted(self.arguments))
+
+
+def parted(arguments: Sequence[object]) -> tuple[Sequence[object], Sequence[object], Sequence[object]]:
+    """Of the arguments of `tile` the loops, the sizes, and the new names; raises `CommandError`."""
+    if len(arguments) not in (8, 12):
+        raise CommandError(
+            "tile takes 2 or 3 loops, as many sizes, as many outer and as many inner names: "
+            "tile(i, j, 32, 64, i0, j0, i1, j1)"
+        )
+    count = len(arguments) // 4
+    return arguments[:count], arguments[count : 2 * count], arguments[2 * count :]
+
+
+@dataclass(frozen=True, eq=False)
+class Interchange(OnStatements):
+    """``for a: for b`` --> ``for b: for a``."""
+
+    a: Iter
+    b: Iter
+
+    def applied(self, program: Program) -> Program:
+        return interchange(program, self.names(program), self.a, self.b)
+
+
+@dataclass(frozen=True, eq=False)
+class Reorder(OnStatements):
+    """The loops named take, in this order, the positions that they occupy."""
+
+    many = "order"
+
+    order: tuple[Iter, ...]
+
+    def applied(self, program: Program) -> Program:
+        return reorder(program, self.names(program), self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class Shift(OnStatements):
+    """``i`` --> ``i + by``, for these statements alone."""
+
+    loop: Iter
+    by: Expr | int
+
+    def applied(self, program: Program) -> Program:
+        return shift(program, self.names(program), self.loop, self.by)
+
+
+@dataclass(frozen=True, eq=False)
+class Skew(OnStatements):
+    """``inner`` --> ``inner + factor * outer``, called `new`."""
+
+    outer: Iter
+    inner: Iter
+    factor: int
+    _: KW_ONLY
+    new: Iter | None = None
+
+    def applied(self, program: Program) -> Program:
+        return skew(program, self.names(program), self.outer, self.inner, self.factor, self.new)
+
+
+@dataclass(frozen=True, eq=False)
+class Reverse(OnStatements):
+    """``i`` --> ``-i``."""
+
+    loop: Iter
+
+    def applied(self, program: Program) -> Program:
+        return reverse(program, self.names(program), self.loop)

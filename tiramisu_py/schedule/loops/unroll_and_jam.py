@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 
+from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import LoopId
@@ -11,6 +13,7 @@ from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.schedule.arguments import find, loop_name, loops_named
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.loops.tags import unroll
 from tiramisu_py.schedule.loops.transforms import innermost, split
 
@@ -51,3 +54,32 @@ def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
                 f"its iterations cannot stand side by side: unroll_and_jam {name} first, and place {other.handle} in "
                 f"the loops of {statement.handle} (compute_at, after) then"
             )
+
+
+def _fresh(program: Program, loops: Sequence[LoopId], wanted: str) -> str:
+    """A name for a loop inside of these: the one wanted, with a number behind where another has it already."""
+    statements = [statement for loop in loops for statement in program.with_this_loop(loop)]
+    taken = {program.loops[loop].name for statement in statements for loop in statement.loops}
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}{number}"
+    return name
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class UnrollAndJam(OnStatements):
+    """The body of the loops inside `loop` is repeated for `factor` of its iterations."""
+
+    loop: Iter
+    factor: int
+    _: KW_ONLY
+    outer: Iter | None = None
+    inner: Iter | None = None
+
+    def applied(self, program: Program) -> Program:
+        names = self.names(program)
+        return unroll_and_jam(program, names, self.loop, self.factor, self.outer, self.inner, self.text)

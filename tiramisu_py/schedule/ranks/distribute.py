@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
@@ -17,7 +18,9 @@ from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.arguments import adds_up, listed, loop_name, loops_named, size
+from tiramisu_py.schedule.command import OnFunction, OnStatements
 from tiramisu_py.schedule.loops.tags import tagged
+from tiramisu_py.schedule.ranks import run_time_blocks
 from tiramisu_py.schedule.ranks.uneven_distribution import Cut, cut_up
 
 
@@ -285,3 +288,55 @@ def _check_fits(program: Program, source: str, axis: int, spread: Spread) -> Non
         raise CommandError(
             f"{source} is dealt out to {cycle} ranks along axis {axis}, but the process grid has {extent} there"
         )
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class TagDistribute(OnStatements):
+    """The iterations of loops run on ranks; with `bounds`, those of the rank's own block."""
+
+    many = "loops"
+
+    loops: tuple[Iter, ...]
+    _: KW_ONLY
+    axis: int | None = None
+    drop_rank_iter: bool = True
+    combine: Combine | None = None
+    bounds: object = None
+
+    def applied(self, program: Program) -> Program:
+        names = self.names(program)
+        if self.bounds is None:
+            return tag_distribute(program, names, self.loops, self.axis, self.drop_rank_iter, self.combine, self.text)
+        if self.combine is not None:
+            raise CommandError("combine= with bounds=: ranks combine no partial results over blocks with bounds")
+        return run_time_blocks.tag_distribute(program, names, self.loops, self.bounds, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Distribute(OnStatements):
+    """Ranks hold an array of the caller in parts; with `bounds`, their own blocks of it."""
+
+    iterators: Sequence[Iter]
+    _: KW_ONLY
+    rank: object
+    bounds: object = None
+
+    def applied(self, program: Program) -> Program:
+        if self.bounds is None:
+            return distribute(program, self.source, self.iterators, self.rank)
+        return run_time_blocks.distribute(program, self.source, self.iterators, self.rank, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(OnFunction):
+    """The process grid has these extents."""
+
+    many = "extents"
+
+    extents: tuple[Expr | int, ...]
+
+    def applied(self, program: Program) -> Program:
+        return grid(program, self.extents)

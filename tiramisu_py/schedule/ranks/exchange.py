@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import islpy as isl
 
@@ -13,16 +14,19 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.fresh_names import free_exchange
 from tiramisu_py.program.loops import Loop, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.arguments import check_new_name, statements
-from tiramisu_py.schedule.devices.transfers import check_values
+from tiramisu_py.schedule.command import OnFunction, OnStatements
+from tiramisu_py.schedule.devices.transfers import Mode, check_values, collapse_many, source_of
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.schedule.nesting import check_nesting
+from tiramisu_py.schedule.ranks import exchange_half
 from tiramisu_py.schedule.ranks.distribute import check_axes
-from tiramisu_py.schedule.ranks.exchange_half import Half
+from tiramisu_py.schedule.ranks.exchange_half import Half, Property, check_given, together
 from tiramisu_py.schedule.ranks.run_time_blocks import relative_peers
 
 
@@ -197,3 +201,75 @@ def check_slots(program: Program, name: str) -> None:
             f"one message of {statement.handle} would use several requests: leave the loops that collapse_many merges "
             "out of set_wait_access"
         )
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class CreateExchange(OnFunction):
+    """Values are sent from rank to rank."""
+
+    verb = "create_xfer"
+
+    access: Any
+    _: KW_ONLY
+    send: Any = None
+    to: Any = None
+    recv: Any = None
+    source: Any = None
+    send_props: Sequence[Mode | Property] = ()
+    recv_props: Sequence[Mode | Property] = ()
+    collective: bool = False
+    name: str | None = None
+    direction: object = None
+
+    def made(self, program: Program) -> str:
+        """The name of the exchange."""
+        return free_exchange(program, f"{self.taken}_exchange") if self.name is None else self.name
+
+    @property
+    def taken(self) -> str:
+        """The computation, or the input, of which values are sent."""
+        return str(getattr(self.access, "source", "exchange"))
+
+    def applied(self, program: Program) -> Program:
+        made, owner = self.made(program), program.algorithm.owner
+        halves = {"send": self.send, "to": self.to, "recv": self.recv, "source": self.source}
+        check_given(halves, self.direction)
+        source_of(self.access, owner)
+        send = exchange_half.half(program, made, Role.SEND, self.send, self.access, self.to, self.send_props, owner)
+        receive = exchange_half.half(
+            program, made, Role.COPY, self.recv, self.access, self.source, self.recv_props, owner
+        )
+        if self.collective:
+            send, receive = together(program, send, receive)
+        return exchange(program, made, send, receive, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class CollapseMany(OnStatements):
+    """All iterations of the innermost loops are one operation, or one message."""
+
+    many = "loops"
+
+    loops: tuple[Iter, ...]
+
+    def applied(self, program: Program) -> Program:
+        names = self.names(program)
+        program = collapse_many(program, names, self.loops, self.text)
+        for name in names:
+            check_slots(program, name)
+        return program
+
+
+@dataclass(frozen=True, eq=False)
+class SetWaitAccess(OnStatements):
+    """Each message of a half uses this element of its array of requests."""
+
+    many = "indices"
+
+    indices: tuple[Expr | int, ...]
+
+    def applied(self, program: Program) -> Program:
+        return set_wait_access(program, self.names(program), self.indices)

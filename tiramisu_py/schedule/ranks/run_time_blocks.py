@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
@@ -15,6 +16,7 @@ from tiramisu_py.program.loops import Rank, RankBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import named_by
 from tiramisu_py.schedule.arguments import listed, loop_name, loops_named
+from tiramisu_py.schedule.command import OnFunction
 from tiramisu_py.schedule.loops.tags import tagged
 from tiramisu_py.schedule.ranks.rank_numbers import RANK
 
@@ -119,3 +121,20 @@ def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr])
     if RANK.name in dims or away is None or not sets.is_constant(away):
         raise CommandError(f"{peers[0]} is no neighbour that is known: give tm.rank + 1 or tm.rank - 1")
     return [as_expr(sets.constant_of(away))], True
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class DeclareBlocks(OnFunction):
+    """Each rank has a block of numbers, of which it knows the bounds at run time."""
+
+    verb = "blocks"
+
+    extent: Operand
+    lower: Param
+    upper: Param
+
+    def applied(self, program: Program) -> Program:
+        return declare_blocks(program, self.extent, self.lower, self.upper)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, value_names
-from tiramisu_py.algorithm.expressions import Const
+from tiramisu_py.algorithm.expressions import Const, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.schedule.arguments import loop_name, size, statements
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 
 
@@ -63,3 +64,17 @@ def check_plain(program: Program, storage: Storage, apart: int | None = None) ->
     )
     if not plain:
         raise CommandError(f"{storage.name} has a layout of its own: its indices are not those of its values")
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Fold(OnStatements):
+    """``x`` --> ``x % modulo``, in one index of the buffer."""
+
+    dim: Iter
+    modulo: int
+
+    def applied(self, program: Program) -> Program:
+        return fold(program, self.source, self.names(program), self.dim, self.modulo)

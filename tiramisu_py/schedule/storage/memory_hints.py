@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Access, Iter
@@ -13,6 +13,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Ahead, NonTemporal, Role, Statement
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size, statements
+from tiramisu_py.schedule.command import Named, OnStatements
 
 #: Memory that no cache of the host stands before.
 _ELSEWHERE = {
@@ -137,3 +138,35 @@ def _moves(program: Program, statement: Statement, read: Sequence[Access], depth
     others = sets.function(statement.frame, None, [*coords[:depth], *coords[depth + 1 :]])
     places = sets.function(statement.frame, None, [form for name, form in point if name in used])
     return not sets.graph(others).reverse().apply_range(sets.graph(places)).is_single_valued()
+
+
+# -- as values
+
+
+#: Keep in all caches.
+MOST_LOCAL = 3
+
+
+@dataclass(frozen=True, eq=False)
+class StoreNontemporal(OnStatements):
+    """What is computed goes to memory past the caches."""
+
+    _: KW_ONLY
+    above: int | None = None
+
+    def applied(self, program: Program) -> Program:
+        return store_nontemporal(program, self.names(program), self.above)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefetch(OnStatements):
+    """What a later iteration reads is asked for."""
+
+    read: Named
+    level: Iter
+    distance: int
+    _: KW_ONLY
+    locality: int = MOST_LOCAL
+
+    def applied(self, program: Program) -> Program:
+        return prefetch(program, self.names(program), self.read.name, self.level, self.distance, self.locality)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from tiramisu_py.errors import CommandError
-from tiramisu_py.program.pages import Pages, Policy
+from tiramisu_py.program.pages import Pages, Policy, as_policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.schedule.arguments import size, statements
+from tiramisu_py.schedule.command import OnStatements
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 
 #: Why memory of these kinds has no policy.
@@ -68,3 +69,18 @@ def moved(source: str, own: Buffer, into: Buffer) -> Buffer:
             f"{source} is placed ({own.pages}), and {into.name} otherwise ({into.pages}): give both the same policy"
         )
     return placed(source, into, own.pages)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Place(OnStatements):
+    """The pages of a temporary are where `policy` says."""
+
+    policy: Policy | str
+    _: KW_ONLY
+    node: int | None = None
+
+    def applied(self, program: Program) -> Program:
+        return place(program, self.source, self.names(program), as_policy(self.policy), self.node)

@@ -1,0 +1,149 @@
+"""Commands are values: each is a frozen dataclass, whose fields are its arguments, and whose text follows from them.
+
+::
+
+    Split(of=bx, loop=r, by=8, outer=r0, inner=r1)      str: bx.split(r, 8, r0, r1)
+
+A command knows no function: it names computations, loops and buffers, so that it can be applied to any program that has
+them, kept, compared, and written to a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tiramisu_py.algorithm.declarations import Location
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.program.storage import Buffer
+
+if TYPE_CHECKING:
+    from tiramisu_py.program.program import Program
+
+#: Functions as expressions print them, and their public names where these are others.
+_FUNCTIONS = re.compile(r"(?<![\w.])(min|max|select)\(")
+_NAMES = {"min": "minimum", "max": "maximum"}
+
+
+@dataclass(frozen=True, eq=False)
+class Command:
+    """A change of a program, as a value. Commands are equal where their arguments are.
+
+    Fields are written by position, and by name where they are keyword-only or follow one that is as usual (its default)
+    and so left out. `verb` is the command's name (that of the class, in small letters, unless it says another);
+    `subject` the field that stands before the dot; `many` that of arguments one after another, ``reorder(k, i, j)``;
+    `by_name` that of arguments whose names the user chooses, ``specialize(K=16)``. A command that `derives` adds the
+    transfers that a program lacks.
+    """
+
+    verb: ClassVar[str] = ""
+    subject: ClassVar[str] = ""
+    many: ClassVar[str] = ""
+    by_name: ClassVar[str] = ""
+    derives: ClassVar[bool] = False
+
+    def applied(self, program: Program) -> Program:
+        """The program after the command; raises `CommandError`."""
+        raise NotImplementedError
+
+    @cached_property
+    def text(self) -> str:
+        """The command as the user would write it: ``by.split(r, 8, r0, r1)``."""
+        return f"{getattr(self, self.subject)}.{name_of(type(self))}({', '.join(self._words())})"
+
+    def _words(self) -> Iterator[str]:
+        """The arguments: those by position, then those by name."""
+        named: list[tuple[str, object]] = []
+        late: list[tuple[str, object]] = []
+        left_out = False
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name == self.subject:
+                continue
+            if one.name == self.many:
+                yield from map(spelled, value)
+            elif one.name == self.by_name:
+                named += value.items()
+            elif _is_usual(one, value):
+                left_out = left_out or not one.kw_only
+            elif one.kw_only:
+                named.append((one.name, value))
+            elif left_out:
+                late.append((one.name, value))
+            else:
+                yield spelled(value)
+        yield from (f"{name}={spelled(value)}" for name, value in (*named, *late))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Command) and _key(self) == _key(other)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def name_of(kind: type[Command]) -> str:
+    """What a command is called: ``UnrollAndJam`` is ``unroll_and_jam``."""
+    return kind.verb or re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _is_usual(one: Field[Any], value: object) -> bool:
+    """Whether an argument is as usual, so that it is not written."""
+    usual = one.default
+    if usual is MISSING or value is usual:
+        return value is usual
+    if isinstance(usual, tuple):
+        return isinstance(value, list | tuple) and len(value) == len(usual) == 0
+    return isinstance(value, bool | int | str) and isinstance(usual, bool | int | str) and value == usual
+
+
+def _key(value: object) -> object:
+    """What values are compared by: expressions by what they say."""
+    if isinstance(value, Expr):
+        return type(value), value.key()
+    if isinstance(value, Mapping):
+        return tuple((_key(name), _key(one)) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), *map(_key, value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value), *(_key(getattr(value, one.name)) for one in fields(value))
+    return value
+
+
+def spelled(argument: object) -> str:
+    """One argument as written."""
+    if isinstance(argument, list):
+        return f"[{', '.join(spelled(item) for item in argument)}]"
+    if isinstance(argument, tuple):
+        return f"({', '.join(spelled(item) for item in argument)}{',' if len(argument) == 1 else ''})"
+    if isinstance(argument, Expr):
+        return _FUNCTIONS.sub(lambda found: f"tm.{_NAMES.get(found[1], found[1])}(", str(argument))
+    if isinstance(argument, Buffer):
+        return argument.name
+    if isinstance(argument, Mapping):
+        return "{" + ", ".join(f"{spelled(key)}: {spelled(value)}" for key, value in argument.items()) + "}"
+    if isinstance(argument, Enum):
+        return f"tm.{argument.name}"
+    return repr(argument)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the log of a program: a command, and where it was written."""
+
+    command: Command
+    location: Location | None = None
+
+    @property
+    def text(self) -> str:
+        """The command as the user would write it."""
+        return self.command.text
+
+    def __str__(self) -> str:
+        return f"{self.text}  ({self.location})" if self.location else self.text
