@@ -89,6 +89,7 @@ from tiramisu_py.errors import (
     DTypeError,
     KernelError,
     LegalityError,
+    SavedError,
     TiramisuError,
     ToolchainError,
     UnsupportedError,
@@ -107,6 +108,7 @@ from tiramisu_py.function import (
     Transfer,
     Wait,
     iters,
+    load,
     params,
 )
 from tiramisu_py.program.loops import Combine
@@ -206,6 +208,7 @@ __all__ = [
     "Shares",
     "Selection",
     "TREE",
+    "SavedError",
     "TiramisuError",
     "ToolchainError",
     "Trace",
@@ -256,6 +259,7 @@ __all__ = [
     "isinf",
     "isnan",
     "iters",
+    "load",
     "log",
     "log10",
     "log1p",

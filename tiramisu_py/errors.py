@@ -86,6 +86,10 @@ class ArgumentError(TiramisuError, ValueError):
     """A compiled kernel, or `evaluate()`, was called with an argument that does not fit."""
 
 
+class SavedError(TiramisuError, ValueError):
+    """What a file cannot hold, or a file that does not hold what `Function.save` wrote."""
+
+
 class ToolchainError(TiramisuError, RuntimeError):
     """A C compiler is missing, or refused the generated source."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -32,6 +33,7 @@ class Input:
 
     `shape` gives the extents, affine in the parameters. `values` (low, high) is a declared fact: each element x
     has ``low <= x < high``; so are `monotone` (non-decreasing along the last dimension) and `permutation`.
+    `device` says where the caller has it: the number of a GPU, or None for the host.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Input:
     values: tuple[Expr, Expr] | None = None
     monotone: bool = False
     permutation: bool = False
+    device: int | None = None
     location: Location | None = None
 
 
@@ -96,6 +99,19 @@ logical_or = Operator("logical_or", lambda a, b: binary("|", a, b), lambda dtype
 
 
 @dataclass(frozen=True, eq=False)
+class Written:
+    """The points of a computation as the user wrote them: a `domain`, what a reduction is `over`, and a condition.
+
+    A slice that is an output has none: its points are those at which its expression exists.
+    """
+
+    domain: Any = None
+    over: Any = None
+    where: Any = None
+    is_slice: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Computation:
     """A set of values ``name[iterators]``, each given by an expression over other values.
 
@@ -103,6 +119,7 @@ class Computation:
     over-approximation and `guards` are the exact conditions. A reduction has further iterators `over`, an
     operator, and one term for each element of `points` (over ``iterators + over``, in the tuple `name`); for other
     computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
+    `written` is what domain, points and guards were made of.
     """
 
     name: str
@@ -117,6 +134,7 @@ class Computation:
     ordered: bool = False
     shape: tuple[Expr, ...] | None = None
     location: Location | None = None
+    written: Written | None = None
 
     @property
     def is_reduction(self) -> bool:
@@ -141,7 +159,7 @@ class Algorithm:
 
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
-    from those of other functions.
+    from those of other functions. `assume` is what the user assumes, as it was written.
     """
 
     name: str
@@ -152,6 +170,7 @@ class Algorithm:
     computations: Mapping[str, Computation] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     owner: object = None
+    assume: str | Expr | None = None
 
     @cached_property
     def param_space(self) -> isl.Space:

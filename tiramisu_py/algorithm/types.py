@@ -60,7 +60,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return _named, (self.name,)  # each type is one object, in every process
+        return named_type, (self.name,)  # each type is one object, in every process
 
 
 bool_ = DType("bool", "b", 8, "bool")
@@ -85,10 +85,12 @@ STRONG = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
 )  # fmt: skip
 _BY_NAME = {dtype.name: dtype for dtype in STRONG}
+_TYPES = {dtype.name: dtype for dtype in (*STRONG, weak_int, weak_float, unknown)}
 
 
-def _named(name: str) -> DType:
-    return next(dtype for dtype in (*STRONG, weak_int, weak_float, unknown) if dtype.name == name)
+def named_type(name: str) -> DType:
+    """The type of this name, weak ones included; raises `KeyError`."""
+    return _TYPES[name]
 
 
 def as_dtype(given: Any) -> DType:

@@ -1,6 +1,6 @@
 """The public objects: `Function` and the handles of what it declares."""
 
-from tiramisu_py.function.function import Function, iters, params
+from tiramisu_py.function.function import Function, iters, load, params
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.handles.exchanges import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
@@ -20,5 +20,6 @@ __all__ = [
     "Transfer",
     "Wait",
     "iters",
+    "load",
     "params",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tiramisu_py.algorithm.declarations import Operator
@@ -50,7 +51,8 @@ class Declarations(Scheduled):
             self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
             owner=self.owner, location=caller(),
         )  # fmt: skip
-        self._program = with_input(self._program, declared, device if as_memory(memory) is Memory.GPU else None)
+        declared = replace(declared, device=device if as_memory(memory) is Memory.GPU else None)
+        self._program = with_input(self._program, declared)
         return Input(self, name)
 
     def scalar(self, name: str, dtype: DType) -> Expr:

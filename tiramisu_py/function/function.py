@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import Iter, Param
+from tiramisu_py.algorithm.expressions import ExternFunction, Iter, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.blocks import BlockCommands
@@ -14,6 +16,7 @@ from tiramisu_py.function.handles.exchanges import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.on_ranks import OnRanks
+from tiramisu_py.function.saving.files import read, written
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfers import TransferCommands
 from tiramisu_py.program.statement import Role
@@ -66,6 +69,20 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
             return Exchange(self, moved[0].source, name)
         raise DeclarationError(f"{self.name} has nothing called {name!r}")
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the algorithm and the commands of the schedule to a file, which `tm.load` reads, also elsewhere.
+
+        ::
+
+            f.save("blur.json")
+            g = tm.load("blur.json")        in another process: g.commands == f.commands
+
+        The file is JSON with a number of its format, and is written whole or not at all. Of an external function it has
+        the declaration and the text in C; its equivalent in Python is declared again (see `tm.load`). Raises
+        `SavedError` where the file cannot be written.
+        """
+        written(path, self.algorithm, self.commands)
+
     def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
         """Put computations in order, each after the one before, in shared loops up to `at` (whole nests at root)."""
         if len(handles) < 2:
@@ -109,6 +126,17 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
             )
         handle.statement_names()
         self.apply(Remove(self.name, handle._named))
+
+
+def load(path: str | os.PathLike[str], externs: Iterable[ExternFunction] = ()) -> Function:
+    """The function that `Function.save` has written to a file: its algorithm, with the commands applied again.
+
+    `externs` are the external functions that the algorithm calls, as `tm.extern` declares them: without them the loaded
+    function is compiled as ever, but not evaluated. Raises `SavedError` for a file of a newer version, a damaged one,
+    and one with a command, or an argument, that this version does not know, and `CommandError` where a command cannot
+    be applied any more.
+    """
+    return Function.of(*read(path, externs))
 
 
 def params(names: str) -> tuple[Param, ...]:

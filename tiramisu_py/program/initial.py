@@ -35,7 +35,7 @@ def caught_up(program: Program, later: Program) -> Program:
         return program
     for declared in algorithm.inputs.values():
         if declared.name not in program.algorithm.inputs:
-            program = with_input(program, declared, _device(later, declared))
+            program = with_input(program, declared)
     for computation in algorithm.computations.values():
         if computation.name not in program.algorithm.computations:
             program = with_computation(program, computation)
@@ -44,18 +44,14 @@ def caught_up(program: Program, later: Program) -> Program:
     return program.with_(algorithm=algorithm)
 
 
-def _device(program: Program, declared: Input) -> int | None:
-    return None if declared.scalar else program.buffers[declared.name].device
-
-
-def with_input(program: Program, declared: Input, device: int | None = None) -> Program:
-    """The program with one more input, in a buffer that the caller passes: of the host, or of the GPU `device`."""
+def with_input(program: Program, declared: Input) -> Program:
+    """The program with one more input, in a buffer that the caller passes: of the host, or of a GPU."""
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_input(declared))
     if declared.scalar:
         return program
-    memory = Memory.HOST if device is None else Memory.GPU
-    buffer = Buffer(declared.name, declared.shape, declared.dtype, memory, argument=True, device=device)
+    memory = Memory.HOST if declared.device is None else Memory.GPU
+    buffer = Buffer(declared.name, declared.shape, declared.dtype, memory, argument=True, device=declared.device)
     return _stored(program, buffer, declared.name, len(declared.shape))
 
 

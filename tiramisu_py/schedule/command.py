@@ -6,7 +6,8 @@ whatever program the command is applied to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tiramisu_py.algorithm.expressions import Access, Expr
 from tiramisu_py.algorithm.traversal import rewrite
@@ -113,18 +114,23 @@ class OnFunction(Command):
     function: str
 
 
-def owned(value: object, owner: object) -> object:
-    """An argument whose accesses are of values of the function with this owner, by their names."""
+def of_owner(command: Command, owner: object) -> Command:
+    """A command whose accesses are of values of the function with this owner, by their names."""
+    given = {one.name: getattr(command, one.name) for one in fields(command)}
+    owned = {name: _owned(value, owner) for name, value in given.items()}
+    return replace(command, **owned) if any(owned[name] is not value for name, value in given.items()) else command
+
+
+def _owned(value: Any, owner: object) -> Any:
     if isinstance(value, Expr):
-        return rewrite(value, lambda e: _owned(e, owner) if isinstance(e, Access) else None)
-    if isinstance(value, dict):
-        return {key: owned(one, owner) for key, one in value.items()}
+        return rewrite(value, lambda e: _access(e, owner) if isinstance(e, Access) and e.owner is not owner else None)
     if isinstance(value, list | tuple):
-        return type(value)(owned(one, owner) for one in value)
+        items = [_owned(one, owner) for one in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
+    if isinstance(value, dict):
+        return {key: _owned(one, owner) for key, one in value.items()}
     return value
 
 
-def _owned(access: Access, owner: object) -> Access:
-    indices = tuple(rewrite(index, lambda e: _owned(e, owner) if isinstance(e, Access) else None)
-                    for index in access.indices)  # fmt: skip
-    return replace(access, indices=indices, owner=owner)
+def _access(e: Access, owner: object) -> Access:
+    return replace(e, indices=tuple(_owned(index, owner) for index in e.indices), owner=owner)

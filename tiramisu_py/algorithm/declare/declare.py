@@ -8,7 +8,7 @@ from typing import Any
 
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Operator
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Location, Operator, Written
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.domain import Domain, conjuncts, parse_domain, parse_over
 from tiramisu_py.algorithm.domains.references import SelfReference, check_references
@@ -92,7 +92,7 @@ def declare_computation(
     _check_types(name, body)
     return Computation(
         name, body.dtype, found.iterators, found.points, found.points, body, found.guards,
-        shape=extents, location=location,
+        shape=extents, location=location, written=Written(domain, where=where),
     )  # fmt: skip
 
 
@@ -130,6 +130,7 @@ def declare_reduction(
     return Computation(
         name, term.dtype, outer.iterators, outer.points, points.points, term, points.guards,
         over=points.iterators[len(outer.iterators):], op=op, ordered=ordered, shape=extents, location=location,
+        written=Written(domain, over, where),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Location, Written
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.domains.references import check_references
 from tiramisu_py.algorithm.expressions import Access, Iter
@@ -33,5 +33,6 @@ def declare_slice(
     given = [axis for axis, names in enumerate(free) if not names]
     points = sets.section(source.domain, target, given).intersect_params(algorithm.context)
     domain = sets.with_dims(points, iterators)
+    written = Written(is_slice=True)
     access = Access(wanted.source, wanted.indices, source.dtype, owner)
-    return Computation(name, source.dtype, iterators, domain, domain, access, location=location)
+    return Computation(name, source.dtype, iterators, domain, domain, access, location=location, written=written)

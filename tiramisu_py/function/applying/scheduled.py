@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 import islpy as isl
@@ -20,6 +21,7 @@ from tiramisu_py.program.initial import caught_up, initial_program
 from tiramisu_py.program.ordering import may_contradict
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import Report
+from tiramisu_py.schedule.command import of_owner
 
 
 class Scheduled:
@@ -33,10 +35,37 @@ class Scheduled:
         if len(set(names)) < len(names):
             raise DeclarationError(f"{name} names a parameter twice: {', '.join(names)}")
         context = isl.Context()
-        algorithm = Algorithm(name, context, names, parse_context(context, names, assume), owner=Owner(self.name))
-        self._program = initial_program(algorithm)
+        defined = parse_context(context, names, assume)
+        algorithm = Algorithm(name, context, names, defined, owner=Owner(self.name), assume=assume)
+        self._begin(initial_program(algorithm))
+
+    def _begin(self, program: Program) -> None:
+        self._program = program
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, commands: Iterable[Command] = ()) -> Self:
+        """The function of an algorithm, with these commands applied to it, one after another.
+
+        ::
+
+            g = tm.Function.of(f.algorithm, f.commands[:-1])        f without its last command
+
+        The commands may come from another function, or from a file: they name computations, loops and buffers, which
+        the algorithm, and what the commands before have made of it, must have. Raises `CommandError` as they do.
+        """
+        if not isinstance(algorithm, Algorithm):
+            raise DeclarationError(f"{algorithm!r} is no algorithm: give Function.of that of a function, f.algorithm")
+        made = object.__new__(cls)
+        made.name = algorithm.name
+        owner = Owner(algorithm.name) if algorithm.owner is None else algorithm.owner
+        made._begin(initial_program(replace(algorithm, owner=owner)))
+        for command in commands:
+            if not isinstance(command, Command):
+                raise CommandError(f"{command!r} is no command: give those of a function, f.commands")
+            made.apply(of_owner(command, owner))
+        return made
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"

@@ -1,0 +1,122 @@
+"""An algorithm as plain data, and back: what the user declared, which is declared again.
+
+So sets are made anew, by the code that made them first; an operator of the user's is the expression that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import islpy as isl
+
+from tiramisu_py.algorithm import declarations
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input, Operator, Written
+from tiramisu_py.algorithm.declare.declare import declare_computation, declare_input, declare_reduction
+from tiramisu_py.algorithm.declare.slices import declare_slice
+from tiramisu_py.algorithm.domains.domain import parse_context
+from tiramisu_py.algorithm.domains.references import Owner
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction, Iter
+from tiramisu_py.algorithm.traversal import substitute
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import SavedError
+from tiramisu_py.function.saving.plain import Plain, Reader, plain
+
+_KNOWN = {
+    operator.name: operator
+    for operator in (
+        declarations.sum_, declarations.product, declarations.min_, declarations.max_,
+        declarations.logical_and, declarations.logical_or,
+    )
+}  # fmt: skip
+#: The operands of an operator, in the expression that it makes.
+_OPERANDS = ("accumulator", "term")
+_INPUT = ("name", "dtype", "shape", "scalar", "values", "monotone", "permutation", "device", "location")
+_COMPUTATION = ("name", "dtype", "expr", "op", "ordered", "shape", "location")
+_WRITTEN = tuple(one.name for one in fields(Written))
+
+
+def plain_algorithm(algorithm: Algorithm) -> Plain:
+    """An algorithm as plain data; raises `SavedError`."""
+    return {
+        "name": algorithm.name,
+        "params": list(algorithm.params),
+        "assume": plain(algorithm.assume),
+        "inputs": [_fields(declared, _INPUT) for declared in algorithm.inputs.values()],
+        "computations": [_computation(declared) for declared in algorithm.computations.values()],
+        "outputs": list(algorithm.outputs),
+    }
+
+
+def _fields(of: Input | Computation | Written, names: tuple[str, ...]) -> dict[str, Plain]:
+    return {name: plain(getattr(of, name)) for name in names}
+
+
+def _computation(declared: Computation) -> Plain:
+    if declared.written is None:
+        raise SavedError(f"{declared.name} cannot be saved: no function has declared it")
+    operator = None if declared.op is None else _operator(declared.op, declared.dtype)
+    return {**_fields(replace(declared, op=None), _COMPUTATION), "op": operator, **_fields(declared.written, _WRITTEN)}
+
+
+def _operator(operator: Operator, dtype: DType) -> Plain:
+    """An operator by its name, or one of the user's by what it makes of two operands of a type."""
+    if _KNOWN.get(operator.name) is operator:
+        return operator.name
+    combined = operator.combine(*(Iter(name, dtype) for name in _OPERANDS))
+    return {"name": operator.name, "combine": plain(combined), "identity": plain(operator.identity(dtype).value)}
+
+
+def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction]) -> tuple[Algorithm, Reader]:
+    """The algorithm that plain data says, and what reads the commands; raises `SavedError`."""
+    context, params = isl.Context(), tuple(data["params"])
+    reader = Reader(Owner(data["name"]), {extern.name: extern for extern in externs})
+    assume = reader.value(data["assume"])
+    defined = parse_context(context, params, assume)
+    algorithm = Algorithm(data["name"], context, params, defined, owner=reader.owner, assume=assume)
+    for declared in data["inputs"]:
+        algorithm = algorithm.with_input(_declared_input(algorithm, _read(reader, declared, _INPUT)))
+    for declared in data["computations"]:
+        given = _read(reader, declared, (*_COMPUTATION, *_WRITTEN))
+        algorithm = algorithm.with_computation(_declared(algorithm, reader, given))
+    return algorithm.with_outputs(tuple(data["outputs"])), reader
+
+
+def _read(reader: Reader, data: Mapping[str, Plain], names: tuple[str, ...]) -> dict[str, Any]:
+    unknown = [name for name in data if name not in names]
+    if unknown:
+        raise SavedError(f"{data['name']} is declared with {unknown[0]}=, which this version does not know")
+    return {name: data[name] if name == "op" else reader.value(data[name]) for name in names}
+
+
+def _declared_input(algorithm: Algorithm, given: dict[str, Any]) -> Input:
+    device, arguments = given.pop("device"), (given.pop("name"), given.pop("dtype"), given.pop("shape"))
+    return replace(declare_input(algorithm, *arguments, **given, owner=algorithm.owner), device=device)
+
+
+def _declared(algorithm: Algorithm, reader: Reader, given: Mapping[str, Any]) -> Computation:
+    name, location, owner = given["name"], given["location"], algorithm.owner
+    if given["is_slice"]:
+        return declare_slice(algorithm, given["expr"], name, owner, location)
+    options = {one: given[one] for one in ("where", "dtype", "shape", "location")}
+    if given["op"] is None:
+        return declare_computation(algorithm, name, given["domain"], given["expr"], **options, owner=owner)
+    operator = _read_operator(reader, given["op"])
+    return declare_reduction(
+        algorithm, name, given["domain"], given["over"], operator, given["expr"], **options, ordered=given["ordered"],
+        owner=owner,
+    )  # fmt: skip
+
+
+def _read_operator(reader: Reader, data: Plain) -> Operator:
+    if isinstance(data, str):
+        if data not in _KNOWN:
+            raise SavedError(f"a reduction is by {data}, an operator that this version does not know")
+        return _KNOWN[data]
+    combined, identity = reader.value(data["combine"]), reader.value(data["identity"])
+
+    def combine(accumulator: Expr, term: Expr) -> Expr:
+        return substitute(combined, dict(zip(_OPERANDS, (accumulator, term), strict=True)))
+
+    return Operator(data["name"], combine, lambda _: identity)

@@ -1,0 +1,71 @@
+"""Files that hold an algorithm and the commands of its schedule: JSON, with the number of the format in front."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import islpy as isl
+
+from tiramisu_py.algorithm.declarations import Algorithm
+from tiramisu_py.algorithm.expressions import ExternFunction
+from tiramisu_py.errors import SavedError, TiramisuError
+from tiramisu_py.function.saving.algorithms import plain_algorithm, read_algorithm
+from tiramisu_py.function.saving.plain import plain
+from tiramisu_py.program.command import Command
+from tiramisu_py.sets import IslTextError
+
+#: The number of the format: one more whenever a file may say what the version before cannot read.
+FORMAT = 1
+_WHAT = "tiramisu_py function"
+#: What reading a damaged file may raise.
+_DAMAGED = (
+    KeyError, TypeError, ValueError, AttributeError, IndexError, TiramisuError, IslTextError, isl.Error,
+)  # fmt: skip
+
+
+def written(path: str | os.PathLike[str], algorithm: Algorithm, commands: Iterable[Command]) -> None:
+    """Write an algorithm and its commands to a file, whole or not at all; raises `SavedError`."""
+    data = {
+        "what": _WHAT,
+        "format": FORMAT,
+        "algorithm": plain_algorithm(algorithm),
+        "commands": [{"text": command.text, "command": plain(command)} for command in commands],
+    }
+    target = Path(path)
+    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        beside.replace(target)
+    except OSError as error:
+        raise SavedError(f"{target} cannot be written: {error}") from None
+
+
+def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tuple[Algorithm, list[Command]]:
+    """The algorithm and the commands of a file; raises `SavedError`, with the file's name."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SavedError(f"{path} cannot be read: {error}") from None
+    except ValueError as error:
+        raise SavedError(f"{path} is damaged, or no file of Function.save: {error}") from None
+    if not isinstance(data, dict) or data.get("what") != _WHAT or not isinstance(data.get("format"), int):
+        raise SavedError(f"{path} is damaged, or no file of Function.save: it does not say what it holds")
+    if data["format"] > FORMAT:
+        raise SavedError(
+            f"{path} has format {data['format']}, of a newer version of tiramisu_py: this one reads formats up to "
+            f"{FORMAT}"
+        )
+    try:
+        algorithm, reader = read_algorithm(data["algorithm"], externs)
+        commands = [reader.value(entry["command"]) for entry in data["commands"]]
+    except SavedError as error:
+        raise SavedError(f"{path}: {error}") from None
+    except _DAMAGED as error:
+        raise SavedError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+    for command in commands:
+        if not isinstance(command, Command):
+            raise SavedError(f"{path} is damaged: {command!r} is no command")
+    return algorithm, commands

@@ -1,0 +1,227 @@
+"""Values as plain data that JSON can hold, and back: a record says by its field ``is`` what it is.
+
+::
+
+    Split(of=bx, loop=r, ...)    <-->    {"is": "split", "of": {"is": "whole", ...}, "loop": {"is": "iter", ...}, ...}
+
+Of a dataclass the fields are kept that are not as usual. The operands of an expression are numbers of other nodes, so
+that one that stands in several places is there once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py.algorithm import expressions as ex
+from tiramisu_py.algorithm.declarations import Location
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.algorithm.types import DType, named_type
+from tiramisu_py.errors import SavedError
+from tiramisu_py.function.saving.commands import COMMANDS
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.pages import Policy
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.program.targets import Cores, Gpu, Shares
+from tiramisu_py.schedule import command as named
+from tiramisu_py.schedule.devices.transfers import Direction, Mode
+from tiramisu_py.schedule.loops.order import Root, root
+from tiramisu_py.schedule.ranks.exchange_half import Property
+from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
+from tiramisu_py.schedule.ranks.uneven_distribution import Cut
+
+#: What JSON holds.
+Plain = Any
+
+_NODES = (
+    ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Call, RankNumber,
+)  # fmt: skip
+_RECORDS = (
+    *_NODES, *COMMANDS, named.Array, named.Whole, named.Parts, named.Single, named.Both, ex.ExternFunction, Location,
+    Buffer, Shares, Cores, Gpu, Cut,
+)  # fmt: skip
+_CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
+#: What is no part of a file: whose values they are is said by the file, and Python cannot be carried.
+_LEFT_OUT = ("owner", "python")
+
+
+def kind_of(of: type) -> str:
+    """What a class is called in a file: ``UnrollAndJam`` is ``unroll_and_jam``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", of.__name__).lower()
+
+
+_BY_KIND = {kind_of(of): of for of in (*_RECORDS, *_CHOICES)}
+
+
+# -- written
+
+
+def plain(value: object) -> Plain:
+    """A value as plain data; raises `SavedError` for what no file can hold."""
+    match value:
+        case None | bool() | str():
+            return value
+        case Expr() if type(value) in _NODES:
+            return _expression(value)
+        case Enum() if isinstance(value, _CHOICES):
+            return {"is": kind_of(type(value)), "name": value.name}
+        case np.bool_():
+            return bool(value)
+        case int() | np.integer():
+            return int(value)
+        case float() | np.floating():
+            return float(value) if math.isfinite(value) else {"is": "float", "value": str(float(value))}
+        case list():
+            return [plain(item) for item in value]
+        case tuple():
+            return {"is": "tuple", "items": [plain(item) for item in value]}
+        case Mapping():
+            return {"is": "dict", "items": [[plain(key), plain(one)] for key, one in value.items()]}
+        case DType():
+            return {"is": "type", "name": value.name}
+        case Root():
+            return {"is": "root"}
+        case range():
+            return {"is": "range", "start": value.start, "stop": value.stop}
+        case Fraction():
+            return {"is": "fraction", "terms": [value.numerator, value.denominator]}
+    if type(value) in _RECORDS:
+        return _record(value, {})
+    raise SavedError(f"{value!r} cannot be saved: it is a {type(value).__name__}")
+
+
+def _expression(e: Expr) -> Plain:
+    """An expression: a leaf by itself, or its nodes, operands first."""
+    if not e.children():
+        return _record(e, {})
+    numbers: dict[int, int] = {}
+    nodes = []
+    for node in _operands_first(e):
+        nodes.append(_record(node, numbers))
+        numbers[id(node)] = len(numbers)
+    return {"is": "expression", "nodes": nodes}
+
+
+def _operands_first(e: Expr) -> list[Expr]:
+    """All nodes, each once, after its operands."""
+    found: dict[int, Expr] = {}
+    waiting = [e]
+    while waiting:
+        node = waiting[-1]
+        missing = [child for child in node.children() if id(child) not in found]
+        if missing:
+            waiting += reversed(missing)
+        else:
+            found.setdefault(id(waiting.pop()), node)
+    return list(found.values())
+
+
+def _record(value: Any, numbers: Mapping[int, int]) -> Plain:
+    """The fields of a dataclass that are not as usual."""
+    found: dict[str, Plain] = {"is": kind_of(type(value))}
+    for one in fields(value):
+        given = getattr(value, one.name)
+        if one.name not in _LEFT_OUT and not (one.default is not MISSING and given is one.default):
+            found[one.name] = _operand(given, numbers)
+    return found
+
+
+def _operand(given: object, numbers: Mapping[int, int]) -> Plain:
+    if isinstance(given, Expr) and id(given) in numbers:
+        return {"is": "node", "number": numbers[id(given)]}
+    if isinstance(given, tuple) and given and all(id(item) in numbers for item in given):
+        return {"is": "nodes", "numbers": [numbers[id(item)] for item in given]}
+    return plain(given)
+
+
+# -- read
+
+
+class Reader:
+    """Reads values for one function: the accesses of its values have its `owner`.
+
+    `externs` are functions in C by name; one that is not among them cannot be called by `evaluate`.
+    """
+
+    def __init__(self, owner: object, externs: Mapping[str, ex.ExternFunction]) -> None:
+        self.owner = owner
+        self.externs = externs
+
+    def value(self, data: Plain, nodes: Sequence[Expr] = ()) -> Any:
+        """The value that plain data says; raises `SavedError` for what it does not know."""
+        if isinstance(data, list):
+            return [self.value(item, nodes) for item in data]
+        if not isinstance(data, dict):
+            return data
+        match kind := data["is"]:
+            case "tuple":
+                return tuple(self.value(item, nodes) for item in data["items"])
+            case "dict":
+                return {self.value(key, nodes): self.value(one, nodes) for key, one in data["items"]}
+            case "expression":
+                return self._expression(data["nodes"])
+            case "node":
+                return nodes[data["number"]]
+            case "nodes":
+                return tuple(nodes[number] for number in data["numbers"])
+            case "float":
+                return float(data["value"])
+            case "type":
+                return named_type(data["name"])
+            case "root":
+                return root
+            case "range":
+                return range(data["start"], data["stop"])
+            case "fraction":
+                return Fraction(*data["terms"])
+        found = _BY_KIND.get(kind)
+        if found is None:
+            raise SavedError(f"there is a {kind!r}, which this version does not know")
+        return found[data["name"]] if issubclass(found, Enum) else self._record(found, data, nodes)
+
+    def _expression(self, data: Sequence[Plain]) -> Expr:
+        nodes: list[Expr] = []
+        for node in data:
+            nodes.append(self.value(node, nodes))
+        return nodes[-1]
+
+    def _record(self, of: Any, data: Mapping[str, Plain], nodes: Sequence[Expr]) -> Any:
+        given = {name: self.value(one, nodes) for name, one in data.items() if name != "is"}
+        known = {one.name: one for one in fields(of)}
+        unknown = [name for name in given if name not in known or name in _LEFT_OUT]
+        if unknown:
+            raise SavedError(f"{kind_of(of)} has {unknown[0]}=, which this version does not know")
+        if of is ex.ExternFunction:
+            return self._extern(given)
+        if "owner" in known:
+            given["owner"] = self.owner
+        missing = [one.name for one in known.values() if one.default is MISSING and one.name not in given]
+        if missing:
+            raise SavedError(f"{kind_of(of)} has no {missing[0]}")
+        return of(**given)
+
+    def _extern(self, given: Mapping[str, Any]) -> ex.ExternFunction:
+        name = given["name"]
+        made = ex.ExternFunction(**given, python=_undeclared(name))
+        if name not in self.externs:
+            return made
+        own = self.externs[name]
+        if replace(own, python=made.python) != made:
+            raise SavedError(f"the external function {name} is another one than that which was saved")
+        return own
+
+
+def _undeclared(name: str) -> Any:
+    def refused(*_: object) -> Any:
+        raise SavedError(
+            f"the external function {name} was loaded without its equivalent in Python: give tm.load externs=[{name}]"
+        )
+
+    return refused
