@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType, MethodType
 
 import tiramisu_py as tm
 
@@ -76,8 +77,10 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
         shown |= set(tm.Selection.__mro__[1:])
     hidden = [base for base in cls.__mro__[1:] if base.__module__.startswith("tiramisu_py") and base not in shown]
     for owner in (*hidden, cls):
-        for name, member in vars(owner).items():
-            if not name.startswith("_") and isinstance(member, property | type(members)) and inspect.getdoc(member):
+        for name, given in vars(owner).items():
+            member = getattr(cls, name) if isinstance(given, classmethod) else given
+            shown_so = isinstance(member, property | FunctionType | MethodType)
+            if not name.startswith("_") and shown_so and inspect.getdoc(member):
                 yield name, member
 
 

@@ -41,6 +41,7 @@ class Scheduled:
 
     def _begin(self, program: Program) -> None:
         self._program = program
+        self.owner = program.algorithm.owner
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
 
@@ -81,11 +82,6 @@ class Scheduled:
         if self._completed is None or self._completed[0] is not self._program:
             self._completed = (self._program, complete(self._program))
         return self._completed[1]
-
-    @property
-    def owner(self) -> object:
-        """What the accesses of this function's values have, and no others."""
-        return self.algorithm.owner
 
     @property
     def algorithm(self) -> Algorithm:
