@@ -99,7 +99,12 @@ class KernelError(TiramisuError, RuntimeError):
 
 
 class UnsupportedError(TiramisuError, RuntimeError):
-    """A legal program that this version cannot turn into code; the message says what to change."""
+    """A legal program that this version cannot turn into code: `what` is in the way, and `repair` what to change."""
+
+    def __init__(self, what: str, repair: str = "") -> None:
+        super().__init__(f"{what}: {repair}" if repair else what)
+        self.what = what
+        self.repair = repair
 
 
 class CompilerDefect(UnsupportedError):

@@ -181,8 +181,7 @@ def _unnumbered(nest: KernelNest) -> Iterator[Finding]:
             nest.corner(loop)
         except UnsupportedError as error:
             statement = next(s for s in nest.statements if loop in s.loops)
-            message, _, repair = str(error).partition(": ")
-            yield fault("reach", "corner", statement, f"{message} ({statement.handle})", repair)
+            yield fault("reach", "corner", statement, f"{error.what} ({statement.handle})", error.repair)
             return
 
 
