@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.mpi.launching import FOLDER, TIMEOUT, implementations, run_test
+from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_together, run_test
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
 GIB = 2**30
+
+# Threads that wait do not spin: tests run side by side, on all cores. Before any of them loads OpenMP.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,21 +41,46 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test on several ranks launches itself on them, and fails with what each of them says."""
+    """A test on several ranks launches itself on them, and fails with what each of them says.
+
+    The tests of a run that are for as many ranks of one MPI share a launch; what has not passed there, runs alone.
+    """
     marker = pyfuncitem.get_closest_marker("mpi")
     if marker is None or FOLDER in os.environ:
         return None
     implementation = implementations()[pyfuncitem.callspec.params["implementation"]]
-    nodeid = f"{pyfuncitem.path}::{pyfuncitem.nodeid.partition('::')[2]}"
-    said = run_test(nodeid, implementation, marker.args[0], marker.kwargs.get("timeout", TIMEOUT))
+    alike = [_nodeid(item) for item in pyfuncitem.session.items if _launch(item) == _launch(pyfuncitem)]
+    timeout = marker.kwargs.get("timeout", TIMEOUT)
+    if len(alike) > 1:
+        passed = passed_together(pyfuncitem.funcargs["launches"], alike, implementation, marker.args[0], timeout)
+        if _nodeid(pyfuncitem) in passed:
+            return True
+    said = run_test(_nodeid(pyfuncitem), implementation, marker.args[0], timeout)
     if said:
         pytest.fail(f"on {marker.args[0]} ranks with {implementation.name}:\n{said}", pytrace=False)
     return True
 
 
+def _nodeid(item: pytest.Item) -> str:
+    """The name of a test from any folder."""
+    return f"{item.path}::{item.nodeid.partition('::')[2]}"
+
+
+def _launch(item: pytest.Item) -> object:
+    """What tests have in common that share a launch; None for those on no ranks, the test itself for those alone."""
+    marker = item.get_closest_marker("mpi")
+    if marker is None or not isinstance(item, pytest.Function) or item.get_closest_marker("skip"):
+        return None
+    if marker.kwargs.get("alone", False):
+        return item
+    return marker.args[0], marker.kwargs.get("timeout", TIMEOUT), item.callspec.params["implementation"]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests whose marker asks for what this machine has not are reported as skipped, with the reason."""
     for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("mpi"):
+            item.fixturenames.append("launches")
         for reason in _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
 
@@ -92,6 +121,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text()
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the workers of one run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import functools
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,8 @@ LAUNCHER = Path(__file__).with_name("rank.py")
 #: In the environment of a rank that runs one test: the folder for what it finds.
 FOLDER = "TIRAMISU_PY_RANK_FOLDER"
 TIMEOUT = 120.0
+#: For so many seconds ranks may start; what hangs then is ended with the launch.
+STARTING = 120.0
 
 #: In the environment of a rank: the implementations that there are, which are not looked for again.
 FOUND = "TIRAMISU_PY_IMPLEMENTATIONS"
@@ -93,9 +96,9 @@ def _ended(process: subprocess.Popen[str]) -> str:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
+def _alone(path: Path | None = None) -> Iterator[None]:
     """Ranks wait by polling: several programs at once would slow each other down, and all other tests."""
-    path = Path(tempfile.gettempdir(), f"tiramisu_py-mpi-tests-{os.geteuid()}.lock")
+    path = path or Path(tempfile.gettempdir(), f"tiramisu_py-mpi-tests-{os.geteuid()}.lock")
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -146,10 +149,40 @@ def _cache() -> str:
 def run_test(nodeid: str, implementation: Implementation, count: int, timeout: float) -> str:
     """Runs one test on `count` ranks; answers what the ranks that failed say: nothing where all passed."""
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-ranks-") as folder:
-        command = [sys.executable, LAUNCHER, str(timeout), nodeid]
-        more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": _cache()}
-        done = implementation.run(count, command, timeout=timeout + 20, **more)
+        done = _launched([nodeid], implementation, count, timeout, folder)
         return _failures(Path(folder), count, done)
+
+
+def run_tests(nodeids: Sequence[str], implementation: Implementation, count: int, timeout: float) -> list[str]:
+    """Runs several tests in one launch, one after the other; answers those that passed on all ranks.
+
+    The first one that fails on a rank, or hangs, ends all: it and those after it are to be run by themselves. To start
+    the ranks costs more than most tests do.
+    """
+    with tempfile.TemporaryDirectory(prefix="tiramisu_py-ranks-") as folder:
+        _launched(nodeids, implementation, count, timeout, folder)
+        passed = Path(folder, "0.passed")
+        return passed.read_text().splitlines() if passed.exists() else []
+
+
+def _launched(
+    nodeids: Sequence[str], implementation: Implementation, count: int, timeout: float, folder: str
+) -> subprocess.CompletedProcess[str]:
+    """Each test has `timeout` seconds of its own from when it begins, so that a slow start ends none of them."""
+    command = [sys.executable, LAUNCHER, str(timeout), *nodeids]
+    more = {FOLDER: folder, "TIRAMISU_CACHE_DIR": _cache()}
+    return implementation.run(count, command, timeout=STARTING + len(nodeids) * timeout, **more)
+
+
+def passed_together(
+    folder: Path, nodeids: Sequence[str], implementation: Implementation, count: int, timeout: float
+) -> list[str]:
+    """Those of some tests that pass in one launch, which the processes that share a folder do once."""
+    with _alone(folder / "launching.lock"):
+        known = folder / f"{implementation.name}-{count}-{timeout:g}.json"
+        if not known.exists():
+            known.write_text(json.dumps(run_tests(nodeids, implementation, count, timeout)))
+        return list(json.loads(known.read_text()))
 
 
 def _failures(folder: Path, count: int, done: subprocess.CompletedProcess[str]) -> str:

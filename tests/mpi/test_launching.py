@@ -20,7 +20,7 @@ def test_fails_on_one_rank():
     assert MPI.COMM_WORLD.rank != 1, "rank one is unlucky"
     MPI.COMM_WORLD.Barrier()
 
-@pytest.mark.mpi(2, timeout=30)
+@pytest.mark.mpi(2, timeout=3)
 def test_hangs():
     if MPI.COMM_WORLD.rank == 0:
         MPI.COMM_WORLD.recv(source=1)
@@ -60,6 +60,6 @@ def test_a_rank_that_fails_is_shown(failing):
 @needs_mpi
 def test_ranks_that_hang_are_ended_and_say_where(failing):
     name, implementation = next(iter(implementations().items()))
-    said = run_test(f"{failing}::test_hangs[{name}]", implementation, 2, 30.0)
+    said = run_test(f"{failing}::test_hangs[{name}]", implementation, 2, 3.0)
     assert "rank 0 of 2: did not end" in said
     assert "in test_hangs" in said
