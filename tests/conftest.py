@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_together, run_test
+from tiramisu_py.build.toolchains import library
+from tiramisu_py.build.toolchains.flags import OPTIMISED
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -17,7 +19,12 @@ GIB = 2**30
 
 # Threads that wait do not spin: tests run side by side, on all cores. Before any of them loads OpenMP.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+#: Rooms whose kernels are compiled as those of users are, and what all others are compiled with: it takes a third of
+#: the time. What -O3 may do to generated code is looked for in these rooms, in tests marked `optimised`, and in all
+#: that runs in a process of its own (examples, documentation, acceptance).
+AS_USERS = ("build", "oracle", "targets")
+QUICK = ("-O1",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +44,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = [*implementations()] or ["none"]
     metafunc.fixturenames.append("implementation")
     metafunc.parametrize("implementation", names if every else names[:1])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Chooses how much the compiler optimises, before any fixture compiles something."""
+    as_users = item.path.parent.name in AS_USERS or item.get_closest_marker("optimised")
+    library.OPTIMISED = OPTIMISED if as_users else QUICK
 
 
 @pytest.hookimpl(tryfirst=True)

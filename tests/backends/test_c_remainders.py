@@ -31,7 +31,7 @@ N, i, j = size("N"), var("i"), var("j")
 TYPES = (ty.bool_, ty.uint8, ty.int16, ty.float32, ty.float64)
 WIDTHS = (2, 4, 8, 16, 32, 64)
 #: For processors with AVX-512, with AVX2 and without either.
-PROCESSORS = {64: ("-O2", "-march=native"), 32: ("-O2", "-mavx2"), 16: ("-O2",)}
+PROCESSORS = {64: ("-O2", "-march=native"), 32: ("-O1", "-mavx2"), 16: ("-O1",)}
 
 
 def with_remainder(node: Node, remainder: str) -> Node:

@@ -83,11 +83,13 @@ def found_in(seed: int, count: int = 8, **compiled: Any) -> list[str]:
     return [line for n in SIZES for line in batch.disagreements(kernel, n, seed + n)]
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("seed", range(BATCHES))
 def test_random_expressions_are_computed_as_evaluate_computes_them(seed):
     assert found_in(seed) == []
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])
 def test_random_expressions_do_not_depend_on_the_processor(target):
     if platform.machine() != "x86_64" or processor_for(target).missing:
@@ -114,6 +116,7 @@ def test_random_expressions_are_clean_under_the_sanitizers():
 # -- found by chance once, and kept
 
 
+@pytest.mark.optimised
 def test_int64_values_that_wrap_are_not_folded_as_indices_are():
     agree(
         {
@@ -172,6 +175,7 @@ def test_floats_out_of_range_become_the_smallest_integer_or_its_lower_bits():
     assert found["uint64"].tolist() == [2**63, 0, 2**64 - 3_000_000_000, 2**63]
 
 
+@pytest.mark.optimised
 def test_rounding_to_a_narrower_type_and_back_is_not_left_out():
     agree(
         {
@@ -186,6 +190,7 @@ def test_rounding_to_a_narrower_type_and_back_is_not_left_out():
     )
 
 
+@pytest.mark.optimised
 def test_of_equal_zeros_minimum_and_maximum_give_the_one_that_numpy_gives():
     zeros = np.array([0.0, -0.0, 0.0, -0.0] * 9)
     for dtype in (t for t in STRONG if t.is_float):
@@ -200,6 +205,7 @@ def test_of_equal_zeros_minimum_and_maximum_give_the_one_that_numpy_gives():
             np.testing.assert_array_equal(bits(got), bits(want), err_msg=str(dtype))
 
 
+@pytest.mark.optimised
 def test_what_a_type_makes_constant_compiles_without_warnings():
     agree(
         {
