@@ -1,11 +1,10 @@
 """Random GPU programs: the proof against the judge, and the loops in adversarial order against `evaluate()`.
 
-``TIRAMISU_FUZZ`` multiplies the number of programs, ``TIRAMISU_FUZZ_SEED`` is the first seed.
+Every commit has other seeds (`tests.oracle.seeds`); ``scripts/fuzz`` tries programs for as long as one likes.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -14,17 +13,11 @@ from tests.oracle.agreement import Verdict
 from tests.oracle.gpu_agreement import compared, loops_of, uses_gpu, wrong_loops
 from tests.oracle.gpu_random import random_gpu_script
 from tests.oracle.script import Script, shrunk
+from tests.oracle.seeds import TIMES, seeds
 
-TIMES = int(os.environ.get("TIRAMISU_FUZZ", "1"))
-FIRST = int(os.environ.get("TIRAMISU_FUZZ_SEED", "0"))
-CHUNKS = range(4)
+CHUNKS = range(2)
 COMPARED = 60 * TIMES  # in each chunk
 RUN = 25 * TIMES
-
-
-def seeds(chunk: int, count: int, region: int) -> range:
-    start = FIRST + region * 1_000_000 + chunk * count
-    return range(start, start + count)
 
 
 def said(script: Script, verdict: Verdict) -> str:
@@ -42,8 +35,8 @@ def test_the_proof_and_the_judge_agree_on_gpu_programs(chunk: int) -> None:
         verdict = compared(script)
         found[verdict.kind] += 1
         assert verdict.kind not in ("unsound", "strict"), f"seed {seed}, {said(script, verdict)}"
-    assert found["accepted"] > COMPARED // 10 and found["refused"] > COMPARED // 4, found
-    assert found["unknown"] <= COMPARED // 20, found
+    assert found["accepted"] > COMPARED // 20 and found["refused"] > COMPARED // 6, found
+    assert found["unknown"] <= COMPARED // 10, found
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
