@@ -50,7 +50,7 @@ def at_sizes(script: Script) -> list[dict[str, int]]:
     """All small sizes, and those of two larger ones, with full strips and a rest, for which a program is defined."""
     names = script.program.algorithm.params
     context = script.program.context.params().from_params()
-    larger = [dict(zip(names, values, strict=False)) for values in ((9, 11, 7), (17, 8, 5))]
+    larger = [dict(zip(names, values, strict=False)) for values in ((9, 11, 7, 9), (17, 8, 5, 6))]
     return [*small(script), *(params for params in larger if points(context, params))]
 
 
