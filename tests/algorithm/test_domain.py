@@ -228,7 +228,7 @@ def test_the_context_is_what_is_assumed_and_that_sizes_are_not_negative(assume: 
     [
         ("N", "N >= ", "the assumption 'N >= ' is not a condition that isl reads"),
         ("N", "Q >= 1", "over the parameters N"),
-        ("N", "N < 0", "no size at all satisfies the assumption 'N < 0'"),
+        ("N", "N < 0", "no parameter values satisfy the assumption 'N < 0'"),
         ("N", N + 1, r"the assumption N \+ 1 is weak int, not a condition"),
         ("N", N * N > 4, r"is not affine in the parameters: N \* N"),
         ("N N", None, "there are two parameters called N"),

@@ -34,12 +34,12 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 def typed(expression: Expr, dtype: DType | None = None) -> Expr:
     """`expression` with a concrete type at every node, converted to `dtype` (by default its own type).
 
-    Operands of an operator get explicit casts to the type that it computes in; iterators, parameters and index
-    arithmetic are int64; what consists of literals and iterators alone is computed in int64 (or float64) and then
-    converted to what it meets, as a Python number is. Iterators are compared in int64, so that no comparison wraps.
-    Signed integers and uint64 have no common type, and are compared as the numbers that they are, as in NumPy 2.
-    Nodes of other kinds (the loop IR's) are kept, with their operands typed. Raises `DTypeError` for literals that
-    do not fit and for types that are still unknown.
+    Operands of an operator get explicit casts to the operator's type. Iterators, parameters and index arithmetic
+    are int64. A subexpression of literals and iterators alone is computed in int64 (or float64) and then converted
+    to the type of the other operand, as a Python number is. Iterators are compared in int64, so that no comparison
+    wraps. Signed integers and uint64 have no common type; their mathematical values are compared, as in NumPy 2.
+    Other nodes (the loop IR's) are kept, with their operands typed. Raises `DTypeError` for literals that do not
+    fit and for types that are still unknown.
     """
     return unstacked(_at, expression, ty.strong(expression.dtype) if dtype is None else dtype)
 
@@ -53,7 +53,7 @@ def compared_in(left: DType, right: DType) -> DType:
 
 
 def _at(e: Expr, dtype: DType) -> Steps[Expr]:
-    """`e` in the type `dtype`; yields the operands, with the types that they are wanted in."""
+    """`e` in the type `dtype`; yields each operand with the type that it is to have."""
     if dtype is ty.unknown:
         raise DTypeError(f"the type of {e} is not known; give dtype=")
     match e:
@@ -88,7 +88,7 @@ def _leaf(e: Iter | Param) -> Expr:
 
 
 def _operands(e: Expr) -> tuple[Sequence[DType], DType | None]:
-    """The types that the operands of a node are wanted in, and its own; None where that stays as it is."""
+    """The types that a node's operands must have, and the node's own type (None: it keeps the one it has)."""
     match e:
         case Access():
             return [ty.int64] * len(e.indices), None
@@ -108,7 +108,7 @@ def _operands(e: Expr) -> tuple[Sequence[DType], DType | None]:
 
 
 def _mixed_signs(e: Binary) -> tuple[str, Expr, Expr] | None:
-    """A comparison of a signed integer with one of uint64, that one on the right; None for all others."""
+    """Operator and operands of a comparison of a signed integer with a uint64, the uint64 on the right; else None."""
     if e.op in COMPARISONS and _signs_differ(e.left, e.right):
         return e.op, e.left, e.right
     if e.op in COMPARISONS and _signs_differ(e.right, e.left):

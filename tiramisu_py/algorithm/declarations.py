@@ -1,4 +1,4 @@
-"""What an algorithm consists of: inputs, computations, reductions, outputs. Immutable; no memory, no order."""
+"""The parts of an algorithm: inputs, computations, reductions, outputs. Immutable; no memory, no order."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Written:
 class Computation:
     """A set of values ``name[iterators]``, each given by an expression over other values.
 
-    `domain` is the value set (an isl set over `iterators`, in the tuple `name`); where bounds are values it is an
+    `domain` is the value set (an isl set over `iterators`, in the tuple `name`). If bounds are values, it is an
     over-approximation and `guards` are the exact conditions. A reduction has further iterators `over`, an
     operator, and one term for each element of `points` (over ``iterators + over``, in the tuple `name`); for other
     computations `points` is `domain`. `shape` is the array that holds the values by default, if the user gave one.
@@ -155,7 +155,7 @@ def value_names(source: Input | Computation) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """Layer I of one function: everything that says what its outputs are.
+    """Layer I of one function: the complete definition of its outputs.
 
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
@@ -186,11 +186,11 @@ class Algorithm:
         return self.inputs[name] if name in self.inputs else self.computations[name]
 
     def with_input(self, declared: Input) -> Algorithm:
-        """The algorithm with one more input."""
+        """The algorithm with an additional input."""
         return replace(self, inputs={**self.inputs, declared.name: declared})
 
     def with_computation(self, declared: Computation) -> Algorithm:
-        """The algorithm with one more computation."""
+        """The algorithm with an additional computation."""
         return replace(self, computations={**self.computations, declared.name: declared})
 
     def with_outputs(self, names: tuple[str, ...]) -> Algorithm:

@@ -1,4 +1,4 @@
-"""What people call the dimensions of a source: the iterators of a computation, or those that read an input."""
+"""Readable names for the dimensions of a source: a computation's iterators, or the iterators that index an input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tiramisu_py.algorithm.traversal import walk
 
 
 def dimension_names(algorithm: Algorithm, source: str) -> tuple[str, ...]:
-    """Names for the value indices of a source: of an input, those of the iterators that computations read it with.
+    """Names for the value indices of a source; an input's dimensions are named after the iterators that index them.
 
-    A dimension that is read with none, or with one that another dimension has, is d0, d1, ... by its number.
+    A dimension that no iterator indexes, or whose iterator already names another dimension, is d0, d1, ...
     """
     declared = algorithm.source(source)
     names = value_names(declared)
@@ -38,7 +38,7 @@ def _accesses(algorithm: Algorithm, source: str) -> Iterator[Access]:
 
 @deep
 def _iterator(index: Expr) -> str | None:
-    """The iterator that an index is, up to something that is added."""
+    """The iterator of an index ``i`` or ``i + offset``; None for other indices."""
     if isinstance(index, Iter):
         return index.name
     if not isinstance(index, Binary) or index.op not in ("+", "-"):

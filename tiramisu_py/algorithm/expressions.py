@@ -1,4 +1,4 @@
-"""Expressions of Layer I: what a value is, as an immutable tree.
+"""Expressions of Layer I: the definition of a value, as an immutable tree.
 
 The whole language is on this screen: literals, iterators, parameters, accesses, operators, `Select`, `Cast`
 and `Call`. A node knows its scalar type; it holds no isl object, has no value equality (``==`` builds an
@@ -28,7 +28,7 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 BITWISE = ("&", "|", "^", "<<", ">>")
 
 
-#: What an expression's text consists of: words, and operands, with parentheses where they bind less than a number says.
+#: The pieces of an expression's text: words and operands; an operand has the precedence below which it is bracketed.
 Pieces = list["str | tuple[Expr, int]"]
 #: Where a node keeps its key.
 _KEY = "_key"
@@ -181,7 +181,7 @@ class Expr(Symbolic):
     def key(self) -> tuple[Any, ...]:
         """A hashable value that is equal exactly for expressions that are the same tree.
 
-        Of operands that have operands themselves it holds a digest, so that it is short; a node keeps its key.
+        It holds a digest of each operand that is not a leaf, so it is short. A node keeps its key.
         """
         waiting = [self]
         while waiting:
@@ -197,7 +197,7 @@ class Expr(Symbolic):
         return kept
 
     def facets(self) -> tuple[Any, ...]:
-        """What a node's key says beside its operands: of which kind it is, operator, type, name."""
+        """The part of a node's key that is not its operands: kind, operator, type, name."""
         raise DeclarationError(f"{type(self).__name__} has no key")
 
     def children(self) -> tuple[Expr, ...]:
@@ -227,7 +227,7 @@ def _operand_key(e: Expr) -> tuple[Any, ...] | bytes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Const(Expr):
-    """A literal; its type is weak when it came from Python."""
+    """A literal; its type is weak if it comes from Python."""
 
     value: bool | int | float
     dtype: DType
@@ -383,7 +383,7 @@ PREDICATES = ("isnan", "isinf", "isfinite")
 
 
 def as_expr(given: Any) -> Expr:
-    """The expression that `given` stands for: itself, a Python literal (weak), or a NumPy scalar (strong).
+    """`given` as an expression: itself, or the literal of a Python number (weak) or a NumPy scalar (strong).
 
     Raises `DeclarationError` for anything else, naming what to do for the common mistakes.
     """
@@ -409,7 +409,7 @@ def as_expr(given: Any) -> Expr:
 
 
 def typed_const(value: bool | int | float, dtype: DType) -> Const:
-    """The literal `value` in type `dtype`; raises `DTypeError` where an integer does not fit, as NumPy 2 does."""
+    """The literal `value` in type `dtype`; raises `DTypeError` if an integer does not fit (as NumPy 2 does)."""
     if dtype.is_bool:
         return Const(bool(value), dtype)
     if dtype.is_float:
@@ -432,7 +432,7 @@ def as_typed(expression: Expr, dtype: DType) -> Expr:
 
 
 def binary(op: str, left: Operand, right: Operand) -> Expr:
-    """A binary operator over two operands, with NumPy's result type; raises `DTypeError` where it has none."""
+    """A binary operator over two operands, with NumPy's result type; raises `DTypeError` if NumPy has none."""
     a, b = as_expr(left), as_expr(right)
     common = ty.promote(a.dtype, b.dtype)
     for side in (a, b):
@@ -514,12 +514,12 @@ def _binding(e: Expr) -> int:
     return _NEGATION if isinstance(e, Unary) else _TIGHTEST
 
 
-#: Texts are about so long at most: one expression may stand in another again and again.
+#: The approximate maximum length of a text: a shared subexpression may occur in it many times.
 _LONGEST = 100_000
 
 
 def text_of(expression: Expr) -> str:
-    """An expression as it would be written; the end of what is very long is left out."""
+    """An expression as source text; a very long text is cut at the end."""
     words: list[str] = []
     length, waiting = 0, Pieces([(expression, 0)])
     while waiting:
@@ -537,7 +537,7 @@ def text_of(expression: Expr) -> str:
 
 
 def listed(operands: Sequence[Expr]) -> Pieces:
-    """The pieces of operands with commas between them."""
+    """The pieces of a comma-separated list of operands."""
     found: Pieces = []
     for operand in operands:
         found += [", ", (operand, 0)] if found else [(operand, 0)]

@@ -228,7 +228,7 @@ def operator(
         raise DeclarationError(f"the identity of the operator {name} is {identity!r}; give a number")
     try:
         signature(combine).bind(None, None)
-    except ValueError:  # one of C, which does not say
+    except ValueError:  # a function written in C, without a signature
         pass
     except TypeError as error:
         raise DeclarationError(f"the operator {name} is called with two operands, lambda a, b: ...; {error}") from None

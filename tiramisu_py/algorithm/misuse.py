@@ -1,4 +1,4 @@
-"""What Python and NumPy do with numbers and arrays, and not with expressions: refused, with what to write."""
+"""Operations of Python and NumPy that expressions do not support: refused, with the replacement to write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tiramisu_py.errors import DTypeError
 
-#: NumPy's operators, which its scalars and arrays call in place of Python's: as they are, and with their sides changed.
+#: The Python operator of each ufunc that NumPy's scalars and arrays call in its place, and reflected comparisons.
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
     "remainder": "mod", "power": "pow", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
@@ -24,7 +24,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "absolute": abs,
     "invert": operator.invert,
 }
-#: What this package calls by another name than NumPy.
+#: The functions that have different names in this package and in NumPy.
 _NAMES = {"fabs": "absolute", "fmin": "minimum", "fmax": "maximum", "arctan2": "arctan2", "round": "rint"}
 _FUNCTION_NAMES = """
 sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh
@@ -35,7 +35,7 @@ _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 
 
 class Symbolic:
-    """What stands for values of a program that runs later: has none now."""
+    """An object that stands for values of a program that runs later, and has none now."""
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
         name = _OPERATORS.get(function.__name__)
@@ -100,7 +100,7 @@ class Symbolic:
 
 
 def _operated(name: str, left: Any, right: Any) -> Any:
-    """A Python operator on two operands, of which NumPy has seen one first: scalars come as arrays of no dimension."""
+    """A Python operator that NumPy dispatched first, for its own operand: NumPy scalars come as arrays of rank 0."""
     left, right = (side[()] if isinstance(side, np.ndarray) and side.ndim == 0 else side for side in (left, right))
     if isinstance(left, Symbolic):
         return getattr(left, f"__{name}__")(right)

@@ -1,4 +1,4 @@
-"""Names: what a user may call what."""
+"""The rules for names that the user gives."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def check_name(name: Any, what: str, linked: bool = False) -> str:
     """`name` itself, if it is an identifier of C that is free to use; raises `DeclarationError`.
 
-    `linked` names are visible to the linker, and must not be those of libraries either. Other names may: the emitted
-    text calls them otherwise.
+    `linked` names are visible to the linker, and must not be names of libraries either. Other names may be: the
+    emitted text renames them.
     """
     if not isinstance(name, str):
         raise DeclarationError(f"the name of {what} is a string, not {name!r}")
@@ -33,9 +33,9 @@ def check_name(name: Any, what: str, linked: bool = False) -> str:
 
 
 def check_extern_name(name: Any, source: str) -> str:
-    """The name of a function of the user's in C, as the emitted text calls it; raises `DeclarationError`.
+    """The name of an external C function, as the emitted text calls it; raises `DeclarationError`.
 
-    One that comes with its `source` must not be a function of C's library; without, it may be one.
+    A function with a `source` must not have the name of a C library function; one without may be that function.
     """
     what = "an external function"
     found = check_name(name, what)

@@ -1,8 +1,8 @@
-"""Which names C, its library, OpenMP, MPI, CUDA and the runtime have: decided here for all names there are.
+"""Reserved names: those of C, its library, OpenMP, MPI, CUDA and the runtime. All names are checked here.
 
-A name that only the generated source sees (a parameter, an array, an iterator) may be any that is no word of C: the
-emitted text calls it otherwise where C has it (`is_taken_inside`). A name that the linker sees is refused
-(`obstacle_outside`). What the compiler adds of its own begins with `tm_`, which no name of a user's does.
+A name that only the generated source sees (a parameter, an array, an iterator) may be anything but a word of C: the
+emitted text renames it if it is taken (`is_taken_inside`). A taken name that the linker sees is refused
+(`obstacle_outside`). Names added by the compiler begin with `tm_`, which is refused for the user's names.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath th
 dirent dlfcn endian features fcntl malloc numa omp pthread sched semaphore strings ucontext unistd arm_neon cpuid cuda
 cuda_runtime immintrin mpi nvrtc x86intrin xmmintrin emmintrin pmmintrin tmmintrin smmintrin nmmintrin
 """
-#: Words of C11 and C23, of GNU C, and of C++20, which reads the headers, and in which kernels are written.
+#: Keywords of C11, C23, GNU C and C++20 (C++ programs include the headers; kernels are CUDA C++).
 WORDS = frozenset(_WORDS_TEXT.split())
-#: What kernels use of CUDA.
+#: Names of CUDA that kernels use.
 CUDA_WORDS = frozenset(_CUDA_WORDS_TEXT.split())
-#: What generated code itself uses of C's library, of headers that it may include, or of a compiler.
+#: Names of the C library, its headers and compilers that generated code itself uses.
 USED = frozenset(_USED_TEXT.split())
 #: Families of macros, too many to list.
 _MACRO = re.compile(
@@ -51,25 +51,25 @@ _MACRO = re.compile(
 #: Types of numbers and of vectors, such as float32x8.
 _TYPE = re.compile(r"(u?int|b?float)\d+(_t|x\d+\w*)")
 _PREFIX = re.compile(r"tm_|TM_|_|load_|omp_|MPI_|PMPI_|ompi_|OMPI_")
-#: What the libraries export that a function may be linked with.
+#: Symbols exported by the libraries that a function may be linked with.
 _LINKED = re.compile(
     r"(tm|TM|omp|ompt|ompc|ompd|GOMP|GOACC|kmp|kmpc|MPI|PMPI|MPIX|MPIO|MPICH|MPIR|OMPI|ompi|OPAL|opal|orte|mca|PMIx"
     r"|pmix|ROMIO|pthread|GLIBC)_\w*|_\w*|cu(da)?[A-Z]\w*|nvrtc[A-Z]\w*"
 )
 #: Headers that generated sources, or a program that uses them, include: a function's own header has its name.
 _HEADERS = frozenset(_HEADERS_TEXT.split())
-#: What a function exports beside itself.
+#: Suffixes of the further symbols that a function exports.
 EXPORTED = ("_last_error", "_use_device")
-#: What a function's source defines beside itself, called after it.
+#: Suffixes of the further definitions in a function's source.
 PARTS = (*EXPORTED, "_program", "_log", "_error", "_fail", "_check", "_end", "_first_device", "_images", "_memory")
-#: What a function's source calls its own variables: a function that it calls cannot be hidden by one.
+#: Variables of a function's source: they would hide an external function of the same name.
 OWN = frozenset(("wrong", "gpu", "mpi", "comm", "idle", "ranks", "unfit", "local"))
 #: File names have up to 255 bytes, and a function's files have its name.
 LONGEST = 200
 
 
 def is_word(name: str) -> bool:
-    """Whether a name means something in C or C++ itself."""
+    """Whether a name is a keyword of C or C++."""
     return name in WORDS
 
 
@@ -79,12 +79,12 @@ def is_macro(name: str) -> bool:
 
 
 def is_taken_inside(name: str) -> bool:
-    """Whether a generated function cannot use a name for something of its own."""
+    """Whether a name is taken inside a generated function, so that it must be renamed."""
     return name in WORDS or name in USED or has_own_form(name) or is_macro(name) or _is_declared(name)
 
 
 def has_own_form(name: str) -> bool:
-    """Whether a name is formed as those of the runtime, of types and of macros are, so that nothing may follow it."""
+    """Whether a name has the form of names of the runtime, of types or of macros, so that it takes no suffix."""
     return _PREFIX.match(name) is not None or _TYPE.fullmatch(name) is not None or _MACRO.fullmatch(name) is not None
 
 
@@ -99,7 +99,7 @@ def in_library(name: str) -> bool:
 
 
 def obstacle_outside(name: str) -> str:
-    """Why the linker, or a header, cannot know a function by a name; empty if it can."""
+    """Why a name cannot be that of a function visible to the linker and in a header; empty if it can."""
     if is_word(name) or name in ("main", "std"):
         return "C or C++ has it already"
     if is_macro(name) or _is_declared(name) or _TYPE.fullmatch(name):
@@ -120,7 +120,7 @@ def obstacle_outside(name: str) -> str:
 
 @cache
 def _library() -> dict[str, frozenset[str]]:
-    """The names of C's library, by kind: a file says them."""
+    """The names of the C library, by kind, read from a file."""
     text = resources.files("tiramisu_py.algorithm").joinpath("library_names.txt").read_text(encoding="ascii")
     kinds = re.split(r"^\[(\w+)\]$", re.sub(r"^#.*$", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
     return {kind: frozenset(names.split()) for kind, names in zip(kinds[::2], kinds[1::2], strict=True)}

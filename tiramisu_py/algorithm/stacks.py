@@ -1,9 +1,9 @@
-"""Recursion as deep as programs are: it goes on upon a new stack where the one at hand is half full.
+"""Deep recursion: it continues on the stack of a new thread before the current one is full.
 
-Loops nest a few deep, and expressions mostly too, so that passes over them are plain recursive functions. A program may
-be deep nevertheless: a sum of thousands of terms, a thousand temporaries one inside the other. Each thread has a stack
-and a count of frames of its own; a function that is `deep` continues on those of a new thread, and waits for it, before
-Python's limit is near. Nothing runs at the same time, and no limit is raised.
+Loops and most expressions nest only a few levels, so passes over them are plain recursive functions. Some programs are
+deep nevertheless: a sum of thousands of terms, a thousand nested temporaries. Each thread has its own stack and its own
+count of frames. A function decorated with `deep` continues on a new thread, and waits for it, long before Python's
+recursion limit. Only one of the threads runs at a time, and the limit is not raised.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, ParamSpec, TypeVar
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-#: From so many frames on, a stack is taken to be full (Python's own limit is 1000, or more).
+#: A stack with this many frames counts as full (Python's own limit is at least 1000).
 MOST_FRAMES = 400
 
 
 def is_full() -> bool:
-    """Whether the stack at hand has `MOST_FRAMES` frames or more."""
+    """Whether the current stack has `MOST_FRAMES` frames or more."""
     try:
         sys._getframe(MOST_FRAMES)
     except ValueError:
@@ -32,7 +32,7 @@ def is_full() -> bool:
 
 
 def deep(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A function that may call itself, or come back to itself, as often as it wants."""
+    """A version of a function that may recurse, directly or indirectly, to any depth."""
 
     @functools.wraps(function)
     def guarded(*arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -44,7 +44,7 @@ def deep(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def on_new_stack(work: Callable[[], _T]) -> _T:
-    """What `work` answers, or raises, on the stack of a thread of its own."""
+    """The result (or exception) of `work`, run on the stack of a new thread."""
     answered: list[_T] = []
     raised: list[BaseException] = []
     context = contextvars.copy_context()

@@ -13,7 +13,7 @@ _ACCESSES = "_accesses"
 def walk(expression: Expr) -> Iterator[Expr]:
     """Every node once, operands before the node that uses them.
 
-    Trees share subtrees, ``e = e + e``: a node that stands in several places is one node.
+    Trees share subtrees, ``e = e + e``: a node that occurs in several places is visited once.
     """
     seen: set[int] = set()
     waiting: list[tuple[Expr, bool]] = [(expression, False)]
@@ -37,14 +37,14 @@ def occurrences(expression: Expr) -> dict[int, int]:
 
 
 def branches(expression: Expr) -> bool:
-    """Whether there is a choice in an expression: by a condition, or of the least or the largest."""
+    """Whether an expression contains a choice: a select, a minimum or a maximum."""
     return any(isinstance(e, Select) or (isinstance(e, Binary) and e.op in ("min", "max")) for e in walk(expression))
 
 
 def rewrite(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The tree with `change` applied to each node, top down; where it answers None, the operands are rewritten.
+    """The tree with `change` applied to each node, top down; if it returns None, the operands are rewritten.
 
-    It is asked once of a node that stands in several places, and what it answers stands in all of them.
+    A node that occurs in several places is changed once, and the result is used in all of them.
     """
     done: dict[int, Expr] = {}
     waiting: list[tuple[Expr, bool]] = [(expression, False)]
@@ -73,7 +73,7 @@ def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def accesses(expression: Expr) -> list[Access]:
-    """All accesses, in order of evaluation. An expression keeps them, since each command asks for those of all."""
+    """All accesses, in order of evaluation. An expression keeps the list, since every command asks for it."""
     kept: tuple[Access, ...] | None = expression.__dict__.get(_ACCESSES)
     if kept is None:
         kept = tuple(node for node in walk(expression) if isinstance(node, Access))

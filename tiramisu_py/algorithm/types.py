@@ -15,7 +15,7 @@ from tiramisu_py.errors import DTypeError
 class DType:
     """A scalar type: its name, its kind (b, i, u, f), its width in bits, and its names in NumPy and C.
 
-    A *weak* type belongs to a Python literal or an iterator: it adopts the type of what it meets. `unknown` is
+    A *weak* type belongs to a Python literal or an iterator: it adopts the type of the other operand. `unknown` is
     the type of a recurrence whose own type is still being inferred.
     """
 
@@ -110,7 +110,7 @@ def as_dtype(given: Any) -> DType:
 
 
 def strong(dtype: DType) -> DType:
-    """The type that a weak type takes when it meets nothing else: int64 or float64."""
+    """The default type of a weak type, used if there is no other operand: int64 or float64."""
     if dtype is weak_int:
         return int64
     return float64 if dtype is weak_float else dtype
@@ -119,7 +119,7 @@ def strong(dtype: DType) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """The common type of two operands.
 
-    Raises `DTypeError` where NumPy has none (uint64 with a signed type has one: float64).
+    Raises `DTypeError` if NumPy has none (uint64 with a signed type has one: float64).
     """
     if a == b or b is unknown:
         return a

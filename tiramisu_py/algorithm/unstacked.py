@@ -1,4 +1,4 @@
-"""Recursive functions over expressions without a stack of their own: what is deep or shared costs what it has nodes."""
+"""Recursive functions over expressions as generators: depth needs no stack, and a shared node is visited once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-#: A function that yields the arguments of calls of itself, and is sent what they answer.
+#: A generator that yields the arguments of recursive calls, is sent their results, and returns its own.
 Steps = Generator[tuple[Any, ...], Any, _T]
 
 
 def unstacked(
     step: Callable[..., Steps[_T]], *arguments: Any, shared: Callable[[tuple[Any, ...]], bool] = lambda _: True
 ) -> _T:
-    """What `step` answers for these arguments, where ``x = yield (..)`` is a call of itself with others.
+    """The result of `step` for these arguments, where ``x = yield (..)`` is a recursive call.
 
-    Calls with the same arguments (the same objects, of those that are `shared`) are one call. What a call raises, none
-    of those that wait for it sees: it is raised at once.
+    Calls with the same argument objects are made once, if `shared` says so of the arguments. An exception is raised at
+    once: the calls that wait for the result do not see it.
     """
     known: dict[tuple[int, ...], tuple[_T, tuple[Any, ...]]] = {}
     calls = [(step(*arguments), arguments)]

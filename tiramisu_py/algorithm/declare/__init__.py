@@ -1,1 +1,1 @@
-"""Declarations, checked against the algorithm; whether the algorithm itself is sound."""
+"""Declarations, checked against the algorithm; the soundness of the algorithm itself."""

@@ -1,4 +1,4 @@
-"""Declarations: from what the user writes to inputs, computations and reductions, checked against the algorithm."""
+"""Declarations: the user's arguments become inputs, computations and reductions, checked against the algorithm."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def declare_reduction(
 ) -> Computation:
     """The values ``name[domain]``, each the reduction with `op` of the terms `expr` over the elements of `over`.
 
-    What `where` says of the iterators of `domain` alone restricts the values; the rest restricts the terms.
+    Conditions of `where` over the iterators of `domain` alone restrict the values; the others restrict the terms.
     """
     check_free(algorithm, name, "a reduction")
     for taken in (f"{name}_init", f"{name}_update"):
@@ -138,7 +138,7 @@ def declare_reduction(
 
 
 def check_free(algorithm: Algorithm, name: Any, what: str) -> None:
-    """Raise `DeclarationError` unless `name` is an identifier that nothing in the algorithm has."""
+    """Raise `DeclarationError` unless `name` is an identifier that is not in use in the algorithm."""
     check_name(name, what)
     for kind, taken in (("an input", algorithm.inputs), ("a computation", algorithm.computations)):
         if name in taken:
@@ -188,7 +188,7 @@ def _check_recurrence(name: str, expr: Callable[..., Any]) -> None:
     """Refuse a function that does not take one argument."""
     try:
         signature(expr).bind(None)
-    except ValueError:  # one of C, which does not say
+    except ValueError:  # a function written in C, without a signature
         return
     except TypeError as error:
         raise DeclarationError(
@@ -261,7 +261,7 @@ def _conjunction(conditions: Sequence[Expr]) -> Expr | None:
 
 
 def _accumulated(op: Operator, term: DType) -> DType:
-    """The type in which terms are combined by default: a sum of conditions counts, as in NumPy."""
+    """The type in which terms are combined by default: a sum of booleans counts them in int64, as in NumPy."""
     return ty.int64 if term.is_bool and op.name in ("sum", "product") else term
 
 
@@ -313,7 +313,7 @@ def _values(algorithm: Algorithm, name: str, values: Any, owner: object) -> tupl
         raise DeclarationError(f"values= of {name} is {values!r}; write (low, high), with high excluded")
     low, high = (_of_params(algorithm, f"values= of {name}", given, owner) for given in values)
     if isinstance(low, Const) and isinstance(high, Const) and high.value <= low.value:
-        raise DeclarationError(f"values= of {name} is ({low}, {high}), which no value is in; high is excluded")
+        raise DeclarationError(f"values= of {name} is ({low}, {high}), an empty range; high is excluded")
     return low, high
 
 

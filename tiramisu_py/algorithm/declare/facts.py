@@ -1,4 +1,4 @@
-"""Facts that the user declares of an input's values, checked on the array that the caller passes."""
+"""Declared facts about an input's values, checked on the array that the caller passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiramisu_py.errors import ArgumentError
 
 
 def verify_facts(declared: Input, array: npt.NDArray[Any], params: Mapping[str, int]) -> None:
-    """Raise `ArgumentError`, naming the element, where a declared fact is false of an array (or of a scalar)."""
+    """Raise `ArgumentError`, naming the element, if a declared fact does not hold for an array (or a scalar)."""
     if array.size == 0:
         return
     if declared.values is not None:

@@ -16,8 +16,8 @@ def declare_slice(
 ) -> Computation:
     """The computation ``name[free iterators]`` that copies ``source[indices]`` wherever that value exists.
 
-    It is read also where an index without iterators is outside of the source, so that `check` finds that out. Raises
-    `DeclarationError` where an index is not affine.
+    An index without iterators may be outside the source; it is read nevertheless, so that `check` reports it. Raises
+    `DeclarationError` if an index is not affine.
     """
     source = algorithm.computations[wanted.source]
     free = [list(dict.fromkeys(n.name for n in walk(index) if isinstance(n, Iter))) for index in wanted.indices]

@@ -1,4 +1,4 @@
-"""Whether an algorithm says what its values are: reads lie in value sets, and recurrences end.
+"""The soundness of an algorithm: every read lies in a value set, and recurrences are well-founded.
 
 This is checked before any schedule: otherwise an error of the algorithm would be blamed on a command.
 """
@@ -20,12 +20,12 @@ from tiramisu_py.algorithm.traversal import accesses, branches, substitute, walk
 from tiramisu_py.errors import DeclarationError, Violation, Witness
 from tiramisu_py.sets import smallest
 
-#: How far reads of reads are followed, where no dimension orders them.
+#: How many times the dependence relation is composed with itself, if no dimension orders it.
 MOST_STEPS = 4
 
 
 class Values:
-    """The values of an algorithm: their sets, and what each computation reads. Computed once, kept for one check."""
+    """The value sets of an algorithm and the reads of each computation. Computed once, kept for one check."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
@@ -46,7 +46,7 @@ class Values:
         return box(sets.sized_frame(self.algorithm.param_space, source, len(shape)), shape)
 
     def readings(self, expression: Expr, computation: Computation, dims: int) -> list[Reading]:
-        """What an expression over the first `dims` iterators of a computation reads."""
+        """The reads of an expression over the first `dims` iterators of a computation."""
         key = (id(expression), computation.name, dims)
         if key not in self._readings:
             space = self.algorithm.frame(computation.name, computation.point_iterators[:dims])
@@ -54,7 +54,7 @@ class Values:
         return self._readings[key][1]
 
     def sources(self, expression: Expr) -> tuple[str, ...]:
-        """The sources that an expression reads, scalar inputs left out."""
+        """The sources that an expression reads, without scalar inputs."""
         key = id(expression)
         if key not in self._sources:
             inputs = self.algorithm.inputs
@@ -64,7 +64,7 @@ class Values:
         return self._sources[key][1]
 
     def of(self, c: Computation) -> list[Reading]:
-        """What the expression and the guards of a computation read, on its points."""
+        """The reads of a computation's expression and guards, restricted to its points."""
         points = sets.named(c.points, c.name).intersect_params(self.algorithm.context.params())
         listed = [r for e in (c.expr, *c.guards) for r in self.readings(e, c, len(c.point_iterators))]
         return [reading.where(points) for reading in listed]
@@ -101,7 +101,7 @@ def _outside(values: Values, c: Computation) -> list[Violation]:
         bad = reading.relation.subtract_range(values.domain(source))
         if bad.is_empty():
             continue
-        if reading.unbounded:  # one reason for all indices like this: they lack the same
+        if reading.unbounded:  # one violation for all such indices: the same fact is missing for all of them
             first, before = unbounded.get(source, (reading, bad))
             parts = tuple(dict.fromkeys([*first.unbounded, *reading.unbounded]))
             unbounded[source] = replace(first, unbounded=parts), before
@@ -112,7 +112,7 @@ def _outside(values: Values, c: Computation) -> list[Violation]:
 
 
 def _nonexistent(values: Values, c: Computation) -> list[Violation]:
-    """Reads of values that exist only under conditions on values, by a computation that has not the same conditions."""
+    """Reads of values that exist only under guards, by a computation without these guards."""
     found = []
     for reading in values.of(c):
         source = values.algorithm.computations.get(reading.access.source)
@@ -128,7 +128,7 @@ def _nonexistent(values: Values, c: Computation) -> list[Violation]:
 
 
 def _unmet(source: Computation, reading: Reading, c: Computation) -> list[Expr]:
-    """The conditions of a source's values, at the indices that are read, that the reader has not itself."""
+    """The source's guards, at the indices read, that are not guards of the reader itself."""
     at = dict(zip(source.iterators, reading.access.indices, strict=True))
     own = [g for g in source.guards if not any(isinstance(e, Iter) and e.name in source.over for e in walk(g))]
     needed = [substitute(guard, at) for guard in own]
@@ -136,7 +136,7 @@ def _unmet(source: Computation, reading: Reading, c: Computation) -> list[Expr]:
 
 
 def _one_each(found: list[Violation]) -> list[Violation]:
-    """The first violation of each message: the same access often stands twice in an expression."""
+    """The first violation of each message: the same access often occurs twice in an expression."""
     return list({str(violation): violation for violation in found}.values())
 
 
@@ -162,7 +162,7 @@ def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Ma
 
 
 def _or_larger(values: Values, source: str, c: Computation) -> str:
-    """The advice to declare an input so large that all that a computation reads is inside; "" where that is none."""
+    """The advice to declare an input large enough for all reads of a computation; "" if no shape is."""
     declared = values.algorithm.inputs.get(source)
     read = values.domain(source)
     for reading in values.of(c):
@@ -183,7 +183,7 @@ def _or_larger(values: Values, source: str, c: Computation) -> str:
 
 
 def _from_zero(space: isl.Space) -> isl.Set:
-    """The indices of which none is negative."""
+    """The indices without a negative coordinate."""
     found, zero = sets.universe(space), sets.constant(space, 0)
     for variable in sets.variables(space):
         found = found.intersect(sets.as_set(variable.ge_set(zero)))
@@ -198,7 +198,7 @@ def _declare(values: Values, part: Expr) -> str:
 
 
 def extent_in_words(values: Values, source: str) -> str:
-    """What the elements of an array, or the values of a computation, are."""
+    """The elements of an array, or the values of a computation, described for a message."""
     if source in values.algorithm.inputs:
         shape = values.algorithm.inputs[source].shape
         return f"the array {source} of shape [{', '.join(map(str, shape))}]"
@@ -235,10 +235,10 @@ def _self_dependence(values: Values, c: Computation) -> isl.Map | None:
 
 
 def _falls(depends: isl.Map) -> bool:
-    """Whether what is read always precedes: lexicographically, with each dimension upwards or downwards.
+    """Whether the value read always precedes lexicographically, with each dimension ascending or descending.
 
-    Or what is left where some dimensions agree is over in a few steps: ghost cells that are copies of others, as of
-    ``h[t, 0]`` in ``h[t, -1]`` and of ``h[t, N - 1]`` in ``h[t, N]``.
+    Pairs that agree in these dimensions are accepted if their chains end after a few steps: ghost cells that are
+    copies of other cells, such as ``h[t, -1]`` of ``h[t, 0]`` and ``h[t, N]`` of ``h[t, N - 1]``.
     """
     rest = depends
     for position in range(sets.in_size(depends)):
@@ -252,7 +252,7 @@ def _falls(depends: isl.Map) -> bool:
 
 
 def _is_over(depends: isl.Map) -> bool:
-    """Whether nothing is left of reads of reads after a few steps."""
+    """Whether all chains of reads end after a few steps (a power of the relation is empty)."""
     steps = depends
     for _ in range(MOST_STEPS):
         steps = steps.apply_range(depends)
@@ -262,7 +262,7 @@ def _is_over(depends: isl.Map) -> bool:
 
 
 def _ranked(depends: isl.Map) -> bool:
-    """Whether isl's scheduler finds an order in which every value comes after those it reads; checked, not believed."""
+    """Whether isl's scheduler finds an order in which every value follows the values it reads; the order is checked."""
     earlier = depends.reverse().to_union_map()
     domain = depends.domain().union(depends.range()).to_union_set()
     try:
@@ -275,7 +275,7 @@ def _ranked(depends: isl.Map) -> bool:
 
 
 def _cycle(depends: isl.Map) -> isl.Map | None:
-    """The reads of a value that lead back to it in at most four steps, if there are any."""
+    """The reads ``value -> value read`` on a cycle of at most four reads; None if there are none."""
     back, steps = depends.intersect(isl.Map.identity(depends.get_space())), depends
     for _ in range(3):
         if not back.is_empty():

@@ -1,1 +1,1 @@
-"""From what the user writes to isl and back: domains, affine forms, reads, extents."""
+"""From the user's expressions to isl sets and back: domains, affine forms, reads, extents."""

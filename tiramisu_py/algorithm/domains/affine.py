@@ -1,4 +1,4 @@
-"""From expressions to isl: which expressions are (quasi-)affine, and what they say."""
+"""From expressions to isl: the (quasi-)affine form of an expression, the set of a condition."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.unstacked import Steps, unstacked
 
-#: Literals in affine arithmetic stay below this, so that it is exact in 64 bits for all sizes that are accepted.
+#: Literals in affine arithmetic stay below this, so that 64-bit arithmetic is exact for all accepted sizes.
 LARGEST_LITERAL = 2**31
 
-#: What is asked of an expression: its affine form, or where it holds.
+#: The two questions about an expression: its affine form, or the set where it holds.
 _VALUE, _CONDITION = "value", "condition"
 
 
 class NotAffine(Exception):
-    """The expression has no affine form; carries the part that has none."""
+    """The expression has no affine form; `part` is the subexpression that is to blame."""
 
     def __init__(self, part: Expr) -> None:
         super().__init__(str(part))
@@ -61,7 +61,7 @@ class Affine:
         return found
 
     def _read(self, what: str, e: Expr) -> Steps[Any]:
-        """An affine form, or the set where a condition holds; yields what of it is asked of which operands."""
+        """An affine form, or the set where a condition holds; yields the question to ask of each operand."""
         return self._form_of(e) if what == _VALUE else self._where(e)
 
     def _form_of(self, e: Expr) -> Steps[isl.Aff | isl.PwAff]:
@@ -151,7 +151,7 @@ class Affine:
 
 
 def _is_large(a: isl.Aff | isl.PwAff) -> bool:
-    """Whether a literal is so large that 64-bit arithmetic with it may wrap around, where that of isl does not."""
+    """Whether a literal is too large: 64-bit arithmetic with it may wrap around, whereas isl's is exact."""
     return isinstance(a, isl.Aff) and sets.is_constant(a) and abs(sets.constant_of(a)) >= LARGEST_LITERAL
 
 

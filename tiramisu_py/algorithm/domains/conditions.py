@@ -8,7 +8,7 @@ from tiramisu_py import sets
 
 
 def missing_condition(bad: isl.Set | isl.Map, context: isl.Set) -> str:
-    """The weakest condition on the parameters, beside the context, under which `bad` is empty; "" if there is none."""
+    """The weakest condition on the parameters, within the context, under which `bad` is empty; "" if there is none."""
     assumed = context.params()
     fine = assumed.subtract(bad.params()).coalesce()
     return "" if fine.is_empty() else in_words(fine.gist(assumed).coalesce())

@@ -1,4 +1,4 @@
-"""Domains: from what the user writes to an isl set and the conditions that are not affine."""
+"""Domains: the user's dict or text becomes an isl set and a list of non-affine guards."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def parse_domain(algorithm: Algorithm, name: str, given: Any, where: Any = None,
 def parse_over(
     algorithm: Algorithm, name: str, outer: Domain, over: Any, where: Any = None, owner: object = None
 ) -> Domain:
-    """The points of the reduction `name`: those of `outer`, each with the elements of `over`, which may depend on it.
+    """The points of the reduction `name`: the product of `outer` and `over`, whose bounds may depend on the former.
 
     `over` has the forms of `parse_domain`; isl text is over the iterators of `outer` and the reduction's own, or over
-    its own alone.
+    the latter alone.
     """
     found = _parsed(algorithm, name, over, where, outer, owner)
     if len(found.iterators) == len(outer.iterators):
@@ -109,7 +109,7 @@ def _iterators(algorithm: Algorithm, name: str, keys: Iterable[Any], outer: Sequ
 
 
 def check_iterator(algorithm: Algorithm, name: str, iterator: str) -> None:
-    """Raise `DeclarationError` if an iterator of the computation `name` cannot be called so."""
+    """Raise `DeclarationError` if the name of an iterator of the computation `name` cannot be used."""
     check_name(iterator, f"an iterator of {name}")
     if iterator in algorithm.params:
         raise DeclarationError(f"the domain of {name} has an iterator called {iterator}, as a parameter is")
@@ -151,7 +151,7 @@ def _iterators_in(e: Expr) -> set[str]:
 
 
 def _widened(e: Expr) -> Expr | None:
-    """Values in bounds are compared as int64, so that no bound wraps."""
+    """A bound with its values converted to int64, so that no bound wraps."""
     return Cast(e, ty.int64) if isinstance(e, Access) and e.dtype != ty.int64 else None
 
 
@@ -170,7 +170,7 @@ def _conditions(name: str, where: Any) -> list[Expr]:
 
 @deep
 def conjuncts(condition: Expr) -> list[Expr]:
-    """The conditions that a conjunction consists of."""
+    """The operands of a conjunction."""
     if isinstance(condition, Binary) and condition.op == "&":
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [condition]
@@ -261,7 +261,7 @@ def _union(name: str, pieces: Sequence[Domain]) -> Domain:
 
 
 def parse_context(context: isl.Context, params: Sequence[str], assume: Any = None) -> isl.Set:
-    """The parameter values for which a function is defined: each at least 0, and what `assume` says.
+    """The parameter values for which a function is defined: each at least 0, restricted by `assume`.
 
     `assume` is isl text such as ``"R >= 1 and C >= 1"``, or an affine condition. Raises `DeclarationError`.
     """
@@ -273,7 +273,7 @@ def parse_context(context: isl.Context, params: Sequence[str], assume: Any = Non
     if assume is not None:
         found = found.intersect(_assumed(context, params, space, assume))
     if found.is_empty():
-        raise DeclarationError(f"no size at all satisfies the assumption {str(assume)!r}")
+        raise DeclarationError(f"no parameter values satisfy the assumption {str(assume)!r}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Conditions on values, over-approximated from the facts that are declared of the values."""
+"""Conditions on values, over-approximated from the declared facts about the values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tiramisu_py.algorithm.traversal import rewrite
 
 
 def approximation(algorithm: Algorithm, space: isl.Space, iterators: Sequence[str], condition: Expr) -> isl.Set:
-    """The points of a frame at which a condition can hold, for some values of what it reads.
+    """The points of a frame at which a condition can hold, for some contents of the arrays that it reads.
 
     { [i, p] : exists v : lo <= v < hi and p < v }  for the condition  p < start[i]  and  lo <= start[...] < hi.
-    A condition that is not affine in its values either says nothing.
+    A condition that is not affine in its values either excludes no point.
     """
     values: dict[tuple[object, ...], tuple[str, Access]] = {}
     opened = rewrite(condition, lambda e: _opened(e, values))
@@ -51,7 +51,7 @@ def _facts(algorithm: Algorithm, name: str, access: Access) -> list[Expr]:
 
 
 def undeclared_values(algorithm: Algorithm, condition: Expr) -> list[str]:
-    """The sources of the values in a condition of which no range is declared."""
+    """The sources of a condition's values that have no declared range."""
     values: dict[tuple[object, ...], tuple[str, Access]] = {}
     rewrite(condition, lambda e: _opened(e, values))
     return [access.source for name, access in values.values() if not _facts(algorithm, name, access)]

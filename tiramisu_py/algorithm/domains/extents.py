@@ -16,12 +16,12 @@ def extents_of(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
     return tuple(extent_of(indices, axis, context) for axis in range(sets.size(indices)))
 
 
-#: Up to this extent a temporary has the constant size that serves all parameters: indices are then simpler.
+#: Up to this extent a temporary gets a constant size, large enough for all parameters: indices are then simpler.
 MOST_CONSTANT = 4096
 
 
 def room_for(indices: isl.Set, context: isl.Set) -> tuple[Expr, ...]:
-    """The extents of a temporary that holds a set of indices: small constants where they suffice for all sizes."""
+    """The extents of a temporary that holds a set of indices: small constants if they suffice for all parameters."""
     most = [sets.largest_value(indices, axis) for axis in range(sets.size(indices))]
     return tuple(
         extent_of(indices, axis, context) if top is None or not 0 <= top < MOST_CONSTANT else Const(top + 1, int64)
@@ -41,9 +41,9 @@ def extent_of(indices: isl.Set, axis: int, context: isl.Set) -> Expr:
 
 
 def at_least_zero(form: isl.PwAff, context: isl.Set) -> Expr:
-    """``max(form, 0)`` as an expression; the maximum is left out where it is never needed.
+    """``max(form, 0)`` as an expression; the maximum is left out if the form is never negative.
 
-    A form of one piece is taken to hold everywhere: where the set is empty, the extent is then that of its formula.
+    A form of one piece is extended to all parameters: where the set is empty, its formula still gives the extent.
     """
     whole = form.coalesce()
     if whole.n_piece() == 1:

@@ -72,7 +72,7 @@ def of_params(form: isl.PwAff, context: isl.Set, params: Mapping[str, Expr] | No
 
 
 def of_form(build: isl.AstBuild, form: isl.PwAff) -> isl.AstExpr:
-    """A piecewise affine form where a build is: as a minimum or a maximum of its pieces, where it is one."""
+    """A piecewise affine form as an AST expression of a build: a minimum or a maximum of its pieces if it is one."""
     options = build.get_ctx()
     options.set_ast_build_detect_min_max(1)
     try:

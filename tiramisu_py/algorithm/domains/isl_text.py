@@ -10,7 +10,7 @@ from tiramisu_py.errors import DeclarationError
 
 
 def domain_text(algorithm: Algorithm, name: str, text: str) -> isl.Set:
-    """The set that isl text says, over all parameters of the function; raises `DeclarationError` with the text."""
+    """The set that isl text denotes, over all parameters of the function; raises `DeclarationError` with the text."""
     whole = f"the domain {text!r} of {name}"
     try:
         read = sets.read_set(algorithm.isl_context, text)

@@ -1,8 +1,8 @@
-"""What an expression reads: for each access a relation from points to the values it may name.
+"""The read accesses of an expression: for each access a relation from points to the values it may read.
 
-A lazy select restricts the reads of its branches where its condition is affine; of a conjunction, the affine parts
-do. An index that is a value itself (``x[col[p]]``) is over-approximated: by the facts declared of the array it comes
-from, by its scalar type, or not at all.
+A lazy select restricts the reads of its branches if its condition is affine; of a conjunction, the affine conjuncts
+restrict them. An index that is a value itself (``x[col[p]]``) is over-approximated by the facts declared for its
+array or by its scalar type, or it is unbounded.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tiramisu_py.algorithm.unstacked import Steps, unstacked
 class Reading:
     """One access of an expression: the relation ``point -> source[index]``.
 
-    `unbounded` are the parts of the indices of which nothing is known; `facts` are the inputs whose declared values
-    the relation relies on; `overflows` are the points at which 32-bit index arithmetic may overflow, which the relation
-    relies on not to happen (None: it cannot anywhere).
+    `unbounded` are the index parts without known bounds; `facts` are the inputs whose declared values the relation
+    relies on. `overflows` are the points at which 32-bit index arithmetic may overflow; the relation assumes that it
+    does not (None: it cannot).
     """
 
     access: Access
@@ -39,20 +39,20 @@ class Reading:
 
     @property
     def narrow(self) -> bool:
-        """Whether the relation relies on 32-bit index arithmetic not to overflow."""
+        """Whether the relation assumes that 32-bit index arithmetic does not overflow."""
         return self.overflows is not None and not self.overflows.is_empty()
 
     def where(self, points: isl.Set) -> Reading:
-        """What is read at some of the points."""
+        """The reading restricted to some of the points."""
         overflows = None if self.overflows is None else self.overflows.intersect(points)
         relation = self.relation.intersect_domain(points)
         return replace(self, relation=relation, overflows=overflows)
 
 
 def readings(algorithm: Algorithm, expression: Expr, space: isl.Space) -> list[Reading]:
-    """The accesses of an expression over the frame `space`, in order of evaluation, scalar inputs left out.
+    """The accesses of an expression over the frame `space`, in order of evaluation, without scalar inputs.
 
-    An access that stands in several places is one: it is read wherever one of them is reached.
+    An access that occurs in several places is one reading, at the points that reach any of its places.
     """
     collector = _Collector(algorithm, space)
     reached = collector.reached(expression)
@@ -98,7 +98,7 @@ class _Collector:
         self.reader = Affine(space)
 
     def reached(self, expression: Expr) -> dict[int, isl.Set | None]:
-        """The points that reach each node, by its id: of one in several places, from any of them; None for all."""
+        """The points that reach each node, by its id, through any of the places where it occurs; None for all."""
         paths: dict[int, isl.Set | None] = {id(expression): None}
         for e in reversed(list(walk(expression))):  # a node after all those that use it
             path = paths[id(e)]
@@ -108,7 +108,7 @@ class _Collector:
         return paths
 
     def _operands(self, e: Expr, path: isl.Set | None) -> list[tuple[Expr, isl.Set | None]]:
-        """The operands of a node that is reached from the points `path`, and from where each is."""
+        """The operands of a node reached from the points `path`, each with the points that reach it."""
         if not isinstance(e, Select):
             return [(child, path) for child in e.children()]
         sides = [(e.yes, True), (e.no, False)]
@@ -116,7 +116,7 @@ class _Collector:
         return [(e.condition, path), *taken]
 
     def reading(self, access: Access, path: isl.Set | None) -> Reading:
-        """What an access that is reached from the points `path` reads."""
+        """The reading of an access that is reached from the points `path`."""
         exact = self._exact(access)
         found = exact if exact is not None else approximated(self.algorithm, access, self.space)
         return found if path is None else found.where(path)
@@ -145,7 +145,7 @@ def _is_narrow(e: Expr) -> bool:
 
 
 def _with_conversions(e: Expr) -> Expr:
-    """An index in which a size or an iterator that meets a value of a narrow type is converted to it explicitly."""
+    """An index in which sizes and iterators combined with a value of a narrow type are converted to it explicitly."""
     return unstacked(_converted, e)
 
 
@@ -164,7 +164,7 @@ def _is_converted(operand: Expr) -> bool:
 
 
 def approximated(algorithm: Algorithm, access: Access, space: isl.Space) -> Reading:
-    """An access with indices that are not affine in one piece: values become dimensions of their own."""
+    """The reading of an access with non-affine indices: each value in an index becomes an extra dimension."""
     indices = _Indices(space, access)
     forms, reader = indices.forms()
     known = _Bounds(algorithm, reader)
@@ -193,7 +193,7 @@ def _overflows(reader: Affine, indices: _Indices, known: isl.Set) -> isl.Set | N
 
 
 def _in_32_bits(e: Expr) -> list[Expr]:
-    """What of a node of an index is an int32: the result of arithmetic, and what is converted to be an operand."""
+    """The 32-bit operations inside an index node: the result of arithmetic and the operands converted for it."""
     if e.dtype.name != "int32" or not isinstance(e, Binary | Select):
         return []
     operands = (e.left, e.right) if isinstance(e, Binary) else (e.yes, e.no)
@@ -202,7 +202,7 @@ def _in_32_bits(e: Expr) -> list[Expr]:
 
 
 class _Indices:
-    """The indices of one access, in which the parts that are values have names of their own."""
+    """The indices of one access, with a name for each part that is a value."""
 
     def __init__(self, space: isl.Space, access: Access) -> None:
         self.space = space
@@ -211,7 +211,7 @@ class _Indices:
         self.indices = [rewrite(index, lambda e: self._named(e) if _wraps(e) else None) for index in indices]
 
     def forms(self) -> tuple[list[isl.PwAff], Affine]:
-        """The affine forms of the indices, on the frame in which each part is one more dimension."""
+        """The affine forms of the indices, on the frame extended by one dimension for each part."""
         while True:
             grown = sets.extended_frame(self.space, len(self.parts))
             names = [*(name or "" for name in sets.dim_names(self.space)), *self.parts]
@@ -230,7 +230,7 @@ class _Indices:
         return Iter(name)
 
     def _replace(self, part: Expr) -> None:
-        """Name a part; of a condition, every select that it decides."""
+        """Name a part; for a condition, every select that it decides."""
 
         def opaque(e: Expr) -> Expr | None:
             if part.dtype.is_bool:
@@ -242,7 +242,7 @@ class _Indices:
 
 
 def _narrowest(part: Expr) -> Expr:
-    """The integer that a part converts to wider types, which leave its value alone."""
+    """The operand under a part's widening conversions, which do not change its value."""
     while isinstance(part, Cast) and _holds(part.dtype, part.operand.dtype):
         part = part.operand
     return part
@@ -257,9 +257,9 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 
 class _Bounds:
-    """What is known of values that are used as indices; `typed` is what the type alone says of 32 bits.
+    """Known bounds of values that are used as indices; `typed` is the range of the 32-bit types.
 
-    That bounds no index that arrays have, and would only make relations large.
+    Such a range exceeds the extent of any array; in other relations it would only add constraints.
     """
 
     def __init__(self, algorithm: Algorithm, reader: Affine) -> None:
@@ -290,9 +290,9 @@ class _Bounds:
         return sets.universe(self.reader.space)
 
     def _converted(self, part: Expr, value: Iter) -> isl.Set | None:
-        """What is known of a size or an iterator that is converted: itself where it fits, and never more than it was.
+        """The bounds of a converted size or iterator: its own value if it fits, and never a larger one.
 
-        { v : lo <= x < hi => v = x,  x >= 0 => v <= x }; None where a part is no such conversion.
+        { v : lo <= x < hi => v = x,  x >= 0 => v <= x }; None if a part is no such conversion.
         """
         if not isinstance(part, Cast) or part.operand.dtype is not weak_int:
             return None
@@ -306,9 +306,9 @@ class _Bounds:
         return kept.intersect(sets.as_set(v.le_set(x)).union(sets.as_set(x.lt_set(zero))))
 
     def _modulo(self, part: Binary, value: Iter) -> isl.Set:
-        """What is known of ``x % n`` of sizes and iterators, where n is none that isl divides by.
+        """The bounds of ``x % n`` of sizes and iterators, where n is not a constant that isl can divide by.
 
-        { v : 0 <= v < n },  and  v = x - k n  where  k n <= x < (k + 1) n  for k = -1, 0, 1:  one turn to either side.
+        { v : 0 <= v < n },  and  v = x - k n  if  k n <= x < (k + 1) n  for k = -1, 0, 1:  one period to either side.
         """
         try:
             n = self.reader.value(part.right)
@@ -317,7 +317,7 @@ class _Bounds:
             return sets.universe(self.reader.space)
         v, zero = self.reader.value(value), sets.constant(self.reader.space, 0).to_pw_aff()
         inside = sets.as_set(v.ge_set(zero)).intersect(sets.as_set(v.lt_set(n)))
-        known = inside.union(sets.as_set(n.le_set(zero)))  # of no divisor, or a negative one, nothing is said
+        known = inside.union(sets.as_set(n.le_set(zero)))  # for a divisor n <= 0 every value is possible
         try:
             x = self.reader.value(part.left)
         except NotAffine:

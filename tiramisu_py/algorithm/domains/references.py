@@ -1,4 +1,4 @@
-"""What an expression refers to, checked against what is declared."""
+"""The names in an expression, checked against the declarations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tiramisu_py.errors import DeclarationError, DTypeError
 
 @dataclass(frozen=True, eq=False)
 class Owner:
-    """What the values of one function have in common, and those of two functions of one name have not."""
+    """The identity of a function: shared by its values, different for two functions of one name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class SelfReference:
-    """What a recurrence is called with: its own values, ``heat[t - 1, i]``."""
+    """The argument of a recurrence's callable: the computation's own values, ``heat[t - 1, i]``."""
 
     name: str
     dtype: DType
@@ -94,7 +94,7 @@ def check_references(
     owner: object,
     itself: tuple[str, int] | None = None,
 ) -> None:
-    """Check that an expression of `subject` uses only what is declared; raises `DeclarationError`.
+    """Check that an expression of `subject` uses only declared names; raises `DeclarationError`.
 
     `itself` is the name and the rank of the computation that is being declared, if the expression may read it.
     """
@@ -117,7 +117,7 @@ def check_references(
 
 
 def _check_extern(algorithm: Algorithm, subject: str, extern: ExternFunction) -> None:
-    """Refuse a function in C that is called as the generated one, a part of that, or another one is."""
+    """Refuse an external function whose name is that of the generated one, of its parts, or of another function."""
     name = extern.name
     if name == algorithm.name or (name.startswith(algorithm.name) and name.removeprefix(algorithm.name) in PARTS):
         raise DeclarationError(

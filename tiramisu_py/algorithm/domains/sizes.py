@@ -87,10 +87,10 @@ def infer_params(
     arrays: Sequence[tuple[str, Sequence[Expr], Sequence[int]]],
     given: Mapping[str, int],
 ) -> dict[str, int]:
-    """The value of every parameter, from the shapes of arrays ``(name, extents, shape)`` and from those `given`.
+    """The value of every parameter, from the shapes of arrays ``(name, extents, shape)`` and the `given` values.
 
     Raises `ArgumentError`, naming the array, for a wrong rank, for sizes that contradict each other, and for
-    parameters that do not follow.
+    parameters that the shapes do not determine.
     """
     known = _given(params, given)
     origin = {name: f"{name} = {value} was given" for name, value in known.items()}
@@ -135,7 +135,7 @@ def _equations(name: str, extents: Sequence[Expr], shape: Sequence[int]) -> list
 
 
 def _solved(equation: _Equation, known: dict[str, int], origin: dict[str, str]) -> bool:
-    """Take what an equation with at most one unknown says; whether there is nothing more to learn from it."""
+    """Solve an equation with at most one unknown, and add it to `known`; whether the equation is settled."""
     unknowns = equation.unknowns(known)
     if not unknowns:
         return True
@@ -178,7 +178,7 @@ def _check(equation: _Equation, known: Mapping[str, int], origin: Mapping[str, s
 
 @deep
 def linear(expr: Expr, known: Mapping[str, int]) -> Linear | None:
-    """An extent as a linear form of the parameters that are not `known`; None where it has none."""
+    """An extent as a linear form of the parameters that are not `known`; None if it is not linear."""
     if not set(params_of(expr)) - set(known):
         return {}, extent_value(expr, known)
     match expr:

@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.types import DType
 def accumulate(valuation: Valuation, op: Operator, dtype: DType, partial: Array, terms: Array, origin: Column) -> None:
     """Combine `terms` into `partial`, in place: term t goes to ``partial[origin[t]]``, in order.
 
-    `origin` does not decrease. Many short reductions go side by side, few long ones go one after another.
+    `origin` is non-decreasing. Many short reductions are computed side by side, few long ones one after another.
     """
     counts = np.bincount(origin, minlength=len(partial))
     longest = int(counts.max(initial=0))

@@ -1,4 +1,4 @@
-"""What the caller of `evaluate()` passes, checked: inputs, scalars, initial contents of outputs, parameters."""
+"""The arguments of `evaluate()`, checked: inputs, scalars, initial contents of outputs, parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tiramisu_py.errors import ArgumentError, DTypeError
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments that fit: the arrays of inputs (scalars without dimensions) and of outputs, and the parameters."""
+    """Checked arguments: the arrays of inputs (scalars have no dimensions) and of outputs, and the parameters."""
 
     inputs: Mapping[str, Array]
     initial: Mapping[str, Array]
@@ -105,7 +105,7 @@ def checked_scalar(name: str, dtype: DType, given: Any) -> Array:
 
 
 def check_context(algorithm: Algorithm, params: Mapping[str, int]) -> None:
-    """Raise `ArgumentError` where the function is not defined for these parameters."""
+    """Raise `ArgumentError` if the function is not defined for these parameters."""
     if sets.fixed(algorithm.context.from_params(), params).is_empty():
         values = ", ".join(f"{name} = {value}" for name, value in params.items())
         raise ArgumentError(f"{algorithm.name} is not defined for {values}: it assumes {algorithm.context}")

@@ -1,4 +1,4 @@
-"""All values of one computation: listed, ordered by what they read of each other, computed."""
+"""All values of one computation: listed, ordered by their reads of each other, computed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import bool_
 from tiramisu_py.errors import DeclarationError
 
-#: How many points are evaluated at once, about.
+#: Approximately how many points are evaluated at once.
 _CHUNK = 1 << 19
 
 
 class Computing:
-    """Computes the values of a computation, given those of all that it reads.
+    """Computes the values of a computation, given the values of all sources that it reads.
 
     `columns` are the indices of its values, and `flat` their positions in ``values.array``.
     """
@@ -41,7 +41,7 @@ class Computing:
         self.flat, _ = self.values.located(self.columns, self.count)
 
     def run(self) -> None:
-        """Compute; raises `DeclarationError` where values depend on themselves."""
+        """Compute all values; raises `DeclarationError` if a value depends on itself."""
         assert self.values.members is not None
         self.values.members.reshape(-1)[self.flat] = True
         self.valuation.values[self.c.name] = self.values
@@ -52,7 +52,7 @@ class Computing:
                 self.values.array.reshape(-1)[self.flat[rows]] = self._computed(rows)
         self.values.finish()
 
-    # -- which values there are
+    # -- the value set
 
     def _listed(self) -> tuple[list[Column], int]:
         lattice = Lattice(self.c.domain, self.valuation.params)
@@ -98,12 +98,12 @@ class Computing:
                 low = column if low is None else np.maximum(low, column)
         return low, high
 
-    # -- what they are
+    # -- the values
 
     def _recur(self) -> None:
-        """A recurrence: values are computed again and again until what they read is known.
+        """Compute a recurrence in rounds, until all values are known.
 
-        Each value that reads one which is not known yet waits for that one.
+        A value that reads an unknown value waits for it and is computed again in a later round.
         """
         values, blocked = self.values, np.full(self.count, -1, dtype=np.int64)
         assert values.done is not None
@@ -151,7 +151,7 @@ class Computing:
         return partial
 
     def _terms(self, lattice: Lattice, rows: Column) -> tuple[Points, Column]:
-        """The points of some values' terms, in lexicographic order, and the position of each one's value."""
+        """The points of the terms of some values, in lexicographic order, and for each term its value's position."""
         known = [column[rows] for column in self.columns]
         columns, origin = lattice.extended(known, len(rows), lattice.size, self._clip_terms)
         named = dict(zip(self.c.point_iterators, columns, strict=True))
@@ -181,7 +181,7 @@ def mentions(expression: Expr, iterators: Sequence[str]) -> bool:
 
 
 def _bound(guard: Expr, iterator: str, outer: Sequence[str]) -> tuple[Expr, bool] | None:
-    """The bound that a guard gives of an iterator over outer iterators alone, and whether ``iterator < bound``."""
+    """An iterator's bound by a guard, over outer iterators alone, and whether it is ``iterator < bound``."""
     if not isinstance(guard, Binary) or guard.op not in ("<=", "<") or guard.left.dtype.name != "int64":
         return None
     bound, other = (guard.left, guard.right) if guard.op == "<=" else (guard.right, guard.left)

@@ -1,4 +1,4 @@
-"""The oracle: the values that an algorithm names, computed in NumPy with no schedule, no memory and no C."""
+"""The oracle: the outputs of an algorithm, computed in NumPy without a schedule, memory or C."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def evaluate(
     """The outputs of an algorithm, by name, as new arrays.
 
     `arguments` gives each input by name; parameters follow from the shapes, or are given in `params` (or among the
-    arguments). An array passed for an output says what its elements hold that nothing computes; they are 0 otherwise.
-    Raises `ArgumentError` for arguments that do not fit and for values that lead outside of what they index, and
-    `DeclarationError` where the algorithm reads what does not exist at these sizes.
+    arguments). An array passed for an output gives the initial contents of the elements that nothing computes; by
+    default they are 0. Raises `ArgumentError` for arguments that do not fit and for index values out of bounds, and
+    `DeclarationError` if the algorithm reads a value that does not exist at these sizes.
     """
     given = checked_arguments(algorithm, arguments, params or {})
     valuation = Valuation(given.params)

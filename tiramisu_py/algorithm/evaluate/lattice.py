@@ -30,7 +30,7 @@ class Lattice:
         self._parts = [sets.floors_and_rows(prefix) for prefix in prefixes]
 
     def span(self, axis: int) -> tuple[int, int]:
-        """The least and the largest coordinate of one dimension (least > largest where there is none)."""
+        """The least and the largest coordinate of one dimension (least > largest if the set is empty)."""
         return self._spans[axis]
 
     def elements(self, clip: Clip | None = None) -> list[Column]:
@@ -40,7 +40,7 @@ class Lattice:
     def extended(
         self, columns: Sequence[Column], count: int, depth: int, clip: Clip | None = None
     ) -> tuple[list[Column], Column]:
-        """All continuations of `count` prefixes to `depth` dimensions, and the prefix that each continues."""
+        """All extensions of `count` prefixes to `depth` dimensions, and the position of the prefix of each."""
         if self.is_empty:
             return [np.arange(0)] * depth, np.arange(0)
         current, origin = list(columns), np.arange(count)
@@ -51,7 +51,7 @@ class Lattice:
         return current, origin
 
     def counts(self, axis: int, columns: Sequence[Column], count: int, clip: Clip | None = None) -> Column:
-        """At most how many coordinates of dimension `axis` each prefix has."""
+        """An upper bound on the number of coordinates of dimension `axis`, for each prefix."""
         low, high = self._bounds(axis, columns, count, clip)
         found: Column = np.maximum(high - low + 1, 0)
         return found

@@ -1,4 +1,4 @@
-"""What operators and functions compute: NumPy's own, element by element, each in the type of its node."""
+"""Operators and functions on NumPy arrays, element by element, each in the type of its node."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def literal(value: bool | int | float, dtype: DType) -> Array:
 def converted(values: Array, dtype: DType) -> Array:
     """Values in another type, as ``astype`` converts them.
 
-    What a float out of an integer's range becomes, NumPy leaves to the processor, and to the position in the array;
-    here it is always what x86 has for it: the smallest int32, of types of up to 16 bits; the smallest int64, of
-    others; of either, the lower bits.
+    NumPy's result for a float outside the integer's range depends on the processor and on the position in the array.
+    Here it is always that of x86: the lower bits of the smallest int32 (for int32 and types of up to 16 bits) or of
+    the smallest int64 (for the others).
     """
     given = np.asarray(values)
     if dtype.is_integer and (given.dtype.kind == "f" or given.dtype == bfloat16.numpy):

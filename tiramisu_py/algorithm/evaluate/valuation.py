@@ -1,4 +1,4 @@
-"""Expressions evaluated at many points at once, over values that are known already."""
+"""Evaluation of expressions at many points at once, over known values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Points:
 class Values:
     """The values of an input or a computation: an array whose first element has the indices `low`.
 
-    `members` are the elements of the value set, and `done` those that are known; None where that is all of them.
+    `members` marks the elements of the value set, `done` the known ones; None stands for all.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Values:
     done: Mask | None = None
 
     def finish(self) -> None:
-        """All members are known now."""
+        """Mark all members as known."""
         complete = self.members is None or bool(self.members.all())
         self.done = self.members = None if complete else self.members
 
@@ -59,7 +59,7 @@ class Values:
         return tuple(int(k) + low for k, low in zip(np.unravel_index(flat, self.array.shape), self.low, strict=True))
 
     def located(self, columns: Sequence[Array], count: int) -> tuple[Column, Mask]:
-        """The position of elements in the array, 0 for those that are outside, and which are inside."""
+        """The positions of elements in the array (0 for an element outside), and the mask of those inside."""
         flat, inside = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
         for column, low, extent in zip(columns, self.low, self.array.shape, strict=True):
             offset = column - low
@@ -71,8 +71,8 @@ class Values:
 class Valuation:
     """Evaluates typed expressions (see `typed`) at points, reading known values.
 
-    Where a value of the computation at hand is read that is not known yet, its position goes into `blocked`, at the
-    row of the point that reads it; what is computed for that row is then meaningless, and is computed again later.
+    If a point reads a value of the current computation that is not known yet, the value's position is stored in
+    `blocked`, at the row of the point; the result of that row is then meaningless, and is computed again later.
     """
 
     def __init__(self, params: Mapping[str, int]) -> None:
@@ -87,12 +87,12 @@ class Valuation:
         return np.broadcast_to(self.value(e, at), (at.count,))
 
     def value(self, e: Expr, at: Points) -> Array:
-        """The values of an expression, or the single one where it is the same for all points."""
+        """The values of an expression, or a single value if it is the same for all points."""
         uses = occurrences(e)
         return unstacked(self._steps, e, at, shared=lambda call: uses.get(id(call[0]), 0) > 1)
 
     def _steps(self, e: Expr, at: Points) -> Steps[Array]:
-        """The values of a node; yields its operands, each with the points at which it is wanted."""
+        """The values of a node; yields its operands, each with the points at which to evaluate it."""
         if isinstance(e, Select):
             return (yield from self._select(e, at))
         operands = []
@@ -127,7 +127,7 @@ class Valuation:
             raise ArgumentError(f"{self.reader} computes {e}: {error}") from None
 
     def _select(self, e: Select, at: Points) -> Steps[Array]:
-        """Each branch is evaluated where it is taken, and nowhere else."""
+        """The values of a select; each branch is evaluated only at the points that take it."""
         result: Array
         taken = np.broadcast_to((yield e.condition, at), (at.count,))
         if taken.all() or not taken.any():
@@ -183,7 +183,7 @@ class Valuation:
         self.blocked[at.rows[missing]] = flat[missing]
 
     def _refuse(self, e: Access, at: Points, position: int) -> NoReturn:
-        """Say that the point at a position reads outside what there is."""
+        """Raise `ArgumentError` or `DeclarationError`: the point at a position reads out of bounds."""
         chosen = np.zeros(at.count, dtype=np.bool_)
         chosen[position] = True
         element = [int(self.column(index, at.where(chosen))[0]) for index in e.indices]
@@ -199,7 +199,7 @@ class Valuation:
         return f"{source}, which has shape {values.array.shape}"
 
     def point_text(self, point: Mapping[str, int]) -> str:
-        """A point of the computation at hand, in words."""
+        """A point of the current computation, in words."""
         value = _indexed(self.reader, [point[name] for name in self.iterators if name in point])
         over = ", ".join(f"{name} = {k}" for name, k in point.items() if name not in self.iterators)
         return f"{value} (at {over})" if over else value
@@ -213,7 +213,7 @@ def _indexed(name: str, indices: Sequence[int]) -> str:
 
 
 def empty_values(name: str, low: tuple[int, ...], shape: tuple[int, ...], dtype: npt.DTypeLike) -> Values:
-    """Room for values of which none is known yet."""
+    """Storage for values, none of them known yet."""
     return Values(
         name, low, np.zeros(shape, dtype=dtype), np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     )
