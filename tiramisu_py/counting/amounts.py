@@ -1,4 +1,4 @@
-"""What is counted of transfers and messages, and how it is asked for: in total, by rank, by channel."""
+"""Amounts of data moved by transfers and messages, and queries on them: in total, by rank, by channel."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tiramisu_py import sets
 from tiramisu_py.counting.lattice_points import count
 from tiramisu_py.errors import ArgumentError
 
-#: The direction of what goes from rank to rank.
+#: The direction of messages between ranks.
 BETWEEN_RANKS = "rank -> rank"
-#: The direction of partial results that ranks combine: each gives its own, and gets the outcome.
+#: The direction of combined partial results: each rank contributes its own, and receives the result.
 COMBINED = "ranks -> all"
 
 
@@ -33,7 +33,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class OfRank:
-    """What one rank sends to others, and receives from them."""
+    """The amounts that one rank sends and receives."""
 
     sent: Amount = Amount()
     received: Amount = Amount()
@@ -41,7 +41,7 @@ class OfRank:
 
 @dataclass(frozen=True)
 class Channel:
-    """What one rank sends to another, with one exchange: the ranks by their numbers."""
+    """The amount that one rank sends to another in one exchange; ranks are given by number."""
 
     exchange: str
     sender: int
@@ -53,13 +53,13 @@ class Channel:
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """Pairs ``[coordinates of the sender, coordinates of the receiver]`` that exchange `each`."""
+    """Pairs ``[coordinates of the sender, coordinates of the receiver]``, of which `each` exchanges the same amount."""
 
     pairs: isl.Set
     each: Amount
 
     def of_rank(self, at: Sequence[int], sends: bool) -> Amount:
-        """What the rank at some coordinates sends, or receives."""
+        """The amount that the rank at given coordinates sends, or receives."""
         first = 0 if sends else len(at)
         mine = self.pairs
         for axis, value in enumerate(at):
@@ -68,13 +68,13 @@ class Share:
 
 
 def times(amount: Amount, number: int) -> Amount:
-    """An amount, so many times."""
+    """`number` times an amount."""
     return Amount(amount.elements * number, amount.bytes * number, amount.messages * number)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What one transfer or exchange moves in a call: elements, bytes, and messages (operations, towards a GPU)."""
+    """The amounts that one transfer or exchange moves in a call: elements, bytes, and messages (for a GPU, copies)."""
 
     name: str
     direction: str
@@ -86,11 +86,11 @@ class Moved:
 
 @dataclass(frozen=True)
 class Communication:
-    """What all transfers of a program move in a call, and what each of them does.
+    """The amounts that a program's transfers move in a call, in total and for each transfer.
 
-    `grid` are the extents of the process grid. `elements`, `bytes` and `messages` are totals over all ranks. Of partial
-    results that ranks combine each rank's are counted once, as one message that it sends and one that it receives,
-    however MPI does it; not those of a rank that combines with no other.
+    `grid` are the extents of the process grid. `elements`, `bytes` and `messages` are totals over all ranks. Combined
+    partial results count once for each rank, as one message that it sends and one that it receives, whatever MPI's
+    algorithm is; a rank that has nothing to combine with counts none.
     """
 
     transfers: tuple[Moved, ...] = ()
@@ -98,30 +98,30 @@ class Communication:
 
     @property
     def elements(self) -> int:
-        """How many elements are moved."""
+        """The number of elements moved."""
         return sum(moved.elements for moved in self.transfers)
 
     @property
     def bytes(self) -> int:
-        """How many bytes are moved."""
+        """The number of bytes moved."""
         return sum(moved.bytes for moved in self.transfers)
 
     @property
     def messages(self) -> int:
-        """How many copies are made, or messages sent."""
+        """The number of copies made and messages sent."""
         return sum(moved.messages for moved in self.transfers)
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return prod(self.grid)
 
     def towards(self, direction: str) -> Communication:
-        """Only what goes in one direction, as in ``"host -> gpu 0"`` or ``"rank -> rank"``."""
+        """Only the transfers in one direction, such as ``"host -> gpu 0"`` or ``"rank -> rank"``."""
         return Communication(tuple(moved for moved in self.transfers if moved.direction == direction), self.grid)
 
     def of_rank(self, rank: int | Sequence[int]) -> OfRank:
-        """What one rank sends and receives: a rank by its number, or by its coordinates in the process grid."""
+        """The amounts that one rank sends and receives; `rank` is its number, or its process grid coordinates."""
         at = self._coordinates(rank)
         shares = [share for moved in self.transfers for share in moved.shares]
         sent = sum((share.of_rank(at, True) for share in shares), Amount())
@@ -143,11 +143,11 @@ class Communication:
 
     @cached_property
     def by_rank(self) -> tuple[OfRank, ...]:
-        """What each rank sends and receives, by its number."""
+        """The amounts that each rank sends and receives, by rank number."""
         return tuple(self.of_rank(rank) for rank in range(self.ranks))
 
     def channels(self) -> Iterator[Channel]:
-        """Who sends what to whom: exchange by exchange, every pair of ranks."""
+        """The amount for each sender and receiver, exchange by exchange."""
         for moved in self.towards(BETWEEN_RANKS).transfers:
             found = [(pair, share.each) for share in moved.shares for pair in sets.points(share.pairs)]
             for pair, each in sorted(found, key=lambda entry: entry[0]):

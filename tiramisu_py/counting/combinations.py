@@ -1,4 +1,4 @@
-"""How much ranks combine: of each combination, the elements of the partial results, counted once for each rank."""
+"""The amount of partial results that ranks combine: the elements of each combination, once for each rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiramisu_py.program.statement import Statement
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Ranks (by their coordinates) that each give as many elements, of so many bytes, in as many combinations."""
+    """Ranks (by coordinates) that each contribute the same number of elements, bytes and combinations."""
 
     source: str
     ranks: isl.Set
@@ -27,7 +27,7 @@ class Given:
 
 
 def given(program: Program, params: Mapping[str, int]) -> Iterator[Given]:
-    """What each rank gives to the combinations of a spread program; nothing where it is alone on its line."""
+    """The contribution of each rank to the combinations of a spread program; none from a rank alone on its line."""
     for updates in groups(program):
         size = program.buffers[program.storages[updates[0].target].buffer].dtype.bytes
         whole = sets.fixed(_given(program, updates), params)
@@ -50,7 +50,7 @@ def _ranks(program: Program) -> isl.Set:
 
 
 def _depth(program: Program, update: Statement) -> int:
-    """How many loops are around a combination, those over ranks left out."""
+    """The number of loops around a combination, without loops over ranks."""
     outermost = update.depth(next(iter(combined_loops(program, update).values())))
     return sum(not program.loops[loop].is_rank for loop in update.loops[:outermost])
 
@@ -71,7 +71,7 @@ def _given(program: Program, updates: tuple[Statement, ...]) -> isl.Set:
 
 
 def _together(program: Program, update: Statement, everyone: isl.Set) -> isl.Set:
-    """The ranks that are not alone on their line."""
+    """The ranks that share their line of the process grid with another rank."""
     combined = combined_loops(program, update)
     variables = sets.variables(everyone.get_space())
     line = [v for axis, v in enumerate(variables) if axis not in combined]

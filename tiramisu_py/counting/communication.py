@@ -1,7 +1,7 @@
-"""How much a program moves between memories and between ranks: elements, bytes and messages, counted exactly.
+"""The amount of data that a program moves between memories and between ranks, counted exactly.
 
-Between ranks it is counted by class: pairs of ranks that exchange as many elements in as many messages are one
-`Share`, however many they are.
+Messages between ranks are counted by class: all pairs of ranks that exchange the same number of elements in the same
+number of messages are one `Share`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiramisu_py.program.statement import Device, Role, Statement
 
 
 def communication(program: Program, params: Mapping[str, int]) -> Communication:
-    """What a program moves at some parameter values; with blocks that have bounds of their own, what one rank sends."""
+    """The amounts that a program moves at given parameter values; for irregular blocks, only what one rank sends."""
     _check(program, params)
     statements = program.statements.values()
     moved = [_moved(program, statement, params) for statement in statements if statement.transfer is not None]
@@ -78,7 +78,7 @@ def _words(device: Device) -> str:
 
 
 def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str, int]) -> Iterator[Moved]:
-    """What each exchange moves: its sends may have been cut into parts."""
+    """The amount of each exchange, whose send may be split into several statements."""
     shares: dict[str, list[Share]] = {}
     for send in sends:
         assert send.message is not None
@@ -89,7 +89,7 @@ def _exchanges(program: Program, sends: Iterator[Statement], params: Mapping[str
 
 
 def _combinations(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
-    """What ranks give to the combinations of partial results: a message from a rank to itself stands for each."""
+    """The amount of each combination of partial results, as messages from each rank to itself."""
     shares: dict[str, list[Share]] = {}
     for one in given(program, params):
         to_itself = sets.named(sets.flat_pairs(sets.graph(sets.identity(one.ranks.get_space()), one.ranks), ""), None)
@@ -101,7 +101,7 @@ def _combinations(program: Program, params: Mapping[str, int]) -> Iterator[Moved
 
 
 def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]:
-    """What the rank with some bounds of its block sends in each exchange."""
+    """The amount that a rank sends in each exchange, for the block bounds in `params`."""
     totals: dict[str, list[int]] = {}
     for send in program.statements.values():
         if send.role is Role.SEND and send.message is not None:
@@ -117,7 +117,7 @@ def _of_one_rank(program: Program, params: Mapping[str, int]) -> Iterator[Moved]
 
 
 def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Iterator[Share]:
-    """The pairs of ranks that a send is for, with what it sends from one to the other."""
+    """The pairs of ranks that communicate by a send, in classes of equal amounts."""
     assert send.message is not None
     instances = sets.fixed(send.instances.intersect_params(program.context.params()), params)
     ends = sets.joined(program.rank_of(send), send.message.peer)
@@ -138,5 +138,5 @@ def _shares(program: Program, send: Statement, params: Mapping[str, int]) -> Ite
 
 
 def _at(of: isl.MultiAff, send: Statement, params: Mapping[str, int]) -> isl.Map:
-    """A function of instances, at some parameter values."""
+    """A function of instances as a map, at given parameter values."""
     return sets.fixed_map(sets.graph(of), params)

@@ -1,4 +1,4 @@
-"""Elements of finite sets, counted without listing them: however many ranks there are, they fall into few classes."""
+"""Elements of finite sets, counted without listing them: any number of ranks falls into a few classes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tiramisu_py import sets
 
 @dataclass(frozen=True, eq=False)
 class Class:
-    """Elements `keys` of the domain of a relation that have `images` images each."""
+    """Elements `keys` of the domain of a relation, each with the same number of images."""
 
     keys: isl.Set
     images: int
 
 
 def count(of: isl.Set) -> int:
-    """How many elements a finite set without parameters has."""
+    """The number of elements of a finite set without parameters."""
     return sum(_in_piece(piece) for piece in sets.basic_sets(of.coalesce()))
 
 
 def few_points(of: isl.Set, most: int) -> list[tuple[int, ...]] | None:
-    """The elements of a set without parameters; None where they are not finitely many, or more than `most`."""
+    """The elements of a set without parameters; None if there are more than `most`, or infinitely many."""
     if not of.is_bounded() or sum(_volume(piece) for piece in sets.basic_sets(of)) > 64 * most:
         return None
     found = sets.points(of)
@@ -58,7 +58,7 @@ def _in_piece(piece: isl.Set) -> int:
 
 
 def _without_determined(piece: isl.Set) -> isl.Set:
-    """A set without those of its dimensions that the others determine: it has as many elements."""
+    """A set projected onto dimensions that determine the others, so that the number of elements is the same."""
     axis = 0
     while axis < sets.size(piece):
         variables = sets.variables(piece.get_space())
@@ -75,7 +75,7 @@ def _without_determined(piece: isl.Set) -> isl.Set:
 
 
 def classes(of: isl.Map) -> Iterator[Class]:
-    """The domain of a relation without parameters in classes of as many images."""
+    """The domain of a relation without parameters, in classes of elements with equally many images."""
     of = sets.range_named(of, None)
     for piece in _domains(of):
         found = list(_alike(of.intersect_domain(piece)))
@@ -86,7 +86,7 @@ def classes(of: isl.Map) -> Iterator[Class]:
 
 
 def _domains(of: isl.Map) -> list[isl.Set]:
-    """Where the same pieces of a relation are."""
+    """A partition of a relation's domain: the elements of a part lie in the same basic maps."""
     found: list[isl.Set] = []
     for piece in sets.basic_maps(of.coalesce()):
         left, parts = piece.domain(), []
@@ -98,7 +98,7 @@ def _domains(of: isl.Map) -> list[isl.Set]:
 
 
 def _alike(of: isl.Map) -> Iterator[Class | None]:
-    """Keys whose images are the same, but for a distance that depends on the key; None for others."""
+    """Classes of keys whose images are translates of each other; None for a part where they are not."""
     lows, highs = sets.component_bounds(of)
     for keys in _together(of.domain(), [*lows, *highs]):
         here = of.intersect_domain(keys)
@@ -111,7 +111,7 @@ def _alike(of: isl.Map) -> Iterator[Class | None]:
 
 
 def _together(domain: isl.Set, forms: list[isl.PwAff]) -> list[isl.Set]:
-    """A domain in parts on each of which every form has one piece."""
+    """A partition of a domain such that every form has one piece on each part."""
     parts = [domain.coalesce()]
     for form in forms:
         pieces = sets.pieces_of(form)

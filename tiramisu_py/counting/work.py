@@ -1,4 +1,4 @@
-"""What statements do, counted at given sizes: instances, arithmetic operations, bytes that they touch, kernels."""
+"""The work of statements at given sizes: instances, arithmetic operations, bytes accessed, kernels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
 
-#: What is on the chip costs no bandwidth of memory.
+#: Memories on the chip: accesses to them cost no memory bandwidth.
 ON_CHIP = (Memory.REGISTER, Memory.SHARED)
 
 
 @dataclass(frozen=True)
 class Work:
-    """`operations` of arithmetic, `bytes` of memory (each element that is read once, each that is written once), and
-    `kernels` that the host starts.
+    """The numbers of arithmetic `operations`, of `bytes` accessed (each element read counts once, each element written
+    once), and of `kernels` that the host launches.
     """
 
     operations: int
@@ -32,24 +32,24 @@ class Work:
 
 
 def operations(expression: Expr) -> int:
-    """The operators and functions of an expression; not those of indices, which compilers take out of loops."""
+    """The number of operators and functions of an expression, without those of indices: compilers hoist them."""
     values = rewrite(expression, lambda e: Const(0, e.dtype) if isinstance(e, Access) else None)
     return sum(isinstance(e, Unary | Binary | Select | Call) for e in walk(values))
 
 
 class Counter:
-    """Counts what statements of a program do; what does not depend on sizes is found once."""
+    """Counts the work of a program's statements; accesses, which do not depend on sizes, are computed once."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._touches = Touches(program)
 
     def instances(self, names: Collection[str], params: Mapping[str, int]) -> int:
-        """How many instances some statements have together."""
+        """The total number of instances of some statements."""
         return sum(self._instances(self._program.statements[name], params) for name in names)
 
     def work(self, names: Collection[str], params: Mapping[str, int]) -> Work:
-        """What some statements do, together."""
+        """The total work of some statements."""
         statements = [self._program.statements[name] for name in names]
         done = sum(self._operations(s) * self._instances(s, params) for s in statements)
         return Work(done, self._bytes(statements, params), self._kernels(statements, params))

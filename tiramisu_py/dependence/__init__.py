@@ -1,1 +1,1 @@
-"""Who touches which place, when, and in what order."""
+"""Dataflow analysis: accesses to places, their order, and the writes that each read sees."""

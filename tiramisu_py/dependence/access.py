@@ -1,4 +1,4 @@
-"""One read or write of a program, by an actor, with the value it names and the place it touches."""
+"""One read or write of a program, by an actor, with the value that it names and the place that it accesses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENTRY, WITHIN, EXIT = -1, 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Actor:
-    """Who reads or writes: a statement, or the caller (the virtual entry and exit)."""
+    """The origin of an access: a statement, or the caller (the virtual entry and exit)."""
 
     name: str
     statement: Statement | None = None
@@ -91,7 +91,7 @@ class Touch:
 
     @cached_property
     def touched(self) -> isl.Set:
-        """The places that are touched."""
+        """The places that are accessed."""
         return self.domain.apply(self.places)
 
     @cached_property
@@ -102,7 +102,7 @@ class Touch:
 
     @cached_property
     def rank(self) -> isl.MultiAff:
-        """The coordinates of the rank whose memory is touched, on the domain."""
+        """The coordinates of the rank whose memory is accessed, on the domain."""
         return sets.prefix(self.place, self.ranks)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Reads and writes of a program, each with the value it names and the place it touches.
+"""Reads and writes of a program, each with the value that it names and the place that it accesses.
 
 A read is a *pair*, the instance and the value it reads, flattened into one tuple: several accesses of one source are
-one relation, and indices that are not known exactly (a window, ``x[col[p]]``) need nothing special.
+one relation, and over-approximated indices (a window, ``x[col[p]]``) need no special case.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tiramisu_py.program.ranks.spread import local_time
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Storage, home_of
 
-#: Touches by what they are made of: states of one program share most of them.
+#: Accesses by the objects that they are made from: the states of one program share most of them.
 Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "Touch | None"]
 
 
 class Touches:
-    """All reads and writes of a program, found buffer by buffer when they are asked for.
+    """All reads and writes of a program, computed on demand, buffer by buffer.
 
-    `memory` may be shared by programs that have one another's statements, while they all are alive.
+    Programs that share statements may share `memory`, as long as all of them are alive.
     """
 
     def __init__(self, program: Program, values: Values | None = None, memory: Memory | None = None) -> None:
@@ -60,7 +60,7 @@ class Touches:
         return self._at(home)[1]
 
     def of_buffer(self, buffer: str) -> list[Touch]:
-        """Who writes, then who reads, any instance of a buffer."""
+        """The writes, then the reads, of any instance of a buffer."""
         found = self._touching(buffer).values()
         return [w for writes, _ in found for w in writes] + [r for _, reads in found for r in reads]
 
@@ -94,7 +94,7 @@ class Touches:
 
     @cached_property
     def _loaded(self) -> dict[str, list[tuple[Statement, str]]]:
-        """The statements that load from each storage, with the source that they load."""
+        """The statements that load from each storage, each with the source that it loads."""
         found: dict[str, list[tuple[Statement, str]]] = {}
         for statement in self.program.acting:
             for source in self.sources(statement):
@@ -105,12 +105,12 @@ class Touches:
     # -- statements
 
     def write(self, statement: Statement) -> Touch | None:
-        """What a statement stores; None where it is outside the scope of the buffer."""
+        """A statement's write; None if the statement is outside the scope of the buffer."""
         storage = self.program.storages[statement.target]
         return self._remembered(statement, "", storage, lambda: self._write(statement))
 
     def read(self, statement: Statement, source: str) -> Touch | None:
-        """What a statement loads of one source; None where it never does, or is outside the scope of the buffer."""
+        """A statement's read of one source; None if it reads none of it, or is outside the scope of the buffer."""
         storage = self.program.storage_for(statement, source)
         return self._remembered(statement, source, storage, lambda: self._read(statement, source))
 
@@ -135,7 +135,7 @@ class Touches:
         return self._memory[key]
 
     def read_relation(self, statement: Statement, source: str) -> isl.Map | None:
-        """``instance -> value of source that it reads``, or None where it reads none."""
+        """``instance -> value of source that it reads``; None if it reads none."""
         instances = statement.instances.intersect_params(self.program.context.params())
         point = sets.graph(sets.renamed(statement.point, statement.source), instances)
         if statement.receives:
@@ -151,7 +151,7 @@ class Touches:
         return None if found is None else point.apply_range(found).coalesce()
 
     def accumulator(self, statement: Statement) -> Touch | None:
-        """The partial result that an update reads: its own place."""
+        """An update's read of the partial result, at its own place."""
         write = self.write(statement)
         if write is None:
             return None
@@ -163,7 +163,7 @@ class Touches:
         return self.values.readings(expression, computation, sets.out_size(sets.graph(statement.point)))
 
     def sources(self, statement: Statement) -> list[str]:
-        """The sources that a statement reads, scalar inputs left out."""
+        """The sources that a statement reads, without scalar inputs."""
         if statement.receives:
             return []
         if statement.moves:
@@ -258,9 +258,9 @@ class Touches:
         )
 
     def _held(self, source: str) -> isl.Set:
-        """The values of a source that are in the caller's arrays: after the coordinates of each rank that holds them.
+        """The values of a source in the caller's arrays, prefixed by the coordinates of each rank that holds them.
 
-        An array that is not distributed is held by every rank.
+        Every rank holds an array that is not distributed.
         """
         values, ranks = self.values.domain(source).intersect_params(self.program.context.params()), self.program.ranks
         if self.program.blocks is not None:

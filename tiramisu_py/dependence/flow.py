@@ -1,6 +1,6 @@
-"""Which writes a read sees: the direct test, without a lexicographic maximum.
+"""Dataflow, the write that each read sees: a direct test, without a lexicographic maximum.
 
-A read is served where some write of the value it names, to the place it loads from, comes before it and no write of
+A read is served if some write of the value it names, to the place it loads from, comes before it, and no write of
 another value to that place lies between.
 
     right  = { read -> write : same place, same value, write before read }
@@ -37,7 +37,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A write, and the pairs ``read -> write`` that touch one place."""
+    """A write, and the pairs ``read -> write`` that access the same place."""
 
     write: Touch
     pairs: isl.Map
@@ -56,7 +56,7 @@ class Flow:
         self._kept: dict[Hashable, Any] = {}
 
     def kept(self, what: Hashable, find: Callable[[], _Found]) -> _Found:
-        """Something that is found out of this dataflow once, and kept with it."""
+        """A result computed from this dataflow once, and stored with it."""
         if what not in self._kept:
             self._kept[what] = find()
         found: _Found = self._kept[what]
@@ -68,7 +68,7 @@ class Flow:
         return kernels(self.touches.program)
 
     def unserved(self, read: Touch) -> isl.Set:
-        """The reads (pairs of instance and value) that do not see the value they name."""
+        """The reads (pairs of instance and value) that do not see the value that they name."""
         missing = read.domain
         if self.determined(read):
             missing = self._without_certain(read, missing)
@@ -90,14 +90,14 @@ class Flow:
         return self._inherited[home]
 
     def _without_certain(self, read: Touch, missing: isl.Set) -> isl.Set:
-        """Where place determines value: without the reads that some write serves whatever the instances are."""
+        """`missing` without the reads of places that a write always precedes, if a place determines its value."""
         for write in self.touches.writers(read.home):
             if _may_serve(write, read) and self.precedence.always(write, read):
                 missing = missing.subtract(sets.preimage(write.touched, read.place))
         return missing
 
     def determined(self, touch: Touch) -> bool:
-        """Whether a place of the touch's instance of a buffer can only ever hold one value."""
+        """Whether every place of the accessed buffer instance can hold only one value."""
         name = touch.home
         if name not in self._determined:
             storages = list(self.touches.program.storages_in(touch.buffer.name))
@@ -106,7 +106,7 @@ class Flow:
         return self._determined[name]
 
     def _injective(self, touch: Touch) -> bool:
-        """Whether ``[scope, value] -> [scope, element]`` is injective, at least on the values there are."""
+        """Whether ``[scope, value] -> [scope, element]`` is injective, at least on the value set."""
         if touch.storage.inner:
             return False  # the elements hold other values in other iterations of these loops
         index, scope = touch.storage.index, len(touch.buffer.scope)
@@ -126,19 +126,19 @@ class Flow:
     # -- candidates
 
     def same_place(self, a: Touch, b: Touch) -> isl.Map:
-        """``a -> b`` that touch one place."""
+        """The pairs ``a -> b`` that access the same place."""
         return a.places.apply_range(b.places.reverse())
 
     def same_value(self, a: Touch, b: Touch) -> isl.Map:
-        """``a -> b`` that name one value of one source."""
+        """The pairs ``a -> b`` that name the same value of one source."""
         return a.values.apply_range(b.values.reverse())
 
     def same_rank(self, a: Touch, b: Touch) -> isl.Map:
-        """``a -> b`` on one rank: all pairs in a program without ranks."""
+        """The pairs ``a -> b`` on the same rank: all pairs in a program without ranks."""
         return a.on_ranks.apply_range(b.on_ranks.reverse())
 
     def one_chain(self, a: Touch, b: Touch) -> isl.Map:
-        """``a -> b`` with one place and one value: for a reduction, partial results of one chain."""
+        """The pairs ``a -> b`` of the same place and value: for a reduction, partial results of one chain."""
         pairs = self.same_place(a, b)
         return pairs if self.determined(a) else pairs.intersect(self.same_value(a, b))
 
@@ -166,7 +166,7 @@ class Flow:
             yield Candidate(write, sets.in_few_pieces(earlier.reverse()))
 
     def _surviving(self, right: Candidate, wrong: list[Candidate]) -> isl.Map:
-        """The pairs of a right write that no wrong write comes after."""
+        """The pairs of a right write without a wrong write between it and the read."""
         left = right.pairs
         for other in wrong:
             if self.precedence.always(other.write, right.write):
@@ -177,9 +177,9 @@ class Flow:
         return left
 
     def _not_before(self, a: Touch, b: Touch, of_a: isl.Set, of_b: isl.Set) -> isl.Map:
-        """``a -> b`` at one place, of these writes (and others beside them), where a does not come before b.
+        """The pairs ``a -> b`` at the same place in which a does not come before b, for at least the given writes.
 
-        What is asked for is a part of each, in many pieces; a hull of it keeps the pieces from multiplying.
+        `of_a` and `of_b` may have many pieces; their hulls, which may add writes, keep the number of pieces small.
         """
         pairs = self.same_place(a, b).intersect_domain(sets.hull(of_a)).intersect_range(sets.hull(of_b)).coalesce()
         return self.precedence.not_before(a, b, pairs)

@@ -1,4 +1,4 @@
-"""Footprints: the boxes around values that iterations of some loops keep, which size local buffers."""
+"""Footprints: bounding boxes of the values that an iteration of some loops uses, which size local buffers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Box:
 
 
 def footprint_box(footprint: isl.Map, context: isl.Set, what: str) -> Box:
-    """The smallest box around ``scope coordinates -> value indices``, of constant size where there is one."""
+    """The smallest box around ``scope coordinates -> value indices``, of constant size if possible."""
     corner, extents = [], []
     for axis in range(sets.out_size(footprint)):
         low, extent = side(sets.component(footprint, axis), context, what)

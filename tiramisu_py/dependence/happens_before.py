@@ -1,24 +1,24 @@
 """Happens-before across the host, operation sequences and waits.
 
 The host issues operations (kernels and transfers) in the order of its own time; those of one operation sequence run
-one after another. What comes after an operation x for certain:
+one after another. The following are certain to come after an operation x:
 
 - operations that are issued to the same sequence after x;
-- what the host does after a wait, for x or for an operation issued after x to the same sequence; likewise after a
+- actions of the host after a wait for x, or for an operation issued after x to the same sequence; likewise after a
   transfer that is not asynchronous;
 - operations that are issued to another sequence after a wait of that sequence;
 
-and so on from there: an operation of that other sequence may be waited for in turn. Each such chain of waits visits
-an operation sequence once, so there are finitely many; each is one relation
+and transitively: an operation of that other sequence may be waited for in turn. Each such chain of waits visits an
+operation sequence once, so there are finitely many chains; each is one relation
 
     lex_le . { operation -> wait : the wait waits for it, and comes after it } . lex_lt . { ... } . lex_lt
 
-between times of issue. These are the first dimensions of the time vectors, as many as the host's loops need. In a
-program on ranks those of a rank come first, without its coordinates in the time itself, and only what is on one rank
-is compared: waits are a rank's own.
+between times of issue. A time of issue is a prefix of the time vector, long enough for the host's loops. In a program
+on ranks, the coordinates of the rank come first and are left out of the time itself, and only actions of the same
+rank are compared: a wait orders the actions of its own rank.
 
-An asynchronous message is an operation too, on a *lane* of its own that has no order: nothing follows it but what the
-host does after a wait for it.
+An asynchronous message is an operation too, on a *lane* of its own without any order: it is complete only after a
+wait for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Queue = tuple[int, int] | str | None
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What comes after the operations of a sequence: ``time of an operation -> time of the wait`` for it."""
+    """One link of a chain of waits: ``time of an operation -> time of the wait`` for it, and the queue that waits."""
 
     source: Queue
     target: Queue
@@ -48,7 +48,7 @@ class Step:
 
 
 class Happens:
-    """The order of one program's operations and of what the host does."""
+    """The order of one program's operations and host actions."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -67,11 +67,11 @@ class Happens:
 
     @cached_property
     def pending(self) -> tuple[Statement, ...]:
-        """All that goes on while the host does: operations and asynchronous messages."""
+        """The statements that run concurrently with the host: operations and asynchronous messages."""
         return (*self.operations, *self.messages)
 
     def lane(self, statement: Statement) -> Queue:
-        """Where a statement runs: on an operation sequence, on the lane of its messages, or on the host."""
+        """The queue of a statement: an operation sequence, the lane of its messages, or the host (None)."""
         if statement.message is not None and statement.message.asynchronous:
             return statement.name
         return self.program.queue_of(statement)
@@ -85,14 +85,14 @@ class Happens:
 
     @cached_property
     def size(self) -> int:
-        """How many dimensions of the time vector tell the operations and the waits apart."""
+        """The number of leading dimensions of the time vector that distinguish the operations and the waits."""
         timed = (*self.operations, *self.waits, *(s for s in self.program.acting if s.message is not None))
         depths = (self.program.host_depth(s) for s in timed)
         return 2 * max(depths, default=0) + 1
 
     @cached_property
     def space(self) -> isl.Space:
-        """The frame of times of issue, after the coordinates of the rank."""
+        """The frame of times of issue, with the coordinates of the rank in front."""
         return sets.sized_frame(self.program.algorithm.param_space, None, self._ranks + self.size)
 
     @property
@@ -105,7 +105,7 @@ class Happens:
         return sets.equal_prefix(isl.Map.lex_lt(self.space), self._ranks)
 
     def issue(self, statement: Statement) -> isl.MultiAff:
-        """``instance -> [rank, time]`` at which the host does it, or issues the operation that it belongs to."""
+        """``instance -> [rank, time]`` at which the host executes it, or issues the operation that it belongs to."""
         zero = sets.constant(statement.frame, 0)
         time = sets.outputs(self.program.times[statement.name])
         for depth in self.program.rank_depths(statement):
@@ -119,7 +119,7 @@ class Happens:
         return sets.graph(self.issue(statement), self._instances(statement))
 
     def when(self, touch: Touch) -> isl.Map:
-        """`issue` for a touch, on the rank whose memory it touches."""
+        """`issue` for an access, on the rank whose memory is accessed."""
         assert touch.actor.statement is not None
         issued = sets.outputs(sets.compose(touch.instance, self.issue(touch.actor.statement)))
         there = [*sets.outputs(touch.rank), *issued[self._ranks :]]
@@ -160,7 +160,7 @@ class Happens:
             yield from (Step(queue, target, relation.coalesce()) for queue, relation in merged.items())
 
     def _by_blocking(self) -> Iterator[Step]:
-        """A transfer that is not asynchronous is complete when the host goes on, with all before it."""
+        """The steps of transfers that are not asynchronous: the host goes on once they and all before are complete."""
         for operation in self.operations:
             if not is_asynchronous(operation):
                 when = self.times(operation).range()
@@ -169,9 +169,9 @@ class Happens:
     # -- paths
 
     def reached(self, queue: Queue) -> dict[Queue, isl.Map]:
-        """From an operation of a sequence: ``its time -> time of a wait``, after which the host or a sequence goes on.
+        """For each queue that waits for `queue`, directly or not: ``time of an operation -> time of the wait``.
 
-        Everything that the host does, or that is issued to that sequence, after the wait comes after the operation.
+        Host actions (or operations issued to that sequence) after the wait come after the operation.
         """
         if queue not in self._paths:
             found: dict[Queue, isl.Map] = {}
@@ -192,7 +192,7 @@ class Happens:
                 self._follow(step.target, here.apply_range(self.later), (*seen, step.target), found)
 
     def after(self, queue: Queue, other: Queue) -> isl.Map:
-        """``time -> time``: what `other` does then comes after what an operation of `queue` was issued for."""
+        """``time -> time``: an operation of `queue` issued at the former ends before `other` acts at the latter."""
         if (queue, other) not in self._after:
             in_turn = queue == other and not isinstance(queue, str)
             found = self.later if in_turn else sets.no_pair(self.later)
@@ -203,7 +203,7 @@ class Happens:
             self._after[queue, other] = found
         return self._after[queue, other]
 
-    # -- what is left unordered
+    # -- unordered pairs
 
     def unordered(self, x: Touch, y: Touch, pairs: isl.Map) -> isl.Map:
         """The pairs ``x -> y`` in which x comes before y in time, but may not be complete when y begins."""
@@ -232,7 +232,7 @@ class Happens:
         return instances.subtract(sets.preimage(complete, self.issue(operation)))
 
     def early(self, wait: Statement) -> Iterator[tuple[Statement, isl.Map]]:
-        """The operations that a wait names although they are only issued after it: ``time -> time`` of each."""
+        """The operations that a wait names although they are issued after it, each with ``time -> time``."""
         for operation in self.program.awaited(wait):
             if self.program.queue_of(operation) is not None or operation.message is not None:
                 bad = self.awaited(wait, operation).intersect(self.later.reverse())

@@ -1,15 +1,15 @@
-"""Dataflow inherited from a plainer order: the test of memory dependences, which is sufficient, not necessary.
+"""Dataflow inherited from a simpler schedule: the test of memory dependences, which is sufficient, not necessary.
 
-The loops of a program may be plainer at an earlier command: before tiles and wavefronts. Given a *reference*, the same
-statements with the same executions, values and places, but the loops of such a state,
+The schedule of a program may be simpler in an earlier state: before tiles and wavefronts. Given a *reference*, the same
+statements with the same executions, values and places, but the schedule of such a state,
 
     served in the reference, and
     every conflict, { a -> b : same place, one of them a write, a before b in the reference }, is in order here
 
-together say that every read is served here too: the write that serves a read there comes before it here, a write that
-came after the read still does, and one that came before the write that serves it still does. `Flow.unserved` is made of
-nothing else than values, places, and the order of such pairs, so nothing is assumed of the reference; it need not be
-free of races, nor be a program that anyone could run.
+together imply that every read is served here too: the write that serves a read there comes before it here, a write
+after the read is still after it, and a write before the serving write is still before that. `Flow.unserved` depends on
+values, places, and the order of such pairs alone, so the reference needs no other property; it need not be free of
+races, nor be executable.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Inherited:
-    """What an instance of a buffer has of a reference in which each of its reads is served.
+    """The result of the dependence test: a buffer instance compared with a reference that serves all its reads.
 
-    `violated` are the parameters for which a conflict is in another order here: every read is served for all others.
+    `violated` are the parameters for which a conflict is reversed here: every read is served for all others.
     """
 
     violated: isl.Set
@@ -50,7 +50,7 @@ class Inherited:
 def inherited(flow: Flow, home: Home, made: Callable[[Touches], Flow]) -> Inherited | None:
     """What the first reference says whose reads of an instance of a buffer are all served; None where there is none.
 
-    `made` makes the dataflow of a reference.
+    `made` builds the dataflow of a reference.
     """
     touches = flow.touches
     if not _is_plain(touches, home):
@@ -81,7 +81,7 @@ def _touching(touches: Touches, home: Home) -> list[Statement]:
 
 
 def has_tiles(statement: Statement) -> bool:
-    """Whether the loops of a statement are blocks of others."""
+    """Whether some loop of a statement runs over tiles (its coordinate contains a floor division)."""
     return any(sets.has_floors(form) for form in sets.outputs(statement.coords))
 
 
@@ -96,10 +96,10 @@ def _references(touches: Touches, home: Home) -> Iterator[Program]:
 
 
 def _reference(program: Program, state: Program, statements: list[Statement]) -> Program | None:
-    """The program with these statements alone, in the loops of another state; None where that is of no use."""
+    """The program with these statements alone, in the schedule of another state; None if that is no reference."""
     found: dict[str, Statement] = {}
     wanted = {statement.name: statement for statement in statements}
-    for name, then in state.statements.items():  # in their order then
+    for name, then in state.statements.items():  # in the order of that state
         if name in wanted:
             now = wanted[name]
             if then.role is not now.role or not then.frame.is_equal(now.frame) or has_tiles(then):
@@ -135,7 +135,7 @@ def _conflicting(touches: Touches, home: Home) -> Iterator[tuple[Touch, Touch]]:
 
 
 def _there(touches: Touches, touch: Touch) -> Touch:
-    """The touch of a reference that stands for another one."""
+    """The access in a reference that corresponds to an access here."""
     statement = touches.program.statements[touch.actor.name]
     found = touches.write(statement) if touch.is_write else touches.read(statement, touch.source)
     assert found is not None
@@ -145,7 +145,7 @@ def _there(touches: Touches, touch: Touch) -> Touch:
 def _reversed(
     now: Precedence, then: Precedence, here: tuple[Touch, Touch], there: tuple[Touch, Touch], pairs: isl.Map
 ) -> isl.Set:
-    """The parameters for which one of the pairs was in order then, and is not now."""
+    """The parameters for which a pair is in order in the reference (`then`), and is not `now`."""
     before = then.before(*there, pairs)
     if before is None:
         return isl.Set.empty(pairs.get_space().params())

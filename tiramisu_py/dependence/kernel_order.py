@@ -1,4 +1,4 @@
-"""The order inside a kernel: which thread runs what, and which accesses a barrier keeps apart.
+"""The order inside a kernel: the thread of each instance, and the accesses that a barrier separates.
 
 Every thread of a block runs the statements of its kernel in the order of *sigma*: their time without the coordinates
 of thread loops. Between two threads of one block there is no other order than that of barriers: x comes before y where
@@ -6,9 +6,9 @@ some barrier b has sigma(x) < sigma(b) < sigma(y). Between two blocks of one lau
 launch with a grid a block may go on as another one, in the memory that it has: a barrier at the end of the one, or at
 the beginning of the other, is what orders the accesses of their threads.
 
-The *clock* of a statement are the coordinates of its loops with thread loops left out, and loops over ranks, which run
-side by side; two statements compare their clocks as far as they share loops, and their static positions where these
-agree.
+The *clock* of a statement is the vector of its loop coordinates, without thread loops and without loops over ranks
+(which run side by side). Two statements are ordered by the clock coordinates of the loops they share, and then by
+their static positions.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 def statement_of(touch: Touch) -> Statement:
-    """The statement of a touch, which is not the caller's."""
+    """The statement of an access that is not the caller's."""
     assert touch.actor.statement is not None
     return touch.actor.statement
 
 
 def ticking(program: Program, statement: Statement, count: int | None = None) -> list[int]:
-    """The depths of a statement's outermost `count` loops (all without a count), thread and rank loops left out."""
+    """The depths of a statement's outermost `count` loops (default: all), without thread and rank loops."""
     loops = statement.loops[:count]
     return [depth for depth, loop in enumerate(loops) if not isinstance(program.loops[loop].tag, GpuThread | Rank)]
 
 
 def clock(program: Program, touch: Touch, count: int | None = None) -> isl.Map:
-    """The coordinates of the outermost `count` loops (all without a count), thread and rank loops left out."""
+    """The coordinates of the outermost `count` loops (default: all), without thread and rank loops."""
     assert touch.coords is not None
     forms = sets.outputs(touch.coords)
     kept = [forms[depth] for depth in ticking(program, statement_of(touch), count)]
@@ -73,9 +73,9 @@ def other_thread(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
 
 
 def contending(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
-    """Those of the pairs ``a -> b`` that only a barrier orders: of different threads of one block.
+    """The pairs ``a -> b`` that only a barrier can order: pairs of different threads of one block.
 
-    Of one thread too, where the earlier of the two is a deferred copy, which has happened only at the next barrier.
+    Pairs of one thread are included if the earlier access is a deferred copy, which is complete at the next barrier.
     """
     found = pairs.intersect(other_thread(nest, a, b))
     first, second = statement_of(a), statement_of(b)
@@ -126,7 +126,7 @@ def barriers(nest: KernelNest) -> tuple[Statement, ...]:
 
 
 def earlier(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
-    """``clock -> clock``, both of all loops: the pairs of one block in which `first` comes before `second` in sigma."""
+    """``clock -> clock`` over all loops: the pairs of one block in which `first` comes before `second` in sigma."""
     program = nest.program
     depth = shared(first, second)
     count = len(ticking(program, first, depth))
@@ -148,7 +148,7 @@ def _clocks(program: Program, first: Statement, second: Statement) -> isl.Space:
 
 
 def separated(nest: KernelNest, first: Statement, second: Statement) -> isl.Map:
-    """``clock -> clock``, both of all loops: the pairs of one block with a barrier between `first` and `second`."""
+    """``clock -> clock`` over all loops: the pairs of one block with a barrier between `first` and `second`."""
     found = isl.Map.empty(_clocks(nest.program, first, second))
     for barrier in barriers(nest):
         when = _ringing(nest.program, barrier)
@@ -166,7 +166,7 @@ def _ringing(program: Program, barrier: Statement) -> isl.Set:
 
 
 def unsynchronised(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
-    """Those of the pairs ``a -> b`` of one block that no barrier separates in sigma's order, in either direction."""
+    """The subset of `pairs` (``a -> b`` of one block) that no barrier separates in sigma, in either direction."""
     first, second = statement_of(a), statement_of(b)
     before, after = clock(nest.program, a), clock(nest.program, b)
     times = pairs.apply_domain(before).apply_range(after)
@@ -212,6 +212,6 @@ def _without_barrier(nest: KernelNest, touch: Touch, *, later: bool = False) -> 
 
 
 def without_separated(nest: KernelNest, first: Statement, second: Statement, times: isl.Map) -> isl.Map:
-    """Those of the pairs ``clock -> clock`` of one block that no barrier separates, in either direction."""
+    """The subset of `times` (``clock -> clock`` of one block) that no barrier separates, in either direction."""
     left = times.subtract(separated(nest, first, second))
     return left if left.is_empty() else left.subtract(separated(nest, second, first).reverse())

@@ -1,4 +1,4 @@
-"""Which of two touches comes first: time in its lexicographic order, from the loops that two statements share."""
+"""The order of two accesses: lexicographic in time, from the loops that two statements share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tiramisu_py.program.program import Program
 class Precedence:
     """The order of a program's instances.
 
-    Two statements that share c loops are ordered by the coordinates of these, and where all agree by their static
-    positions; of one instance, its reads come before its write. Loops over the threads of a block are left out: each
-    thread executes the statements of its kernel in the order of the other loops and of the positions. Operations of a
-    GPU are ordered as they are issued.
+    Two statements are ordered by the coordinates of the loops that they share, and then by their static positions; the
+    reads of an instance come before its write. Loops over the threads of a block do not count: each thread executes
+    the statements of its kernel in the order of the other loops and of the positions. GPU operations are ordered by
+    their times of issue.
     """
 
     def __init__(self, program: Program) -> None:
@@ -25,7 +25,7 @@ class Precedence:
         self.positions = program.positions
 
     def always(self, a: Touch, b: Touch) -> bool | None:
-        """Whether a comes before b whatever the instances are; None where it depends on them."""
+        """Whether a comes before b for all instances (True), for none (False), or depending on them (None)."""
         if a.actor.moment != b.actor.moment:
             return a.actor.moment < b.actor.moment
         first, second = a.actor.statement, b.actor.statement
@@ -34,7 +34,7 @@ class Precedence:
         return self._at_equal(a, b) if shared(first, second) == 0 else None
 
     def before(self, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map | None:
-        """The pairs ``a -> b`` of a relation in which a comes before b; None where there are none."""
+        """The pairs ``a -> b`` of a relation in which a comes before b; None if there are none."""
         always = self.always(a, b)
         if always is not None:
             return pairs if always else None
@@ -61,7 +61,7 @@ class Precedence:
         return pairs.intersect(first.apply_range(rest).apply_range(second.reverse()))
 
     def happens(self, a: Touch, b: Touch, pairs: isl.Map) -> bool:
-        """Whether a comes before b for some of the pairs."""
+        """Whether a comes before b for at least one of the pairs."""
         always = self.always(a, b)
         if always is not None:
             return always
@@ -69,7 +69,7 @@ class Precedence:
         return not times.is_disjoint(less)
 
     def _in_time(self, a: Touch, b: Touch, pairs: isl.Map) -> tuple[isl.Map, isl.Map, isl.Map, isl.Map]:
-        """The pairs in the coordinates of the shared loops, what order means there, and how each side gets there."""
+        """The pairs mapped to the shared loops' coordinates, the order on these, and the maps of both sides to them."""
         assert a.actor.statement is not None and b.actor.statement is not None
         count = shared(a.actor.statement, b.actor.statement)
         first, second = clock(self.program, a, count), clock(self.program, b, count)
@@ -79,7 +79,7 @@ class Precedence:
         return times, less, first, second
 
     def _at_equal(self, a: Touch, b: Touch) -> bool:
-        """Whether a comes before b where all shared loops agree."""
+        """Whether a comes before b if the coordinates of all shared loops are equal."""
         first, second = a.actor.statement, b.actor.statement
         assert first is not None and second is not None
         if first is second:

@@ -1,4 +1,4 @@
-"""Sets of values as boxes, which one copy moves."""
+"""Sets of values as boxes: one copy moves one box."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tiramisu_py import sets
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
-#: More pieces than this are moved as what they are.
+#: A set of more pieces than this is not split into boxes.
 PIECES = 4
 
 
 def boxes(values: isl.Set, scope: int, allowed: isl.Set) -> list[isl.Set]:
     """Values ``[scope coordinates, indices]`` as few boxes of indices, each for given scope coordinates.
 
-    They are the values exactly where these are a box, or a few; otherwise the box around them where it is `allowed`,
-    or what they are.
+    If the values are a box, or a few boxes, these are exact. Otherwise the result is the box around the values if it
+    is a subset of `allowed`, or else the values themselves.
     """
     values = values.coalesce()
     around = box_around(values, scope)
@@ -31,10 +31,7 @@ def boxes(values: isl.Set, scope: int, allowed: isl.Set) -> list[isl.Set]:
 
 
 def loops_outside(program: Program, transfer: Statement, shared: int) -> int:
-    """How many of a transfer's loops are outside of one copy: at least those that are `shared`.
-
-    What is copied at a time is then a box of elements.
-    """
+    """The least number of a transfer's outermost loops, at least `shared`, inside which one copy moves a box."""
     for count in range(shared, len(transfer.loops)):
         if _is_box(program, transfer, transfer.instances, count):
             return count
@@ -42,9 +39,9 @@ def loops_outside(program: Program, transfer: Statement, shared: int) -> int:
 
 
 def copies_of(program: Program, transfer: Statement) -> list[isl.Set]:
-    """The boxes that the host copies for a transfer: of each, the iterations of the loops outside in which it does.
+    """The copies that the host makes for a transfer: for each box, the iterations of the outer loops that copy it.
 
-    Those are the loops outside of the bulk, and as many more as it takes for what is copied at a time to be boxes.
+    The outer loops are the host's, and as many further ones as are needed for each copy to move a box.
     """
     instances = transfer.instances.intersect_params(program.context).coalesce()
     for count in range(program.host_depth(transfer), len(transfer.loops) + 1):
@@ -55,7 +52,7 @@ def copies_of(program: Program, transfer: Statement) -> list[isl.Set]:
 
 
 def _is_box(program: Program, transfer: Statement, instances: isl.Set, count: int) -> bool:
-    """Whether instances of a transfer touch a box of elements in each iteration of its outermost loops."""
+    """Whether the instances of a transfer access a box of elements in each iteration of its outermost loops."""
     storage = program.storages[transfer.target]
     owner = transfer.prefix(len(program.frame(storage)))
     element = sets.outputs(sets.compose(sets.joined(owner, program.value_of(transfer)), storage.index))
@@ -65,7 +62,7 @@ def _is_box(program: Program, transfer: Statement, instances: isl.Set, count: in
 
 
 def box_around(values: isl.Set, scope: int) -> isl.Set:
-    """The box around values ``[scope coordinates, indices]``, for each scope coordinates."""
+    """The box around values ``[scope coordinates, indices]``, one for each vector of scope coordinates."""
     space = values.get_space()
     variables = sets.variables(space)
     found = sets.preimage(values.apply(_axes(space, variables[:scope])), _chosen(space, variables[:scope]))
@@ -77,9 +74,9 @@ def box_around(values: isl.Set, scope: int) -> isl.Set:
 
 
 def _without_holes(points: isl.Set, scope: int) -> isl.Set:
-    """The last coordinates from the least to the largest, for given ones before: of every other one, all.
+    """The interval of the last coordinate, without gaps (strides), for each vector of the `scope` coordinates before.
 
-    Where parts begin at one of several parameters, their hull has no beginning: then that of the parts counts.
+    If parts begin at different parameters, their hull has no lower bound; the bounds of the parts are used instead.
     """
     side = sets.as_set(points.simple_hull())
     is_bounded = sets.is_bounded_at(side, scope)

@@ -1,4 +1,4 @@
-"""Which values a statement reads: what compute_at and caches must provide."""
+"""The values that a statement reads: compute_at and caches must provide them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tiramisu_py.program.statement import Statement
 
 
 def needed_values(program: Program, statement: Statement, source: str) -> isl.Map:
-    """``instance -> source[value indices]`` that a statement reads (over-approximated where indices are values)."""
+    """``instance -> source[value indices]`` that a statement reads (over-approximated if indices are values)."""
     return named_values(program, statement, source).intersect_range(existing(program, source))
 
 
 def named_values(program: Program, statement: Statement, source: str) -> isl.Map:
-    """The same with values that there are not, which iterations past the end of a vector loop read."""
+    """The same, including indices outside the domain, which iterations past the end of a vector loop read."""
     space = program.algorithm.frame(statement.source, program.point_names(statement))
     point = sets.graph(statement.point, statement.instances)
     rank = len(value_names(program.algorithm.source(source)))

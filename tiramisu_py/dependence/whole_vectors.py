@@ -1,7 +1,7 @@
-"""Vector loops that run whole vectors alone: the iterations past their end, and room for what these store.
+"""Padded vector loops, whose trip count is rounded up to whole vectors: the iterations past the end, and their storage.
 
 Before: ``for c in 0 .. C vector(16): t[c] = ..``, t of C elements. After: ``for c in 0 .. (C + 15) // 16 * 16``, t of
-as many. An instance past the end is none of the algorithm's: what it stores is no value, and nobody reads it.
+that many elements. An instance past the end is not one of the algorithm's: nothing reads the element that it stores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiramisu_py.program.storage import Buffer
 
 
 def padded_loop(program: Program, statement: Statement) -> Loop | None:
-    """The vector loop of a statement that runs whole vectors alone; none in kernels or of combined iterations."""
+    """The padded vector loop of a statement; None without one, in a kernel, or if the loop combines partial results."""
     if program.kernel_of(statement) is not None:
         return None
     loops = (program.loops[number] for number in statement.loops)
@@ -34,9 +34,9 @@ def _is_padded(loop: Loop) -> bool:
 
 
 def in_whole_vectors(program: Program, statement: Statement) -> Statement | None:
-    """A statement with the instances of whole vectors of its innermost loop, if that is one to be padded.
+    """A statement with its innermost loop extended to whole vectors, if that is a padded loop.
 
-    None where iterations past the end are no instances: where the loops do not determine the instance.
+    None if iterations past the end cannot be instances, since the loops do not determine the instance.
     """
     loop = padded_loop(program, statement)
     if loop is None or loop.id != statement.loops[-1] or not isinstance(loop.tag, Vector):
@@ -50,7 +50,7 @@ def in_whole_vectors(program: Program, statement: Statement) -> Statement | None
 
 
 def past_the_end(program: Program, statement: Statement) -> Statement | None:
-    """The statement with the iterations past the end as its instances alone; None as in `in_whole_vectors`."""
+    """The statement with only the iterations past the end as instances; None as in `in_whole_vectors`."""
     whole = in_whole_vectors(program, statement)
     if whole is None:
         return None
@@ -58,7 +58,7 @@ def past_the_end(program: Program, statement: Statement) -> Statement | None:
 
 
 def with_whole_vectors(program: Program) -> Program:
-    """The program with the iterations past the end as instances: what is emitted, once it is proven."""
+    """The program with the iterations past the end as instances: the form that is emitted after the proof."""
     found = (in_whole_vectors(program, statement) for statement in program.storing)
     return program.with_statement(*(statement for statement in found if statement is not None))
 
@@ -77,10 +77,10 @@ def loaded_past_the_end(program: Program) -> frozenset[str]:
 
 
 def with_room(program: Program) -> Program:
-    """The program with room in its own buffers for what iterations past the end store, and load.
+    """The program with its own buffers enlarged for the stores and loads of iterations past the end.
 
-    The last extent grows to a multiple of the vectors' width, or by a vector where that is not enough. A buffer for
-    which neither is stays as it is (the proof says why).
+    The last extent is rounded up to a multiple of the vector width, and extended by another vector if that is not
+    enough. If neither is, the buffer is left unchanged (the proof reports it).
     """
     if not any(map(_is_padded, program.loops.values())):
         return program
