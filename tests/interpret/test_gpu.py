@@ -168,7 +168,7 @@ def test_a_program_without_one_of_its_waits_fails_under_some_seed(wait: str) -> 
 
 def test_without_the_last_wait_memory_is_touched_after_it_was_given_back() -> None:
     found = outcomes(asynchronous("host waits"))
-    assert any("x up touches x" in one and "when f has returned" in one for one in found)
+    assert any("x up accesses x" in one and "when f has returned" in one for one in found)
     alone = on_gpu(launch("x@gpu0", "x@gpu0"), "x@gpu0")
     assert any("when its memory is free again" in one for one in outcomes(function(alone, DOUBLE)))
 
@@ -440,7 +440,7 @@ def test_boxes_of_rows_are_copied_to_where_they_belong() -> None:
         np.testing.assert_array_equal(y[1:3, 1:3], x[1:3, 1:3])
         assert y.sum() == x[1:3, 1:3].sum()
     outside = replace(copy, first=(number(3), number(1)))
-    with pytest.raises(InterpretError, match="part touches x"):
+    with pytest.raises(InterpretError, match="part accesses x"):
         run(LoopFunction("f", ("N",), declared, (), replace(body, body=outside)), {"x": x, "y": y}, {"N": 4})
 
 

@@ -134,7 +134,7 @@ def test_a_temporary_inside_a_parallel_iteration_belongs_to_it_and_one_outside_d
 def test_an_index_outside_names_buffer_index_and_statement() -> None:
     for index in (plus(at("i"), 1), plus(at("i"), -1)):
         body = For("i", number(0), N, Store("y", (at("i"),), load("x", index), "y[i]"))
-        with pytest.raises(InterpretError, match=r"y\[i\] touches x\[(3|-1)\], outside"):
+        with pytest.raises(InterpretError, match=r"y\[i\] accesses x\[(3|-1)\], outside"):
             run(function(body, x=(0, "in"), y=(0, "out")), {"x": np.zeros(3), "y": np.zeros(3)}, {"N": 3})
 
 
@@ -188,7 +188,7 @@ def test_a_select_is_lazy_unless_lanes_differ() -> None:
             run(written, {"x": np.arange(3.0), "y": y}, {"N": 3})
             np.testing.assert_array_equal(y, [0, 1, 2, -1])
         else:
-            with pytest.raises(InterpretError, match=r"y touches x\[\[0 1 2 3\]\], outside"):
+            with pytest.raises(InterpretError, match=r"y accesses x\[\[0 1 2 3\]\], outside"):
                 run(written, {"x": np.arange(3.0), "y": y}, {"N": 3})
 
 

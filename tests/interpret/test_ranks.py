@@ -305,5 +305,5 @@ def test_errors_name_the_rank_by_its_coordinates() -> None:
     y = (ArrayArgument("y", ty.float64, (number(2),), False, True, covered=False),)
     grid = ProcessGrid((number(1), number(2)), ("r", "c"))
     body = on(op("==", Param("c", ty.int64), number(1)), store("y", number(2), number(0)))
-    with pytest.raises(InterpretError, match=r"on rank \(0, 1\): store y touches y\[2\], outside"):
+    with pytest.raises(InterpretError, match=r"on rank \(0, 1\): store y accesses y\[2\], outside"):
         interpret_ranks(LoopFunction("f", (), y, (), body, grid=grid), [{"y": np.zeros(2)}] * 2, {})

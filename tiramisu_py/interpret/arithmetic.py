@@ -1,4 +1,4 @@
-"""What operators and functions mean, on a number or on one for each lane: what they mean to `evaluate()`."""
+"""Operators and functions on scalars and vectors of lanes, with the semantics of `evaluate()`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.interpret.faults import InterpretError
 
-#: A NumPy scalar, or a one-dimensional array with one for each lane.
+#: A NumPy scalar, or a one-dimensional array with one element for each lane.
 Value = Any
 
 
@@ -48,7 +48,7 @@ def call(function: str, arguments: list[Value], dtype: DType, extern: ExternFunc
 
 
 def idiom(name: str, x: Value, y: Value, dtype: DType) -> Value:
-    """An operation of integers that processors have an instruction for."""
+    """An integer operation for which processors have an instruction."""
     if name == "distance":
         return convert(np.maximum(x, y) - np.minimum(x, y), dtype)
     left, right = np.asarray(x, np.int64), np.asarray(y, np.int64)

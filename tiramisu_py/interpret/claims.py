@@ -1,4 +1,4 @@
-"""Memory in use by messages that are not complete: none of it may be written, and what is received not even read."""
+"""Memory in use by incomplete messages: it must not be written, and a receive's memory must not be read either."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 @dataclass(eq=False)
 class Claim:
-    """The elements (an index column for each dimension) that a message uses; `incoming` ones are still to be stored."""
+    """The elements (one index column for each dimension) that a message uses; a receive's elements are `incoming`."""
 
     at: tuple[Any, ...]
     incoming: bool
     what: str
 
     def meets(self, at: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
-        """Whether it uses one of some elements."""
+        """Whether the message uses one of the elements `at`."""
         mine = np.zeros(shape, dtype=bool)
         mine[self.at] = True
         return bool(np.any(mine[at]))
@@ -32,12 +32,12 @@ class Claims:
     _writing: Any = None
 
     def add(self, claim: Claim, shape: tuple[int, ...]) -> None:
-        """From now on the elements are in use."""
+        """Mark the elements as in use."""
         self.held.append(claim)
         self._count(shape)
 
     def drop(self, claim: Claim, shape: tuple[int, ...]) -> None:
-        """The elements are free again."""
+        """Mark the elements as free."""
         self.held.remove(claim)
         self._count(shape)
 
@@ -49,7 +49,7 @@ class Claims:
                 self._reading[claim.at] = True
 
     def against(self, at: tuple[Any, ...], writes: bool) -> Claim | None:
-        """A claim that forbids to read or write some elements."""
+        """A claim that forbids the read or write of the elements `at`; None if there is none."""
         if not self.held:
             return None
         forbidden = self._writing if writes else self._reading

@@ -1,4 +1,4 @@
-"""Entry and exit: arguments become arrays, and what the caller was promised is checked at the end."""
+"""Entry and exit: arguments become arrays, and promises to the caller are checked at the end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 def entered(
     function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], place: Mapping[str, int] = {}
 ) -> Frame:
-    """The frame in which the body starts; raises where an argument or a precondition does not fit.
+    """The frame in which the body starts; raises `InterpretError` if an argument does not fit or a precondition fails.
 
-    `place` are the coordinates of the rank, by name.
+    `place` gives the coordinates of the rank, by name.
     """
     known = {**params, **place}
     frame = Frame({name: arithmetic.literal(known[name], int64) for name in (*function.params, *place)}, {})
@@ -48,7 +48,7 @@ def _enter_array(declared: ArrayArgument, given: np.ndarray, frame: Frame) -> No
 
 
 def left(function: LoopFunction, frame: Frame) -> None:
-    """Check at the end that every output which is said to be covered has been written."""
+    """Check at the end that every output that is declared to be covered has been written completely."""
     for declared in function.arguments:
         if isinstance(declared, ArrayArgument) and declared.is_output and declared.covered:
             written = frame.arrays[declared.name].written
@@ -58,7 +58,7 @@ def left(function: LoopFunction, frame: Frame) -> None:
 
 
 def returned(function: LoopFunction, frame: Frame) -> None:
-    """The caller has its arrays back: what happens to them from now on is none of the function's business."""
+    """Return the arrays to the caller: any later access by the function is an error."""
     for declared in function.arguments:
         if isinstance(declared, ArrayArgument):
             frame.arrays[declared.name].leave(f"{function.name} has returned")

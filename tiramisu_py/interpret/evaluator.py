@@ -1,4 +1,4 @@
-"""Expressions of the loop IR, evaluated one node class a method."""
+"""Evaluation of loop IR expressions, one method for each node class."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Sh
 
 @dataclass
 class Frame:
-    """What one strand of execution sees: variables (parameters and scalar arguments too), arrays, atomic buffers.
+    """The environment of one strand: variables (parameters and scalar arguments too), arrays, atomic buffers.
 
-    `where` names what is being executed, for messages. `device` is the GPU that executes it; None is the host. Of
-    vectors, only the first `active` lanes touch memory (None: all).
+    `where` names the current statement, for messages. `device` is the GPU that executes it; None is the host. In
+    vectors, only the first `active` lanes access memory (None: all).
     """
 
     variables: dict[str, Value]
@@ -33,11 +33,11 @@ class Frame:
     active: int | None = None
 
     def branch(self) -> Frame:
-        """A strand of its own: what it binds is not seen by others; the arrays themselves are shared."""
+        """A frame for another strand: its bindings are private, the arrays are shared."""
         return replace(self, variables=dict(self.variables), arrays=dict(self.arrays))
 
     def array(self, name: str) -> Array:
-        """The array that a buffer's name stands for here."""
+        """The array bound to a buffer's name."""
         if name not in self.arrays:
             raise InterpretError(f"{self.where} uses the buffer {name}, which does not exist there")
         found = self.arrays[name]
@@ -48,7 +48,7 @@ class Frame:
 
 @dataclass
 class Cell:
-    """A variable that is assigned to."""
+    """A mutable variable."""
 
     value: Value
 
@@ -128,7 +128,7 @@ class Evaluator(Visitor[Value]):
         return arithmetic.binary(e.op, self(e.left), self(e.right), e.dtype)
 
     def visit_select(self, e: Select) -> Value:
-        """Lazy for one condition; where lanes differ, both branches are computed in all lanes, as vector code does."""
+        """Lazy for a uniform condition; if lanes differ, all lanes compute both branches, as vector code does."""
         condition = self(e.condition)
         if np.ndim(condition) == 0:
             return arithmetic.convert(self(e.yes if condition else e.no), e.dtype)

@@ -1,4 +1,4 @@
-"""What the machine refuses to do."""
+"""The error that the machine raises."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from tiramisu_py.errors import TiramisuError
 
 
 class InterpretError(TiramisuError, RuntimeError):
-    """The loop IR reads or writes what it must not; the message names buffer, index and statement."""
+    """An invalid access or operation of the loop IR; the message names buffer, index and statement."""

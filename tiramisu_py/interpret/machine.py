@@ -1,8 +1,8 @@
-"""The machine: statements that hosts and GPUs have, run one node class a method, each as a generator of its steps.
+"""The machine: the statements common to hosts and GPUs, one method for each node class, each a generator of steps.
 
-A generator yields wherever another strand may come in between: after each store, and between reading the operands of
-a store and writing its result, unless the store is an atomic update. What it yields is None, or where all threads of
-a block must meet.
+A generator yields wherever another strand may be scheduled: after each store, and between reading the operands of a
+store and writing its result, unless the store is an atomic update. It yields None, or a meeting of all threads of a
+block.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Machine(Visitor[Steps]):
             yield from self.run(node.body, frame)
 
     def _concurrent(self, node: For, iterations: range, frame: Frame) -> Steps:
-        """Iterations dealt to threads (lanes); private copies of the reductions, combined in order of threads."""
+        """A concurrent loop: threads (lanes) share the iterations; their partial results are combined in order."""
         shares, lockstep = deal(iterations, node.tag, self.choice)
         frames = [privatised(node.reductions, frame) for _ in shares]
         threads = [self._iterate(node, share, own) for share, own in zip(shares, frames, strict=True)]
@@ -130,12 +130,12 @@ class Machine(Visitor[Steps]):
 
 
 def _declares(node: Node) -> bool:
-    """Whether a statement declares something for those that follow."""
+    """Whether a statement declares a variable or buffer for the statements that follow."""
     if isinstance(node, Mask):
         return any(map(_declares, node.body.body if isinstance(node.body, Block) else (node.body,)))
     return isinstance(node, Declare)
 
 
 def _of_lanes(value: Value, lanes: int) -> Value:
-    """A scalar in all lanes of a vector."""
+    """A scalar broadcast to all lanes of a vector."""
     return np.full(lanes, value) if lanes > 1 and np.ndim(value) == 0 else value

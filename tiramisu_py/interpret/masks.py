@@ -1,4 +1,4 @@
-"""Loads and stores of vectors of which the first lanes alone are active."""
+"""Masked loads and stores of vectors: only the first lanes are active."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiramisu_py.interpret.memory import Array, Element
 
 
 def read(array: Array, indices: Element, active: int, where: str) -> Value:
-    """The element, or one for each lane: 0 in those that are not active."""
+    """The element, or one for each lane: 0 in inactive lanes."""
     lanes = _lanes(array, indices)
     if lanes == 1:
         return array.read(indices, where)
@@ -20,7 +20,7 @@ def read(array: Array, indices: Element, active: int, where: str) -> Value:
 
 
 def write(array: Array, indices: Element, value: Value, active: int, where: str) -> None:
-    """Store a value in the lanes that are active."""
+    """Store a value in the active lanes."""
     lanes = _lanes(array, indices)
     if lanes == 1 and _rank(array, indices):
         array.write(indices, value, where)

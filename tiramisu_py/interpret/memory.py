@@ -1,4 +1,4 @@
-"""Arrays that notice what C would not: reads of elements never written, indices outside, two lanes on one element."""
+"""Arrays that detect errors that C ignores: reads before writes, indices out of bounds, two lanes on one element."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Element = tuple[Any, ...]
 class Array:
     """A buffer of the running function.
 
-    `written` marks the elements that hold something; the others are poisoned. `rank` is the number of indices: `data`
-    has one dimension more where an element is a whole vector, and one more index then names a lane of it. A
-    `constant` array may not be written. `device` is the GPU whose memory it is in (None for the host's). Once it is
-    `gone`, for the reason given there, nothing may touch it. `claims` are those of messages that are not complete.
+    `written` marks the elements that have a value; the others are poisoned. `rank` is the number of indices. If an
+    element is a whole vector, `data` has an additional dimension, and an additional index names a lane. A `constant`
+    array must not be written. `device` is the GPU whose memory it is in (None for the host's). Once `gone` gives a
+    reason, any access is an error. `claims` are the elements in use by incomplete messages.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Array:
     claims: Claims = field(default_factory=Claims)
 
     def read(self, indices: Element, where: str) -> Value:
-        """The element, or one for each lane; a whole vector where elements are vectors."""
+        """The element, or one for each lane; a whole vector if elements are vectors."""
         at = self._checked(indices, where)
         self._unclaimed(at, False, where)
         if not np.all(self.written[at]):
@@ -45,7 +45,7 @@ class Array:
         return self.data[at]
 
     def write(self, indices: Element, value: Value, where: str) -> None:
-        """Store a value, or one for each lane to as many elements."""
+        """Store a value, or one for each lane to that many elements."""
         at = self.storable(indices, where)
         self.data[at] = value
         self.written[at] = True
@@ -60,7 +60,7 @@ class Array:
         return at
 
     def leave(self, reason: str) -> None:
-        """From now on nothing may touch it."""
+        """Make every later access an error; `reason` says why."""
         if self.claims.held:
             raise InterpretError(f"{self.claims.held[0].what} still uses {self.name} when {reason}")
         self.gone = reason
@@ -75,13 +75,13 @@ class Array:
 
     def _checked(self, indices: Element, where: str) -> Element:
         if self.gone:
-            raise InterpretError(f"{where} touches {self.name}{_shown(indices)} when {self.gone}")
+            raise InterpretError(f"{where} accesses {self.name}{_shown(indices)} when {self.gone}")
         if len(indices) not in (self.rank, self.data.ndim):
             raise InterpretError(f"{where} indexes {self.name} with {len(indices)} indices; it has {self.rank}")
         for position, (index, extent) in enumerate(zip(indices, self.data.shape, strict=False)):
             if np.any(index < 0) or np.any(index >= extent):
                 raise InterpretError(
-                    f"{where} touches {self.name}{_shown(indices)}, outside: index {position} must be at least 0 "
+                    f"{where} accesses {self.name}{_shown(indices)}, outside: index {position} must be at least 0 "
                     f"and below {extent}"
                 )
         return indices
@@ -105,15 +105,15 @@ def _shown(indices: Element) -> str:
 
 
 def argument(name: str, data: np.ndarray, filled: bool, constant: bool, device: int | None = None) -> Array:
-    """The caller's array; `filled` says that what it holds is meant to be read."""
+    """The caller's array; `filled` says whether its initial contents may be read."""
     return Array(name, data, np.full(data.shape, filled), data.ndim, constant, device=device)
 
 
 def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
-    """A temporary, poisoned; each element is a vector of `lanes` where that is more than one.
+    """A poisoned temporary; each element is a vector of `lanes` if that is more than one.
 
-    What a ring holds at first may be moved, and lanes past the end of a loop load what has no value: it is there, but
-    is not what anything computes.
+    The initial contents of a ring may be moved, and lanes past the end of a loop may load elements without a value:
+    these reads are allowed, but no result depends on them.
     """
     extents = tuple(max(0, extent) for extent in shape)
     full = (*extents, node.lanes) if node.lanes > 1 else extents
@@ -125,7 +125,7 @@ def allocated(node: Allocate, shape: tuple[int, ...]) -> Array:
 
 
 def private(shared: Array, identity: Value) -> Array:
-    """A thread's own copy of an array that a reduction updates: the identity everywhere, so that it may be read."""
+    """A thread's private copy of an array that a reduction updates, filled with the identity."""
     return PrivateArray(
         shared.name,
         np.full(shared.data.shape, identity, dtype=shared.data.dtype),
@@ -135,7 +135,7 @@ def private(shared: Array, identity: Value) -> Array:
 
 
 class PrivateArray(Array):
-    """A thread's own copy of an array: `written` says which elements the thread has updated."""
+    """A thread's private copy of an array: `written` marks the elements that the thread has updated."""
 
     def read(self, indices: Element, where: str) -> Value:
         """The partial result, or the identity."""

@@ -1,4 +1,4 @@
-"""Partial results: private copies of what the threads of a loop update, and their combination."""
+"""Partial results: private copies of the arrays that a loop's threads update, and their combination."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiramisu_py.program.loops import Combine
 
 
 def privatised(reductions: Sequence[Private], frame: Frame) -> Frame:
-    """A thread's view of the frame: private copies that start from the identity, atomic buffers known as such."""
+    """A thread's view of the frame: private copies initialised with the identity, and the set of atomic buffers."""
     own = frame.branch()
     for reduction in reductions:
         if reduction.combine is Combine.ATOMIC:

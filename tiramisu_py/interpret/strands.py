@@ -1,4 +1,4 @@
-"""Who runs which iterations of a concurrent loop, whose step comes next, and where strands meet."""
+"""Strands: the distribution of a concurrent loop's iterations, the interleaving of steps, and meetings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiramisu_py.program.loops import Parallel, Tag, Vector
 
 @dataclass(eq=False)
 class Meeting:
-    """Where a thread waits for all others of its block; for a reduction, with what it brings."""
+    """A statement at which a thread waits for all others of its block; for a reduction, with its operand."""
 
     node: Barrier | TreeReduce
     frame: Frame
@@ -26,15 +26,15 @@ class Meeting:
 #: The steps of a strand; a step is None, or a meeting.
 Steps = Iterator[Meeting | None]
 
-#: How many threads a parallel loop gets, at most.
+#: The maximum number of threads of a parallel loop.
 MOST_THREADS = 5
 
 
 def deal(iterations: range, tag: Tag | None, choice: random.Random) -> tuple[list[list[int]], bool]:
-    """Shares of the iterations, and whether they advance in lockstep.
+    """The iterations of each thread (lane), and whether these advance in lockstep.
 
-    A vector loop gives each lane every `width`-th iteration from the lower bound; lanes advance together, as one
-    statement of all lanes does, or freely: nothing orders them. Threads get iterations at random, in any order.
+    In lockstep, lane k of a vector loop gets every `width`-th iteration from the k-th on. Otherwise, and in other
+    loops, iterations are distributed to threads at random, in any order.
     """
     lockstep = choice.random() < 0.5
     if isinstance(tag, Vector) and lockstep:

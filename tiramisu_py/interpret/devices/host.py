@@ -1,4 +1,4 @@
-"""The host: all that every machine does, and what it tells GPUs to do."""
+"""The host: the statements common to all machines, and the operations that it issues to GPUs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Marks = dict[tuple[int, ...], Operation | None]
 
 
 def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[str, int], seed: int = 0) -> None:
-    """Execute a function on NumPy arrays, in place, concurrent iterations in an order that `seed` picks.
+    """Execute a function on NumPy arrays, in place, with concurrent iterations in an order that `seed` selects.
 
-    What is put on operation sequences runs as late as it can, now and then, or at once, in turn for each third seed.
-    Raises `InterpretError` for a precondition that fails, an index outside its buffer, an element that is read before
-    it is written, a store to an input, two lanes of one store on one element, and an output left incomplete; in
-    kernels for a race between threads, and for a barrier to which not all threads of a block come; and for whatever
-    touches memory after it was freed, or after the function returned.
+    Operations on operation sequences run as late as possible, at random times, or at once, depending on `seed` modulo
+    3. Raises `InterpretError` for a precondition that fails, an index outside its buffer, an element that is read
+    before it is written, a store to an input, two lanes of one store to the same element, and an incomplete output; in
+    kernels for a race between threads, and for a barrier that not all threads of a block reach; and for an access to
+    memory after it was freed, or after the function returned.
     """
     function = _version(function, params)
     frame = entered(function, arguments, params)
@@ -44,7 +44,7 @@ def run(function: LoopFunction, arguments: Mapping[str, Any], params: Mapping[st
 
 
 def _version(function: LoopFunction, params: Mapping[str, int]) -> LoopFunction:
-    """The version of a function that a call with these parameters runs."""
+    """The version of a function that a call with these parameters executes."""
     for version in function.versions:
         if all(params.get(name) == value for name, value in version.sizes):
             return version.function

@@ -1,4 +1,4 @@
-"""Kernels: blocks in any order, several at a time, and the threads of each as strands that meet at barriers."""
+"""Kernels: blocks in any order, several at a time; the threads of a block are strands that meet at barriers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Ra
 
 @dataclass
 class Strand:
-    """A thread, what it still has to do, and where it waits for the others."""
+    """A thread: its remaining steps, and the meeting in which it waits for the others."""
 
     thread: Thread
     steps: Steps
@@ -120,7 +120,7 @@ class Block:
             self.strands.append(Strand(thread, thread.whole(kernel.body, own)))
 
     def steps(self, burst: int) -> Steps:
-        """Threads in turn, each until it waits or for a burst, until all have ended."""
+        """The steps of all threads: each in turn runs a burst, or until it waits, until all have ended."""
         while not all(strand.ended for strand in self.strands):
             running = [strand for strand in self.strands if not strand.ended and strand.meeting is None]
             if running:
@@ -141,7 +141,7 @@ class Block:
                 return
 
     def _meet(self) -> None:
-        """All threads that have not ended wait: they must all do so, and in one place."""
+        """Check that all threads of the block wait, in the same place, and let them continue."""
         meetings = [strand.meeting for strand in self.strands if strand.meeting is not None]
         node = meetings[0].node
         if len(meetings) < len(self.strands) or any(meeting.node is not node for meeting in meetings):
@@ -158,7 +158,7 @@ class Block:
             strand.meeting = None
 
     def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
-        """Values of all threads in a random order, combined into one element by one of them."""
+        """Combine the values of all threads into one element, in a random order, by one of the threads."""
         if any(meeting.indices != meetings[0].indices for meeting in meetings):
             raise InterpretError(f"{node.statement}: the threads of a block combine into different elements")
         values = [meeting.value for meeting in meetings]

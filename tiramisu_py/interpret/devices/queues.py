@@ -1,4 +1,4 @@
-"""Operation sequences: what the host has put on streams of GPUs runs while the host goes on, as late as it likes."""
+"""Operation sequences: operations that the host issues to GPU streams run concurrently with it, with any delay."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tiramisu_py.interpret.strands import Steps
 
 #: A GPU and one of its streams.
 Queue = tuple[int, int]
-#: When operations run, by the seed: only once something waits for them; at once; now and then.
+#: When operations run, by the seed: only when something waits for them; at once; at random times.
 MOODS = ("lazy", "random", "eager")
 
 
 @dataclass(eq=False)
 class Operation:
-    """A kernel, a copy, or a mark on an operation sequence. `after` must be complete before it starts."""
+    """A kernel, a copy, or an event on an operation sequence. It starts when the operations `after` are complete."""
 
     queue: Queue
     steps: Steps
@@ -26,7 +26,7 @@ class Operation:
 
 @dataclass
 class Queues:
-    """All operation sequences: each runs its operations one after another, and nothing else orders them."""
+    """All operation sequences: each runs its operations one after another; there is no other order."""
 
     choice: random.Random
     mood: str
@@ -37,7 +37,7 @@ class Queues:
         self.waiting.setdefault(operation.queue, []).append(operation)
 
     def meanwhile(self) -> None:
-        """What happens while the host takes a step."""
+        """Run some operations (all when eager, a random number when random) while the host takes a step."""
         if self.mood == "eager":
             self.rest()
         elif self.mood == "random" and self.choice.random() < 0.5:
@@ -45,7 +45,7 @@ class Queues:
                 self._step(self._ready())
 
     def until(self, operation: Operation) -> None:
-        """Go on until an operation is complete; when lazy, with no more than that takes."""
+        """Run operations until the given one is complete; when lazy, only those that it needs."""
         needed = self._needed(operation)
         while not operation.complete:
             ready = [first for first in self._ready() if self.mood != "lazy" or first in needed]
@@ -54,7 +54,7 @@ class Queues:
             self._step(ready)
 
     def rest(self) -> None:
-        """Run all that is left."""
+        """Run all operations that can start."""
         while ready := self._ready():
             self._step(ready)
 
@@ -73,7 +73,7 @@ class Queues:
             self.waiting[operation.queue].remove(operation)
 
     def _needed(self, operation: Operation) -> set[Operation]:
-        """An operation, and all that must come before it."""
+        """An operation, and all operations that must precede it."""
         found: set[Operation] = set()
         pending = [operation]
         while pending:

@@ -1,7 +1,7 @@
-"""Races: two threads of a launch touch one element, one of them to change it, and nothing orders them.
+"""Races: two unordered accesses of different threads of a launch to one element, at least one of them a write.
 
-Within a launch, accesses are ordered within a thread, and within a block where a barrier lies between them. So a block
-counts its barriers (its epoch), and of each element the last accesses of each kind are kept, by block.
+In a launch, accesses of one thread are ordered, and accesses of one block with a barrier between them. So a block
+counts its barriers (its epoch), and for each element the last accesses of each kind are kept, by block.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.faults import InterpretError
 from tiramisu_py.interpret.memory import Array, Element
 
-#: Stands for several threads in an access, and for a deferred store: no thread is ordered with it by being the same.
+#: The thread number of an access by several threads, and of a deferred store: it equals that of no thread.
 MANY = -1
 
 
 class Kind(Enum):
-    """How an element is touched."""
+    """The kind of an access."""
 
     READ = "reads"
     WRITE = "writes"
@@ -31,24 +31,24 @@ class Kind(Enum):
 
 @dataclass(eq=False)
 class Clock:
-    """A block of a launch: its number, and how many barriers it has passed."""
+    """A block of a launch: its number, and the number of barriers that it has passed."""
 
     block: tuple[int, int, int]
     epoch: int = 0
 
 
-#: For each kind and block, the epoch of the last accesses and the thread (or `MANY`), with what it executed.
+#: For each kind and block, the last accesses: their epoch, the thread (or `MANY`), and its statement.
 Accesses = dict[tuple[Kind, Clock], tuple[int, int, str]]
 
 
 @dataclass(eq=False)
 class Trace:
-    """What the threads of a launch have done to an array."""
+    """The accesses of a launch's threads to an array."""
 
     seen: dict[tuple[int, ...], Accesses] = field(default_factory=dict)
 
     def record(self, name: str, element: tuple[int, ...], kind: Kind, clock: Clock, thread: int, where: str) -> None:
-        """Add an access; raises where an earlier one is not ordered before it."""
+        """Add an access; raises `InterpretError` if a conflicting earlier access is not ordered before it."""
         accesses = self.seen.setdefault(element, {})
         for (other, block), (epoch, by, what) in accesses.items():
             if _conflict(kind, other) and not _ordered(block, epoch, by, clock, thread):
@@ -97,19 +97,19 @@ class Watched(Array):
 
     @contextmanager
     def updated(self) -> Iterator[None]:
-        """Until the end, accesses are those of one atomic update."""
+        """A context in which accesses are those of one atomic update."""
         self.atomic = True
         yield None
         self.atomic = False
 
     def defer(self, indices: Element, where: str) -> None:
-        """Note a store that this thread has asked for, and which happens at any time until its next barrier."""
+        """Record a deferred store of this thread, which takes effect at any time until its next barrier."""
         self._note(indices, Kind.WRITE, where)
         for element in _elements(indices):
             self.trace.seen[element][Kind.WRITE, self.clock] = (self.clock.epoch, MANY, where)
 
     def settle(self, indices: Element, value: Value, where: str) -> None:
-        """The moment of a store that has been noted."""
+        """Execute a deferred store that has been recorded."""
         super().write(indices, value, where)
 
     def _note(self, indices: Element, kind: Kind, where: str) -> None:

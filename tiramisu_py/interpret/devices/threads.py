@@ -1,4 +1,4 @@
-"""One thread of a block: the statements that only kernels have."""
+"""One thread of a block: the statements that occur only in kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiramisu_py.program.storage import Memory
 
 @dataclass
 class Local:
-    """What the threads of a block have in common: their clock, and shared memory, poisoned when the block starts."""
+    """The state shared by the threads of a block: the clock, and shared memory, poisoned when the block starts."""
 
     clock: Clock
     shared: dict[Allocate, tuple[Array, Trace]] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class Thread(Machine):
         self.pending: list[tuple[Store, Frame, tuple[Any, ...]]] = []
 
     def frame(self, launch: Frame, traces: dict[str, Trace], constant: frozenset[str]) -> Frame:
-        """What the thread sees of a launch: its arrays, each access noted."""
+        """The frame of the thread in a launch, whose arrays record each access."""
         own = launch.branch()
         for name, array in launch.arrays.items():
             own.arrays[name] = watched(array, traces[name], self.local.clock, self.number, name in constant)
         return own
 
     def whole(self, body: Node, frame: Frame) -> Steps:
-        """The kernel, and at the end the stores that have not happened yet."""
+        """The steps of the kernel, and at the end the outstanding deferred stores."""
         yield from self.run(body, frame)
         self._settle()
 
@@ -88,7 +88,7 @@ class Thread(Machine):
             self._settle()
 
     def _settle(self) -> None:
-        """The stores that have been deferred happen, in any order."""
+        """Execute the deferred stores, in any order."""
         self.choice.shuffle(self.pending)
         for store, frame, indices in self.pending:
             self.seen(frame, store.buffer).settle(indices, Evaluator(frame)(store.value), store.statement)

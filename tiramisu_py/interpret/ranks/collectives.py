@@ -1,4 +1,4 @@
-"""Calls in which all ranks take part: nobody goes on before all have come, and values arrive in any order."""
+"""Collective calls: no rank continues before all have joined, and values arrive in any order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.ranks.messages import TOGETHER, Half
 from tiramisu_py.program.statement import SendMode
 
-#: For each rank, the elements that go there or come from there, by their indices.
+#: For each peer rank, the indices of the elements sent to it or received from it.
 ByPeer = dict[int, list[tuple[Any, ...]]]
 
 
 @dataclass(eq=False)
 class Meeting:
-    """The k-th call of all ranks: which it is, and how many ranks have not come to it yet."""
+    """The k-th collective call: its statement, its root, and the number of ranks that have not joined yet."""
 
     statement: str
     root: int | None
@@ -28,23 +28,23 @@ class Meeting:
 
     @property
     def arrived(self) -> bool:
-        """Whether all ranks have come."""
+        """Whether all ranks have joined."""
         return self.missing == 0
 
     def words(self) -> str:
-        """For whom a rank waits there."""
+        """A description of the wait, for messages."""
         return f"{self.statement} for {self.missing} other rank{'s' if self.missing > 1 else ''}"
 
 
 @dataclass
 class Meetings:
-    """The calls so far of so many ranks."""
+    """The collective calls so far, of `ranks` ranks."""
 
     ranks: int
     held: list[Meeting] = field(default_factory=list)
 
     def join(self, number: int, statement: str, root: int | None) -> Meeting:
-        """A rank comes to its call `number`."""
+        """Add a rank to the call `number`; raises `InterpretError` if other ranks make another call there."""
         if number == len(self.held):
             self.held.append(Meeting(statement, root, self.ranks))
         meeting = self.held[number]
@@ -61,7 +61,7 @@ class Meetings:
 def halves(
     me: int, ranks: int, statement: str, arrays: tuple[Array, Array], parts: tuple[ByPeer, ByPeer], root: int | None
 ) -> Iterator[Half]:
-    """What a rank sends and receives in a call, as halves of messages; sends first."""
+    """The sends and receives of a rank in a collective call, as halves of messages; sends first."""
     sent, received = parts
     if root is not None:
         if (me == root) == bool(received) or (me != root and (sent or set(received) != {root})):

@@ -1,4 +1,4 @@
-"""What is on its way between ranks: halves of messages that meet in order, and values that arrive when they like."""
+"""Messages between ranks: halves are matched in order, and the values of a matched pair arrive at any time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.ranks.rank_reductions import Combinations, Combined
 from tiramisu_py.program.statement import SendMode
 
-#: The rank that sends, the rank that receives, and the tag.
+#: The sending rank, the receiving rank, and the tag.
 Channel = tuple[int, int, int]
-#: What is sent in a call of all ranks has this tag; exchanges between two ranks have others.
+#: The tag of messages of collective calls; exchanges between two ranks have other tags.
 TOGETHER = 0
 
 
 @dataclass(eq=False)
 class Half:
-    """One send or receive that has been posted: of elements `at` of an array, `count` of them.
+    """One posted send or receive of the `count` elements `at` of an array.
 
-    `arrived`: its values have been taken, or stored. `values` are those that a buffered send has put aside.
+    `arrived` says that the values have been taken (of a send) or stored. `values` is the copy of a buffered send.
     """
 
     sends: bool
@@ -40,7 +40,7 @@ class Half:
 
     @property
     def rank(self) -> int:
-        """The rank that has posted it."""
+        """The rank that posted it."""
         return self.channel[0] if self.sends else self.channel[1]
 
     @property
@@ -52,11 +52,11 @@ class Half:
         return f"{self.statement} on rank {self.rank}"
 
     def taken(self) -> np.ndarray:
-        """The values in order."""
+        """The values that it sends, in order."""
         return np.array(np.ravel(self.array.data[self.at]))
 
     def finish(self) -> None:
-        """Its memory is free again."""
+        """Release its memory."""
         self.array.claims.drop(self.claim, self.array.data.shape)
 
 
@@ -74,24 +74,24 @@ class Sent:
 
 @dataclass
 class Traffic:
-    """The messages of a run, in the order in which they arrived, and the partial results that ranks combined."""
+    """The messages of a run, in the order of arrival, and the partial results that ranks combined."""
 
     sent: list[Sent] = field(default_factory=list)
     combined: list[Combined] = field(default_factory=list)
 
     @property
     def messages(self) -> int:
-        """How many messages there were."""
+        """The number of messages."""
         return len(self.sent) + len(self.combined)
 
     @property
     def elements(self) -> int:
-        """How many elements they brought."""
+        """The number of elements in all messages."""
         return sum(one.elements for one in self.sent) + sum(one.elements for one in self.combined)
 
     @property
     def bytes(self) -> int:
-        """How many bytes these are."""
+        """The number of bytes in all messages."""
         return sum(one.bytes for one in self.sent) + sum(one.bytes for one in self.combined)
 
     def sent_by(self, rank: int) -> Traffic:
@@ -112,7 +112,7 @@ class Traffic:
 
 @dataclass
 class Network:
-    """All messages between some ranks: those of which one half is posted, and those on their way."""
+    """All messages between the ranks: unmatched halves, and matched pairs in flight."""
 
     posted: dict[Channel, list[Half]] = field(default_factory=dict)
     flying: list[tuple[Half, Half]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Network:
     combinations: Combinations = field(default_factory=Combinations)
 
     def post(self, half: Half) -> None:
-        """Add a half; it meets the first one of the other kind that waits on its channel."""
+        """Add a half; it is matched with the first opposite half that waits on its channel."""
         waiting = self.posted.setdefault(half.channel, [])
         if not waiting or waiting[0].sends == half.sends:
             waiting.append(half)
@@ -138,7 +138,7 @@ class Network:
             raise InterpretError(f"{send} sends elements of type {types[0]}, {receive} takes {types[1]}")
 
     def arrive(self, pair: tuple[Half, Half]) -> None:
-        """The values of one message are taken and stored."""
+        """Transfer the values of one message."""
         send, receive = pair
         self.flying.remove(pair)
         values = send.taken() if send.values is None else send.values
@@ -147,11 +147,11 @@ class Network:
         receive.array.written[receive.at] = True
         send.arrived = receive.arrived = True
         if send.rank == receive.rank and send.channel[2] == TOGETHER:
-            return  # in a call of all ranks it goes over no wire
+            return  # a rank's message to itself in a collective call is no traffic
         self.traffic.sent.append(
             Sent(send.statement, *send.channel, elements=send.count, bytes=values.dtype.itemsize * send.count)
         )
 
     def left(self) -> Iterable[Half]:
-        """Halves that have met no other."""
+        """The unmatched halves."""
         return (half for waiting in self.posted.values() for half in waiting)

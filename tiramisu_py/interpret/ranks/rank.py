@@ -1,4 +1,4 @@
-"""One rank: a host with messages, whose requests and memory are watched while messages use them."""
+"""One rank: a host with messages; requests and memory are checked while messages use them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shape_of(function: LoopFunction, params: Mapping[str, int]) -> tuple[int, ..
 
 @dataclass(frozen=True)
 class Place:
-    """A rank: its number, its coordinates, and how many ranks there are in all."""
+    """A rank: its number, its coordinates, and the total number of ranks."""
 
     number: int
     coordinates: tuple[int, ...]
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass
 class Slot:
-    """One request: the half that uses it, and what a persistent one has been set up for."""
+    """One request: the half that uses it, and the message for which a persistent request was set up."""
 
     half: Half | None = None
     setup: tuple[object, ...] | None = None
@@ -72,7 +72,7 @@ class Rank(Host):
         self.pieces: list[tuple[np.ndarray, ...]] = []
         self.by_peer: ByPeer = {}
         self.meetings, self.calls = meetings, 0
-        #: What it waits for; it can go on when all of it has arrived.
+        #: The halves and meetings that it waits for; it continues when all of them have arrived.
         self.awaited: Sequence[Half | Meeting | Seat] = []
         self.ended = False
         names = () if function.grid is None else function.grid.coordinates
@@ -93,7 +93,7 @@ class Rank(Host):
         return not self.ended and all(half.arrived for half in self.awaited)
 
     def advance(self, most: int) -> None:
-        """Take steps until it must wait, or ends."""
+        """Take up to `most` steps, until it must wait, or ends."""
         try:
             for _ in range(most):
                 next(self.steps)

@@ -1,4 +1,4 @@
-"""Partial results that ranks combine: a meeting that ends when all ranks of a line of the grid have come to it."""
+"""Combination of the ranks' partial results: a meeting that ends when all ranks of a line of the grid have joined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.reductions import apply
 from tiramisu_py.ir import AllReduce
 
-#: The axes along which ranks meet, and the coordinates on the others: one line of the grid.
+#: A line of the grid: the axes along which ranks meet, and the coordinates on the other axes.
 Line = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -32,7 +32,7 @@ class At(Protocol):
 
 @dataclass(frozen=True)
 class Combined:
-    """What one rank gave to a combination with others, and got back."""
+    """The amount that one rank contributed to a combination, and received from it."""
 
     statement: str
     rank: int
@@ -42,7 +42,7 @@ class Combined:
 
 @dataclass(eq=False)
 class Combination:
-    """One combination: what the ranks that have come to it bring, by their numbers; `members` are all that must."""
+    """One combination of the ranks `members`: the arrays of the ranks that have joined, by rank number."""
 
     statement: str
     members: tuple[int, ...]
@@ -50,7 +50,7 @@ class Combination:
 
     @property
     def arrived(self) -> bool:
-        """Whether all ranks have come."""
+        """Whether all ranks have joined."""
         return len(self.brought) == len(self.members)
 
 
@@ -62,18 +62,18 @@ class Seat:
 
     @property
     def arrived(self) -> bool:
-        """Whether it can go on."""
+        """Whether it can continue."""
         return self.meeting.arrived
 
     def words(self) -> str:
-        """For whom it waits."""
+        """A description of the wait, for messages."""
         missing = sorted(set(self.meeting.members) - set(self.meeting.brought))
         ranks = ", ".join(map(str, missing))
         return f"{self.meeting.statement} for rank{'s' if len(missing) > 1 else ''} {ranks} to combine partial results"
 
 
 class Combinations:
-    """All combinations of a run: those of one line come one after the other."""
+    """All combinations of a run; the combinations of one line follow one another."""
 
     def __init__(self, seed: int = 0) -> None:
         self.choice = random.Random(seed)
@@ -81,7 +81,7 @@ class Combinations:
         self.combined: list[Combined] = []
 
     def joined(self, node: AllReduce, shape: Sequence[int], place: At, array: Array) -> Seat:
-        """A rank of a grid comes to a combination; the last one combines what all have brought."""
+        """Add a rank of a grid to its next combination; the last rank to join combines all partial results."""
         mine = place.coordinates
         sides = [range(n) if axis in node.axes else (mine[axis],) for axis, n in enumerate(shape)]
         members = tuple(int(np.ravel_multi_index(at, tuple(shape))) for at in product(*sides))

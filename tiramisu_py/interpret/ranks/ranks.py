@@ -1,4 +1,4 @@
-"""Several ranks in one process, each with memory of its own, in the least convenient order that messages allow."""
+"""Several ranks in one process, each with its own memory, in the least convenient order that messages allow."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tiramisu_py.interpret.ranks.rank import Place, Rank, shape_of
 from tiramisu_py.interpret.ranks.rank_reductions import Combinations, Seat
 from tiramisu_py.ir import LoopFunction
 
-#: How many steps a rank takes before another one may come in between.
+#: The numbers of steps that a rank may take before another rank is scheduled.
 BURSTS = (1, 10, 1_000_000)
 
 
 def interpret_ranks(
     function: LoopFunction, arguments: Sequence[Mapping[str, Any]], params: Mapping[str, int], seed: int = 0
 ) -> Traffic:
-    """Execute a function on as many ranks as there are mappings of arguments, in place; says what was sent.
+    """Execute a function in place on several ranks, one for each mapping of arguments; returns the messages sent.
 
-    Arrays are what each rank passes itself: its own blocks. Sends are complete only when a receive takes them, unless
-    they are buffered. Values are taken and stored at any moment until the wait: as late as possible, now and then, or
-    at once, in turn for each third seed, which also picks whose turn it is.
-    Raises `InterpretError` for all that `run` refuses on one rank, and for memory that is touched while a message uses
-    it, a request that is in use when it is used again or given up, messages that nobody receives, halves that do not
-    fit each other, and a deadlock.
+    Each rank passes its own blocks of the arrays. A send is complete only when a receive takes it, unless it is
+    buffered. Values are taken and stored at any moment until the wait: as late as possible, at random times, or at
+    once, depending on `seed` modulo 3; the seed also selects the rank that takes the next steps.
+    Raises `InterpretError` for all errors that `run` detects on one rank, and for an access to memory that a message
+    uses, a request that is in use when it is used again or given up, messages that are never received, halves that do
+    not match, and a deadlock.
     """
     shape = shape_of(function, params)
     if np.prod(shape, dtype=int) > len(arguments):
@@ -55,7 +55,7 @@ def interpret_ranks(
 
 @dataclass
 class Schedule:
-    """Whose turn it is."""
+    """The scheduler of the ranks."""
 
     ranks: list[Rank]
     network: Network
@@ -64,7 +64,7 @@ class Schedule:
     steps: int = field(default=0)
 
     def run(self) -> None:
-        """All ranks to their ends."""
+        """Run all ranks until they end."""
         while not all(rank.ended for rank in self.ranks):
             ready = [rank for rank in self.ranks if rank.ready]
             if self._moves_values(bool(ready)):
