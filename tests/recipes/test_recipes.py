@@ -266,7 +266,7 @@ def test_wrong_arguments_are_answered_by_what_to_write() -> None:
         pointwise(f)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"cpu='znver3': give a tm\.recipes\.Cpu, .*here\(target='znver3'\)"):
         pointwise(across, cpu="znver3")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match=r"across is not read by what comes after it \(down\): give the stages"):
+    with pytest.raises(ArgumentError, match=r"across is not read by a later stage \(down\): give the stages"):
         stencil(across, down, cpu=WIDE)
     for rows in (0, -3, True, "8"):
         with pytest.raises(ArgumentError, match=r"rows is .*: give an integer of at least 1"):

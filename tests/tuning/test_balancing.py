@@ -199,7 +199,7 @@ def test_what_cannot_be_balanced_is_refused() -> None:
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
     f = blur()
-    refused("sizes lacks C: give the values of all parameters of blur but G", f, {"R": 100})
+    refused("sizes has no value for C: give the values of all parameters of blur but G", f, {"R": 100})
     refused("sizes has 'Q', which is no parameter of blur: R, C, G", f, {**SIZES, "Q": 1})
     refused("a parameter is an integer of at least 0", f, {**SIZES, "R": -1})
     refused("a parameter is an integer of at least 0", f, {**SIZES, "R": 1.5})

@@ -1,4 +1,4 @@
-"""Known-good sequences of commands for what examples have in common, with sizes derived from the processor."""
+"""Recipes: command sequences for common kinds of computations, with sizes derived from the processor."""
 
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.pointwise import pointwise

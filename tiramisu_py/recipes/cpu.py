@@ -1,4 +1,4 @@
-"""What recipes derive their sizes from: the vectors, registers and caches of a processor."""
+"""The processor for which recipes choose sizes: its vectors, registers and caches."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from tiramisu_py.build.compilation import processor_for
 from tiramisu_py.build.machine.processor_caches import caches
 from tiramisu_py.errors import ArgumentError
 
-#: Processors of these families have 32 vector registers whatever the size of the vectors.
+#: Processors of these families have 32 vector registers, for every vector size.
 _MANY_REGISTERS = ("aarch64", "arm64")
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """A processor: bytes of a vector register and how many there are, bytes of the caches that a core uses.
+    """A processor: size and number of its vector registers, and sizes of the caches of a core, in bytes.
 
     ::
 
         tm.recipes.Cpu(vector_bytes=32, registers=16, first=32 << 10, second=512 << 10)
         tm.recipes.Cpu.here()                           # this machine's
-        tm.recipes.Cpu.here(target="x86-64-v3")         # as `compile` is told
+        tm.recipes.Cpu.here(target="x86-64-v3")         # as given to `compile`
 
-    Raises `ArgumentError` for sizes that no processor has.
+    Raises `ArgumentError` for impossible sizes.
     """
 
     vector_bytes: int
@@ -51,5 +51,5 @@ class Cpu:
         return cls(size, 32 if many else 16, known.first, known.second)
 
     def lanes(self, element: int) -> int:
-        """How many elements of so many bytes a vector holds; at least 2."""
+        """The number of elements of `element` bytes in a vector; at least 2."""
         return max(self.vector_bytes // element, 2)

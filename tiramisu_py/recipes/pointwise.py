@@ -1,4 +1,4 @@
-"""The recipe for computations that read each element where they write one."""
+"""The recipe for pointwise computations: each value reads only the elements at its own indices."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.recorded import Recorded, processor
 
-#: Elements of a block, where a computation has a single loop, which threads share.
+#: The block size of a computation with a single loop: threads share the blocks.
 BLOCK = 1 << 16
-#: The most lanes of a vector loop.
+#: The maximum number of lanes of a vector loop.
 MOST_LANES = 64
 
 
@@ -26,10 +26,10 @@ def pointwise(*stages: Computation, cpu: Cpu | None = None) -> str:
                   negative.store_nontemporal()
                   bright.store_nontemporal()
 
-    Stages that are no outputs are computed for each vector of the last one, in registers. Returns the commands that
-    were applied, to be pasted and edited. `cpu` is the processor whose vectors are meant (default: this machine's).
-    Raises `ArgumentError` for what are no computations of one function; what commands raise goes on, and then none of
-    them is applied.
+    Stages that are not outputs are computed for each vector of the last one, in registers. Returns the commands that
+    were applied, to be pasted and edited. `cpu` is the processor that determines the vector size (default: this
+    machine's). Raises `ArgumentError` if the stages are not computations of one function, and the error of a command
+    that is refused; then none of the commands is applied.
     """
     recipe = Recorded("pointwise", stages)
     cpu = processor("pointwise", cpu)
@@ -56,5 +56,5 @@ def pointwise(*stages: Computation, cpu: Cpu | None = None) -> str:
 
 
 def _narrowest(recipe: Recorded) -> int:
-    """The bytes of the narrowest values that are stored."""
+    """The size of the narrowest stored values, in bytes."""
     return min(stage.dtype.bytes for stage in recipe.stages)

@@ -1,4 +1,4 @@
-"""How far around its own place a computation reads: the offsets of its accesses."""
+"""The reach of a stencil: the offsets of a computation's accesses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tiramisu_py.program.statement import Statement
 
 
 def sources(statement: Statement) -> tuple[str, ...]:
-    """What a statement reads, in order of first mention."""
+    """The sources that a statement reads, in order of first mention."""
     return tuple(dict.fromkeys(access.source for access in accesses(statement.body)))
 
 
 def offsets(statement: Statement, source: str, dimension: int, iterator: Iter) -> list[int] | None:
-    """The distances ``index - iterator`` of a dimension, in order; None where an index is something else."""
+    """The distances ``index - iterator`` of a dimension, in order; None if an index has another form."""
     found = set()
     for access in accesses(statement.body):
         if access.source == source:

@@ -1,4 +1,4 @@
-"""What all recipes share: commands that are applied together or not at all, and their text."""
+"""The base of all recipes: commands that are applied together or not at all, and their text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiramisu_py.recipes.cpu import Cpu
 
 
 class Recorded:
-    """Some computations of one function, and the commands that a recipe gives them."""
+    """Computations of one function, and the commands that a recipe applies to them."""
 
     def __init__(self, recipe: str, stages: Sequence[object]) -> None:
         if not stages:
@@ -39,7 +39,7 @@ class Recorded:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Applies what is commanded inside, or, where a command is refused, nothing of it."""
+        """A context whose commands are all applied, or none of them if one is refused."""
         try:
             yield
         except Exception:
@@ -48,7 +48,7 @@ class Recorded:
             raise
 
     def statement(self, stage: Computation) -> Statement:
-        """The one statement of a computation that nothing has cut; raises `ArgumentError`."""
+        """The statement of a computation that has only one; raises `ArgumentError` for others."""
         found = self.function.program.statements_of(stage.name)
         if len(found) != 1:
             raise ArgumentError(
@@ -62,7 +62,7 @@ class Recorded:
         return [Iter(name) for name in self.function.program.loop_names(self.statement(stage))]
 
     def fresh(self, name: str) -> Iter:
-        """An iterator with this name, or one like it where something has it already."""
+        """An iterator with this name, or with a similar one if the name is taken."""
         program = self.function.program
         taken = names_in(program) | {loop.name for loop in program.loops.values()} | set(self._fresh)
         name = fresh_name(name, taken, underscored)
@@ -74,11 +74,11 @@ class Recorded:
         self._made[str(self.function.commands[-1])] = name
 
     def from_function(self, stage: Computation) -> None:
-        """Let the text say where the handle comes from that the next commands are given to."""
+        """Add a line to the text that gets the handle of `stage` from the function, for the next commands."""
         self._handles[len(self.function.commands)] = f'{stage} = f["{stage}"]'
 
     def text(self) -> str:
-        """The commands as Python, one a line, after the iterators that they name."""
+        """The commands as Python, one on each line, after the declaration of their iterators."""
         commands: list[str] = []
         for number, line in enumerate(map(str, self.function.commands[self._start :]), self._start):
             if number in self._handles:
@@ -92,7 +92,7 @@ class Recorded:
 
 
 def _instead(recipe: str, given: object) -> str:
-    """What to pass instead of something that is no computation."""
+    """Advice for an argument that is not a computation."""
     if isinstance(given, list | tuple):
         return f": give them one by one, {recipe}({', '.join(map(repr, given))})"
     if isinstance(given, Input):
@@ -103,7 +103,7 @@ def _instead(recipe: str, given: object) -> str:
 
 
 def processor(recipe: str, cpu: object) -> Cpu:
-    """The processor that a recipe is for: the one given, or this machine's."""
+    """The processor of a recipe: the given one, or this machine's."""
     if cpu is None:
         return Cpu.here()
     if not isinstance(cpu, Cpu):

@@ -1,4 +1,4 @@
-"""The recipe for stages of stencils: several rows at once, in vectors that registers keep."""
+"""The recipe for stages of stencils: several rows at once, in vectors kept in registers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tiramisu_py.recipes.cpu import Cpu
 from tiramisu_py.recipes.reads import offsets, sources
 from tiramisu_py.recipes.recorded import Recorded, processor
 
-#: Elements of fewer bytes are computed in wider types: rows go through the first-level cache instead of registers.
+#: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.
 WIDE = 4
-#: Rows that are computed at once through the cache.
+#: The number of rows computed at once if they are kept in the cache.
 ROWS = 8
 
 
 def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = None) -> str:
-    """Stages of stencils over two dimensions, from the first to the last, which is the output.
+    """Schedule the stages of a stencil over two dimensions, given in order; the last one is the output.
 
     ::
 
@@ -36,14 +36,14 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = Non
                   across.store_nontemporal()
 
     The last stage is computed in blocks of `rows` rows by a vector; earlier stages for each block, in registers.
-    A stage that is read at neighbouring columns is computed a vector ahead and kept for the next block, so that what
-    lies across two vectors is a shift of lanes and not a load across cache lines. Stages of narrow types
-    (under 4 bytes) are computed for `rows` rows at a time into rows that stay in the first-level cache. Rows go as far
-    as they do in memory: they are not cut into tiles, which prefetchers like best. Returns the commands that were
-    applied, to be pasted and edited. `rows` defaults to what the registers of `cpu` (default: this machine's) hold.
+    A stage that is read at neighbouring columns is computed a vector ahead and kept for the next block, so that an
+    operand across two vectors is a shift of lanes and not a load across cache lines. Stages of narrow types
+    (under 4 bytes) are computed for `rows` rows at a time into rows that stay in the first-level cache. Rows are not
+    cut into tiles: contiguous access over whole rows suits the prefetchers. Returns the commands that were applied, to
+    be pasted and edited. `rows` defaults to the number that fits in the registers of `cpu` (default: this machine's).
 
-    Raises `ArgumentError` for what are no computations of one function with two loops; what commands raise goes on, and
-    then none of them is applied.
+    Raises `ArgumentError` if the stages are not computations of one function with two loops, and the error of a command
+    that is refused; then none of the commands is applied.
     """
     recipe = Recorded("stencil", stages)
     plan = Plan(recipe, processor("stencil", cpu), rows)
@@ -53,7 +53,7 @@ def stencil(*stages: Computation, rows: int | None = None, cpu: Cpu | None = Non
 
 
 class Plan:
-    """How the stages of one recipe are scheduled."""
+    """The schedule of the stages of one recipe."""
 
     def __init__(self, recipe: Recorded, cpu: Cpu, rows: int | None) -> None:
         self.recipe = recipe
@@ -69,7 +69,7 @@ class Plan:
         self._check_order()
 
     def apply(self) -> None:
-        """Give the commands."""
+        """Apply the commands."""
         if self.in_registers:
             self._registers()
         else:
@@ -83,7 +83,7 @@ class Plan:
             if not any(stage.name in later for later in reads[number:]):
                 after = ", ".join(later.name for later in self.recipe.stages[number:])
                 raise ArgumentError(
-                    f"stencil: {stage} is not read by what comes after it ({after}): give the stages from the first to "
+                    f"stencil: {stage} is not read by a later stage ({after}): give the stages from the first to "
                     "the last, which is the output"
                 )
 

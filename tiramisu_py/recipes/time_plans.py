@@ -1,4 +1,4 @@
-"""How many levels, and which tiles, a time loop is worth: points computed again, and what the cache holds, counted."""
+"""The choice of time steps and tiles for a time loop, from counts of redundant points and of bytes in the cache."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from math import prod
 
 from tiramisu_py.recipes.cpu import Cpu
 
-#: The most levels of a pass: memory is then no longer what a step waits for.
+#: The maximum number of levels of a pass: from there on, memory no longer limits a step.
 MOST_STEPS = 12
-#: The part of the second-level cache that the levels of a tile may fill; two levels are kept.
+#: The share of the second-level cache that the levels of a tile may fill; two levels are kept.
 FILLED, LEVELS = 0.4, 2
-#: Vectors of a row of a tile, the longest first, and the step and the fewest of its other sides.
+#: Row lengths of a tile in vectors, the longest first; the step and the minimum of its other sides.
 VECTORS, FEWEST = (32, 16, 8), 4
-#: What a sweep through memory costs, where computing the same points in the cache costs 1.
+#: The cost of a sweep through memory, relative to computing the same points in the cache.
 MEMORY = 3.0
-#: Tiles that compute more than this for each useful point are never chosen.
+#: The maximum number of points computed per useful point.
 MOST_REDUNDANT = 1.75
 
 
@@ -24,8 +24,7 @@ MOST_REDUNDANT = 1.75
 class TimePlan:
     """A pass of `steps` levels over tiles with the given `sides`, the last one in vectors of `lanes`.
 
-    `reach` says by how much a tile grows along each dimension, below and above together, for each level before the
-    last.
+    `reach` is the growth of a tile along each dimension, on both sides together, for each level before the last.
     """
 
     steps: int
@@ -36,37 +35,37 @@ class TimePlan:
 
     @property
     def redundancy(self) -> float:
-        """Points computed for each useful one, whole vectors counted where a level computes a part of one."""
+        """Points computed per useful point; a partial vector counts as a whole one."""
         return sum(prod(self._level(before)) for before in range(self.steps)) / (self.steps * prod(self._level(0)))
 
     @property
     def footprint(self) -> int:
-        """Bytes of the levels that a tile keeps, the largest ones."""
+        """Bytes of the largest levels that a tile keeps at a time."""
         return LEVELS * self.element * prod(self._level(self.steps - 1))
 
     @property
     def cost(self) -> float:
-        """The time of a point and a step, where computing one in the cache takes 1."""
+        """The time per point and step, relative to computing a point in the cache."""
         moved = (prod(self._level(self.steps)) + prod(self._level(0))) / (2 * prod(self._level(0)))
         return self.redundancy + MEMORY * moved / self.steps
 
     def _level(self, before: int) -> tuple[int, ...]:
-        """The sides of what a tile computes so many levels before its last one."""
+        """The sides of the box that a tile computes `before` levels before its last one."""
         *sides, row = (side + before * more for side, more in zip(self.sides, self.reach, strict=True))
         apart = 1 if before and self.reach[-1] else 0  # halos on both sides begin and end within vectors
         return (*sides, (-(-row // self.lanes) + apart) * self.lanes)
 
 
-#: Of plans that cost the same within this factor, the one of the longest rows is chosen.
+#: Among plans with costs within this factor, the one with the longest rows is chosen.
 NEARLY = 1.05
-#: What a step costs that reads and writes memory, and computes nothing twice.
+#: The cost of a step that reads and writes memory, without redundant computation.
 PLAIN = 1 + MEMORY
 
 
 def best_plan(reach: Sequence[int], lanes: int, element: int, cpu: Cpu, steps: int | None = None) -> TimePlan | None:
-    """The plan of about the least cost that the cache holds, with `steps` levels where they are given.
+    """The plan of approximately least cost that fits in the cache, with `steps` levels if they are given.
 
-    None where no tile pays: where each costs what plain sweeps do, or computes too much twice.
+    None if no tile pays: each costs at least as much as plain sweeps, or has too many redundant points.
     """
     counts = range(2, MOST_STEPS + 1) if steps is None else [steps]
     plans = [plan for count in counts for plan in _plans(count, tuple(reach), lanes, element, cpu)]
@@ -77,7 +76,7 @@ def best_plan(reach: Sequence[int], lanes: int, element: int, cpu: Cpu, steps: i
 
 
 def _plans(steps: int, reach: tuple[int, ...], lanes: int, element: int, cpu: Cpu) -> Iterator[TimePlan]:
-    """For each length of rows the largest tile that the cache holds; where none fits, the smallest tile."""
+    """For each row length the largest tile that fits in the cache; if none fits, the smallest tile."""
     room = int(cpu.second * FILLED)
     if len(reach) == 1:
         row = room // (LEVELS * element) // lanes - 2

@@ -1,4 +1,4 @@
-"""The recipe for time loops over a grid: several steps at a time in tiles that a core's cache holds."""
+"""The recipe for time loops over a grid: several steps at a time, in tiles that fit in a core's cache."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.recipes.time_plans import best_plan
 from tiramisu_py.schedule.locality.time_halos import distances, halos
 
-#: What the text says where the steps stay apart.
+#: The comment in the text if steps are not tiled.
 NO_TILE = "# no tiles over time: their halos would cost more than they save"
 
 
 def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | None = None) -> str:
-    """A field over time and space (time outermost), each level from the one before: tiles that overlap in time.
+    """Schedule a field over time and space (time outermost) in overlapping time tiles.
 
     ::
 
@@ -29,16 +29,16 @@ def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Non
                   heat_out.parallelize(i)
                   heat_out.vectorize(j, 16)
 
-    A tile computes `steps` levels while two of them lie in the second-level cache of `cpu` (default: this machine's);
-    what it needs of its neighbours it computes as well. How many levels, and how large the tiles, is chosen by counting
-    how many points are then computed for each useful one, and what goes through memory: a plate takes many levels, a
-    cube two to four. Where no tile pays (far reaches in three dimensions), the text says so in a comment, and each step
-    is swept in vectors on all threads; with `steps` given there are tiles in any case. What copies the result
-    (``f.outputs(heat[T, i, j])``) runs in vectors on all threads too. Returns the commands that were applied, to be
-    pasted and edited, over the function `f`.
+    Each level is computed from the one before. A tile computes `steps` levels while two of them are in the second-level
+    cache of `cpu` (default: this machine's), including the halo that it needs from its neighbours. The number of levels
+    and the tile sizes are chosen by counting the points computed per useful point, and the memory traffic: typically
+    many levels in two dimensions, two to four in three. If no tile pays (wide stencils in three dimensions), the text
+    says so in a comment, and each step is a sweep in vectors on all threads; with `steps` given, tiles are always used.
+    The copy of the result (``f.outputs(heat[T, i, j])``) runs in vectors on all threads too. Returns the commands that
+    were applied, to be pasted and edited, over the function `f`.
 
-    Raises `ArgumentError` for a field with fewer than two loops; what commands raise goes on, and then none of them is
-    applied.
+    Raises `ArgumentError` for a field with fewer than two loops, and the error of a command that is refused; then none
+    of the commands is applied.
     """
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ArgumentError(f"time_stencil: steps is {steps!r}: give an integer of at least 1")
@@ -66,14 +66,14 @@ def time_stencil(field: Computation, *, steps: int | None = None, cpu: Cpu | Non
 
 
 def _swept(field: Computation, space: list[Iter], lanes: int) -> None:
-    """Each step in vectors, on all threads: what is left where no tile over time pays."""
+    """Schedule each step as a sweep in vectors on all threads, if no time tile pays."""
     if len(space) > 1:
         field.parallelize(space[0])
     field.vectorize(space[-1], lanes, remainder="mask")
 
 
 def _reach(recipe: Recorded, field: Computation, time: Iter, space: list[Iter]) -> list[int]:
-    """By how much a tile grows with each level before, along each dimension, on both sides together."""
+    """The growth of a tile per earlier level along each dimension, on both sides together."""
     program, dims = recipe.function.program, [loop.name for loop in space]
     reads = distances(program, [recipe.statement(field)], [field.name], time.name, dims)
     sides = [halos(reads, [field.name], dim, position, time.name) for position, dim in enumerate(dims)]
@@ -81,7 +81,7 @@ def _reach(recipe: Recorded, field: Computation, time: Iter, space: list[Iter]) 
 
 
 def _readers(recipe: Recorded, field: Computation) -> list[Computation]:
-    """The outputs that copy the result of the field: no stencils, of two loops or more, in one statement."""
+    """The outputs that copy the result of the field (no stencils), with at least two loops and one statement."""
     function, found = recipe.function, []
     for name in function.algorithm.outputs:
         statements = function.program.statements_of(name)

@@ -1,4 +1,4 @@
-"""Choosing what a schedule leaves open: how far each part of a partition goes."""
+"""Tuning: choosing the points at which a level is partitioned."""
 
 from tiramisu_py.tuning.balancing import balance
 from tiramisu_py.tuning.machine import Machine

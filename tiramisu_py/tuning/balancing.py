@@ -1,4 +1,4 @@
-"""balance(): how far each part of a partition should go, so that all of them end together."""
+"""balance(): the points of a partition at which all parts end together."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.sizes import checked_sizes, checked_small, equal_parts, short_sizes, shortened
 from tiramisu_py.tuning.splitting import Cost, fitted, makespan, split
 
-#: So many instances make a measuring run that is short: on a machine, and in the simulator.
+#: The number of instances of a short measuring run: on a machine, and in the simulator.
 INSTANCES, SIMULATED_INSTANCES = 2**24, 2**17
 
-#: The seconds of each part, level by level, at values of all parameters.
+#: The seconds of each part, level by level, as a function of the values of all parameters.
 Clock = Callable[[Mapping[str, int]], Sequence[float]]
 
 
@@ -56,21 +56,20 @@ def balance(
         print(split)                                        # part, target, iterations, share, seconds
         kernel(picture, **split.points)                     # G = 6112
 
-    `sizes` are the values of all other parameters. The program runs at `small` sizes (default: with levels so short
-    that it takes a moment), cut into equal parts, and once more at half the level, so that what each part takes for an
-    iteration is told from what it takes however few there are. Of a part on a GPU the time counts in which its kernels
-    or its copies were under way; of one on cores, that of its loop nests; waiting does not count, nor do messages
-    between ranks. Each is the least of `rounds` runs. The points are whole numbers that the function's assumptions
-    allow; a part that does not pay gets nothing. Stages that are cut at the same points for the same targets count
-    together.
+    `sizes` are the values of all other parameters. The program runs at `small` sizes (default: sizes for a short run),
+    cut into equal parts, and again with half the iterations, which separates each part's cost per iteration from its
+    fixed cost. The time of a part on a GPU is that of its kernels and copies; the time of a part on cores is that of
+    its loop nests. Waiting and messages between ranks do not count. Each time is the minimum of `rounds` runs. The
+    points are integers that the function's assumptions allow; a part that does not pay gets no iterations. Stages that
+    are cut at the same points for the same targets are balanced together.
 
-    `inputs` are arrays of the sizes or of the small ones, by name (the beginning is used); others are random, as
-    declared. ``pinned=True`` puts all of them into page-locked memory (`pinned_empty`): ask for it if those of later
-    calls are. `device`, `threads` and other `options` are those of `Function.compile`. A distributed function is
-    measured on the ranks of `comm`, all of which call this and get the same answer.
+    `inputs` are arrays by name, of the full or of the small sizes (their beginning is used); the other inputs are
+    random, within their declared ranges. ``pinned=True`` puts all of them into page-locked memory (`pinned_empty`):
+    use it if later calls do. `device`, `threads` and other `options` are those of `Function.compile`. A distributed
+    function is measured on the ranks of `comm`; all of them make this call and get the same result.
 
     With a `machine`, or without the ranks, nothing is run: times are estimated from the operations and bytes of each
-    part, and its transfers and messages (`Balance.measured` is False). Without a GPU say which one is meant,
+    part, and from its transfers and messages (`Balance.measured` is False). On a host without a GPU, name one:
     ``machine=tm.Machine.here(gpu="H200")``.
 
     Raises `ArgumentError` for a function that is not partitioned at parameters, and for sizes that do not fit;
@@ -112,7 +111,7 @@ def balance(
 
 
 def _own(found: Sequence[Level], threads: int | None, comm: Any) -> Machine:
-    """This machine; of several ranks, that of the first."""
+    """The description of this machine; for several ranks, of the first rank's machine."""
     peaks = published() if comm is None else comm.bcast(published())
     lacking = [slot.name for level in found for slot in level.slots if slot.gpu is not None and not peaks]
     if lacking:
@@ -132,7 +131,7 @@ def balanced(
     clock: Clock,
     measured: bool,
 ) -> Balance:
-    """The split at sizes that are known, by what the clock says at short ones and at half of their levels."""
+    """The split at `known` sizes, from the times of two runs: at `short` sizes, and at half of their levels."""
     half = shortened(program, found, short, 0.5)
     runs = [{**sizes, **equal_parts(program, found, sizes)} for sizes in ([short] if half == short else [short, half])]
     full = {**known, **equal_parts(program, found, known)}
@@ -154,14 +153,14 @@ def balanced(
 
 @dataclass(frozen=True)
 class _Done:
-    """The instances that a part executes in each run, and in an iteration of the level in the first run."""
+    """The instances that a part executes in each run, and per iteration of the level in the first run."""
 
     instances: tuple[int, ...]
     of_each: float
 
 
 def _done(program: Program, found: Sequence[Level], runs: Sequence[Mapping[str, int]]) -> list[_Done]:
-    """What the parts do in the runs, level by level."""
+    """The work of the parts in the runs, level by level."""
     counter = Counter(program)
     every: list[_Done] = []
     for level in found:
@@ -184,7 +183,7 @@ def _costs(
     done: Sequence[_Done],
     times: Sequence[Sequence[float]],
 ) -> list[Cost]:
-    """What an iteration of each part takes at full sizes, level by level, by what its instances took in the runs."""
+    """The cost of each part at full sizes, level by level, from the time of its instances in the runs."""
     counter = Counter(program)
     costs: list[Cost] = []
     for level in found:
@@ -198,7 +197,7 @@ def _costs(
 
 
 def _can_run(f: Function, found: Sequence[Level], simulated: bool, known: Mapping[str, int], comm: Any) -> bool:
-    """Whether the GPUs and the ranks are there that the function needs; all ranks come to the same answer."""
+    """Whether the GPUs and ranks that the function needs are available; all ranks get the same result."""
     if axes(f.program) and comm is None:
         return False
     rank = 0 if comm is None else comm.Get_rank()
@@ -223,6 +222,6 @@ def _require_all(program: Program, found: Sequence[Level], known: Mapping[str, i
     missing = [name for name in _unknown(program, known) if name not in chosen]
     if missing:
         raise ArgumentError(
-            f"sizes lacks {', '.join(missing)}: give the values of all parameters of {program.algorithm.name} but "
-            f"{', '.join(name for name in _unknown(program, known) if name in chosen)}"
+            f"sizes has no value for {', '.join(missing)}: give the values of all parameters of "
+            f"{program.algorithm.name} but {', '.join(name for name in _unknown(program, known) if name in chosen)}"
         )

@@ -1,7 +1,7 @@
-"""What parts take, reckoned from operations and bytes: nothing is run.
+"""The times of parts, estimated from operations and bytes (roofline model): nothing is run.
 
-A part takes as long as its arithmetic or its memory, whichever is slower, and what its GPU's link and its messages take
-besides; of a pipeline, whose chunks are copied while others are computed, the busiest operation sequence counts alone.
+The time of a part is that of its arithmetic or of its memory, whichever is longer, plus the times of its GPU's link and
+of its messages. In a pipeline, which overlaps copies and kernels, only the busiest operation sequence counts.
 
 Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 52(4), 2009.
 """
@@ -21,7 +21,7 @@ from tiramisu_py.tuning.owners import owners
 
 
 class Estimate:
-    """The seconds of each part on a machine; raises `ArgumentError` where the machine does not say enough."""
+    """The seconds of each part on a machine; raises `ArgumentError` if the machine's description is incomplete."""
 
     def __init__(self, program: Program, levels: Sequence[Level], machine: Machine) -> None:
         self._program = program
@@ -36,7 +36,7 @@ class Estimate:
             )
 
     def __call__(self, params: Mapping[str, int]) -> list[float]:
-        """The seconds of each part at some parameter values, level by level."""
+        """The seconds of each part at given parameter values, level by level."""
         moved = communication(self._program, params)
         return [self._seconds(slot, params, moved) for slot in self._slots]
 
@@ -59,13 +59,13 @@ class Estimate:
         return next(queues, None)
 
     def _is_pipelined(self, slot: Slot, name: str) -> bool:
-        """Whether a transfer is made chunk by chunk, in a loop with the kernels, while the host goes on."""
+        """Whether a transfer is asynchronous and made chunk by chunk, in a loop with the part's kernels."""
         transfer = self._program.statements[name]
         loops = {loop for each in slot.statements for loop in self._program.statements[each].loops}
         return transfer.transfer is not None and transfer.transfer.asynchronous and bool(loops & set(transfer.loops))
 
     def _messages(self, slot: Slot, moved: Communication) -> float:
-        """What the busiest rank of a part sends and receives."""
+        """The seconds in which the busiest rank of a part sends and receives."""
         if slot.ranks is None or not moved.grid:
             return 0.0
         found = [moved.of_rank(rank) for rank in slot.ranks if rank < moved.ranks]
@@ -78,16 +78,16 @@ def on_cores(work: Work, machine: Machine) -> float:
 
 
 def on_gpu(work: Work, machine: Machine) -> float:
-    """The seconds of some work on a GPU, the starts of its kernels included."""
+    """The seconds of some work on a GPU, including its kernel launches."""
     running = max(work.operations / machine.gpu_flops, work.bytes / machine.gpu_bandwidth)
     return work.kernels * machine.launch_latency + running
 
 
 def over_link(size: int, copies: int, machine: Machine) -> float:
-    """The seconds in which bytes go between the host and a GPU, in so many copies."""
+    """The seconds of transferring `size` bytes between the host and a GPU, in `copies` copies."""
     return copies * machine.link_latency + size / machine.link_bandwidth
 
 
 def over_network(amount: Amount, machine: Machine) -> float:
-    """The seconds in which messages go between ranks."""
+    """The seconds of messages between ranks."""
     return amount.messages * machine.network_latency + amount.bytes / machine.network_bandwidth

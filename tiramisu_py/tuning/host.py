@@ -1,4 +1,4 @@
-"""What the cores of this machine do, measured with two small kernels: a multiply-add loop, and a copy."""
+"""The speed of this machine's cores, measured with two small kernels: a multiply-add loop, and a copy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def multiplied_and_added() -> float:
 
 
 def copied_bytes(threads: int) -> float:
-    """Bytes a second that all threads read and write together, of a copy that no cache holds."""
+    """Bytes a second that all threads together read and write, in a copy larger than the caches."""
     (N,), (i, j) = params("N"), iters("i j")
     f = Function("copy", params=[N])
     x = f.input("x", float32, [N, 1024])
@@ -51,7 +51,7 @@ def copied_bytes(threads: int) -> float:
 
 
 def _best(run: Callable[[], object], rounds: int) -> float:
-    """The least time of some calls, in seconds, after one to warm up."""
+    """The minimum time of some calls, in seconds, after a warm-up call."""
     run()
     times = []
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""Arguments of a measuring run: those that are given, cut to size, and random ones of the declared shapes and types."""
+"""Arguments of a measuring run: given arrays, cut to size, and random ones of the declared shapes and types."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tiramisu_py.errors import ArgumentError
 
 Array = npt.NDArray[Any]
 
-#: Random integers are below this, where nothing is declared of them: products of some of them fit.
+#: Random integers without a declared range are below this, so that products of a few of them fit.
 SMALL = 100
 
 
 def arguments(algorithm: Algorithm, given: Mapping[str, Any], params: Mapping[str, int], seed: int) -> dict[str, Any]:
-    """The inputs at some parameter values; of arrays that are given, the beginning. Raises `ArgumentError`."""
+    """The inputs at given parameter values; given arrays are cut to size. Raises `ArgumentError`."""
     unknown = [name for name in given if name not in algorithm.inputs]
     if unknown:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""The levels that a function is partitioned at: their parts, stages with the same points together, and their cuts."""
+"""The levels at which a function is partitioned: their parts and cuts; stages with the same points share a level."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Params = Mapping[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """The k-th part of all stages that are cut at the same points: what runs on one target.
+    """The k-th part of all stages that are cut at the same points; a slot runs on one target.
 
-    `parts` are the names of the parts, stage by stage; `statements` those of all that is executed there: of the parts,
-    and of what was computed at one of their loops.
+    `parts` are the names of the parts, stage by stage; `statements` are the names of all statements executed there:
+    the parts, and the computations placed at one of their loops.
     """
 
     parts: tuple[str, ...]
@@ -41,7 +41,7 @@ class Slot:
 
     @property
     def ranks(self) -> range | None:
-        """The ranks that it is dealt out to; None in a program whose partition names none."""
+        """The ranks among which it is distributed; None if the partition names no ranks."""
         return ranks_of(self.target)
 
     @property
@@ -56,9 +56,9 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Stages that are cut at the same points, for the same targets: one choice of values serves them all.
+    """Stages that are cut at the same points, for the same targets: they share the values of the points.
 
-    The last stage stands for them: its iterations are counted, and what all stages cost is told by them.
+    The last stage represents them: the cost of all stages is expressed per iteration of its loop.
     """
 
     stages: tuple[Partition, ...]
@@ -81,7 +81,7 @@ class Level:
         return tuple(dict.fromkeys(names))
 
     def division(self, known: Params, some: Params) -> Division:
-        """The level as it is cut at sizes that are `known`; with `some` values of all parameters, to see its bounds."""
+        """The level as cut at `known` sizes; `some` are allowed values of all parameters, which give its bounds."""
         sides = [sets.interval(sets.fixed(of, dict(some)), 0) for of in self.stage.iterations]
         low = min((side[0] for side in sides if side is not None), default=0)
         high = max((side[1] + 1 for side in sides if side is not None), default=low)
@@ -95,7 +95,7 @@ class Level:
 
 
 def levels(program: Program, known: Collection[str]) -> tuple[Level, ...]:
-    """What there is to choose in a program, where the parameters `known` have values; raises `ArgumentError`."""
+    """The levels whose points are to be chosen, given values of the parameters `known`; raises `ArgumentError`."""
     name = program.algorithm.name
     if not program.partitions:
         raise ArgumentError(
@@ -163,12 +163,12 @@ def _level(program: Program, stages: tuple[Partition, ...]) -> Level:
 
 
 def _of_part(program: Program, part: str) -> list[str]:
-    """The statements that a part consists of now: itself, or what it was parted into."""
+    """The statements of a part now: itself, or the statements into which it was split."""
     return [s.name for s in program.storing if part == s.name or part in s.part_of]
 
 
 def _inside(program: Program, names: list[str], others: Collection[str]) -> set[str]:
-    """Statements, and those that share a loop with them alone: what was computed at their loops."""
+    """The given statements and those placed at their loops, which share a loop with no `others`."""
 
     def loops(of: Statement) -> set[LoopId]:
         return {loop for loop in of.loops if not isinstance(program.loops[loop].tag, Rank)}
@@ -181,7 +181,7 @@ def _inside(program: Program, names: list[str], others: Collection[str]) -> set[
 
 
 def _executor(slot: Slot, slots: tuple[Slot, ...]) -> tuple[object, ...]:
-    """What does a slot's work: the first slot with the same device on one of its ranks has the same."""
+    """The executor of a slot: slots with the same device on a common rank have the same one."""
     for other in slots:
         apart = slot.ranks is not None and other.ranks is not None and not set(slot.ranks) & set(other.ranks)
         if other.gpu == slot.gpu and not apart:

@@ -1,4 +1,4 @@
-"""What a machine can do, in a dozen numbers: measured of the host, published of a GPU."""
+"""The performance of a machine in a dozen numbers: measured for the host, published for a GPU."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ GPUS: dict[str, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """What the parts of a program are estimated by: operations and bytes a second, latencies in seconds.
+    """The rates for estimating the parts of a program: operations and bytes a second, latencies in seconds.
 
-    `core_flops` is of one core and `host_bandwidth` of all `cores`; `gpu_flops` and `gpu_bandwidth` are of one GPU, 0
-    where there is none. `link_bandwidth` is that of one direction between the host and a GPU, with `link_latency` for
-    each copy and `launch_latency` for each kernel. Each rank has such a machine, and reaches others at
-    `network_bandwidth`, with `network_latency` for each message.
+    `core_flops` is for one core, `host_bandwidth` for all `cores`; `gpu_flops` and `gpu_bandwidth` are for one GPU, 0
+    without one. `link_bandwidth` is for one direction between the host and a GPU, with `link_latency` for each copy
+    and `launch_latency` for each kernel. Each rank has such a machine; messages between ranks have
+    `network_bandwidth`, and `network_latency` each.
 
     ::
 
@@ -79,7 +79,7 @@ class Machine:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether it says what a GPU can do, and the link to it."""
+        """Whether it has the rates of a GPU and of the link to it."""
         return min(self.gpu_flops, self.gpu_bandwidth, self.link_bandwidth) > 0
 
     @classmethod
@@ -92,8 +92,8 @@ class Machine:
             tm.Machine.here(gpu="H200")                     # as if it had this one
             tm.Machine.here(gpu="A100", link_bandwidth=20e9)
 
-        `threads` are the threads of the host that are used (default: all). What is `known` better is taken as given.
-        Raises `ArgumentError` for a GPU that is not in the table: then give its numbers.
+        `threads` is the number of host threads used (default: all). Rates given in `known` replace those found.
+        Raises `ArgumentError` for a GPU that is not in the table: give its numbers instead.
         """
         names = [field.name for field in fields(cls)]
         for name in known:
@@ -108,7 +108,7 @@ class Machine:
 
 
 def published(name: str | None = None) -> dict[str, float]:
-    """The numbers of a GPU by its name (default: of the first one here); none where there is none that is known."""
+    """The numbers of a GPU by its name (default: the first one here); empty if there is no known GPU here."""
     if name is None:
         present = f" {_name_here().replace('-', ' ')} "
         matching = [known for known in GPUS if f" {known} " in present]
@@ -125,7 +125,7 @@ def published(name: str | None = None) -> dict[str, float]:
 
 
 def _name_here() -> str:
-    """What the first GPU of this machine calls itself, such as "NVIDIA H200"; nothing where there is none."""
+    """The name of the first GPU of this machine, such as "NVIDIA H200"; empty without one."""
     try:
         runtime = runtime_for(Device(False))
         return runtime.name(0) if runtime.count() else ""

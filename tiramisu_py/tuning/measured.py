@@ -1,4 +1,4 @@
-"""What parts take, measured: the program runs at small sizes, and its trace says how long each part was at work."""
+"""The times of parts, measured: the program runs at small sizes, and its trace gives the busy time of each part."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tiramisu_py.tuning.inputs import arguments
 from tiramisu_py.tuning.levels import Level, Slot
 from tiramisu_py.tuning.owners import owners
 
-#: Events of what a part does: on threads of the host, and on a GPU.
+#: The kinds of events that count as a part's work: on threads of the host, and on a GPU.
 ON_CORES = ("nest",)
 ON_GPU = ("kernel", "upload", "download", "transfer")
 
 
 class Measurement:
-    """The seconds of each part of a compiled function, in the fastest of some runs; on ranks, of the slowest rank."""
+    """The seconds of each part of a compiled function: the minimum over some runs, and the maximum over the ranks."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Measurement:
         return self._f.compile(trace=True, **self._options)
 
     def __call__(self, params: Mapping[str, int]) -> list[float]:
-        """The seconds of each part at some parameter values, level by level."""
+        """The seconds of each part at given parameter values, level by level."""
         given = self._arguments(params)
         self._kernel(**given)  # to warm up
         best = [float("inf")] * len(self._slots)
@@ -60,7 +60,7 @@ class Measurement:
         return best if self._comm is None else [max(each) for each in zip(*self._comm.allgather(best), strict=True)]
 
     def _arguments(self, params: Mapping[str, int]) -> dict[str, Any]:
-        """What the function is called with: the part of this rank, page-locked if that is asked for."""
+        """The arguments of the call: this rank's parts of arrays, in page-locked memory if `pinned`."""
         algorithm = self._f.algorithm
         given = arguments(algorithm, self._inputs, params, seed=0)
         if self._pinned:
@@ -76,7 +76,7 @@ class Measurement:
         return {**given, **arrays, **params, **({} if self._comm is None else {"comm": self._comm})}
 
     def _outputs(self, params: Mapping[str, int]) -> dict[str, Any]:
-        """Arrays for the outputs that have one of their own."""
+        """Arrays for the outputs that have their own buffer."""
         program = self._f.program
         own = (name for name in self._f.algorithm.outputs if program.storages[name].buffer == name)
         buffers = {name: program.buffers[name] for name in own}
@@ -90,7 +90,7 @@ def _page_locked(array: Any, device: str) -> Any:
 
 
 def times_of(trace: Trace, owned: Mapping[str, Slot], slots: Sequence[Slot]) -> list[float]:
-    """The seconds in which something of each part was at work: nests, or kernels and copies of its GPU."""
+    """The busy seconds of each part: of its loop nests, or of the kernels and copies of its GPU."""
     found: dict[int, list[TraceEvent]] = {id(slot): [] for slot in slots}
     for event in trace.events:
         slot = next((owned[name] for name in re.findall(r"\w+", event.name) if name in owned), None)

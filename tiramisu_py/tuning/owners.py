@@ -1,4 +1,4 @@
-"""Which part of a partition a statement belongs to: those that compute, and the transfers that serve them."""
+"""The part of a partition that owns each statement: computing statements, and the transfers that serve them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tiramisu_py.tuning.levels import Level, Slot
 
 
 def owners(program: Program, levels: Sequence[Level]) -> dict[str, Slot]:
-    """The part that each statement belongs to, by name; of statements outside of all parts nothing.
+    """The part that each statement belongs to, by name, without statements outside all parts.
 
-    An upload belongs to the first part on its GPU that reads what it brings, a download to the first that computes
-    what it takes.
+    An upload belongs to the first part on its GPU that reads the uploaded values, a download to the first part that
+    computes the downloaded values.
     """
     slots = [slot for level in levels for slot in level.slots]
     found = {name: slot for slot in slots for name in slot.statements}

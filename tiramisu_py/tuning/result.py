@@ -1,4 +1,4 @@
-"""What `balance` proposes."""
+"""The result of `balance`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BalancedPart:
-    """One part of a level: its iterations of the level in the split that is proposed, and the seconds that they take.
+    """One part of a level: the number of its iterations in the proposed split, and the seconds that they take.
 
-    `fixed` are the seconds that it takes however few its iterations are, if there are any; `rate` how many iterations
-    a second it does besides. `name` is that of its part, or of those of all stages that are cut alike.
+    `fixed` is its fixed cost in seconds, `rate` the iterations a second beyond that. `name` is the name of the part,
+    or the names of the parts of all stages that are cut alike.
     """
 
     name: str
@@ -24,15 +24,15 @@ class BalancedPart:
 
 @dataclass(frozen=True)
 class Balance:
-    """A split of a function's levels: the values of the parameters of their points, and what it is expected to take.
+    """A split of a function's levels: the values of the points' parameters, and the expected time.
 
     ::
 
         split = tm.balance(f, {"R": 8000, "C": 8000})
         kernel(picture, **split.points)
 
-    `seconds` is how long the slowest parts take at `sizes`, level after level. `measured` says where that comes from:
-    from runs at the small sizes in `runs`, or, where it is False, from an estimate by operations and bytes.
+    `seconds` is the time of the slowest parts at `sizes`, summed over the levels. `measured` tells its origin: runs at
+    the small sizes in `runs` (True), or an estimate from operations and bytes (False).
     """
 
     points: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Which values parameters may have: what the function assumes, at sizes that are known."""
+"""The allowed values of parameters: the function's assumptions at known sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiramisu_py.tuning.splitting import HUGE
 
 
 class Room:
-    """The values that parameters may have where others are `known`. Raises `ArgumentError` where there are none."""
+    """The allowed values of parameters, given the `known` ones. Raises `ArgumentError` if there are none."""
 
     def __init__(self, program: Program, known: Mapping[str, int]) -> None:
         self._names = program.algorithm.params
@@ -25,17 +25,17 @@ class Room:
             )
 
     def largest(self, chosen: Mapping[str, int], name: str, most: int) -> int | None:
-        """The largest value up to `most` that a parameter may have, where others are chosen."""
+        """The largest allowed value of a parameter up to `most`, given the `chosen` ones; None if there is none."""
         side = self._between(self._where(self._set, chosen), name, 0, most) if most >= 0 else None
         return None if side is None else side[1]
 
     def least(self, chosen: Mapping[str, int], name: str, low: int = 0) -> int | None:
-        """The least value from `low` on that a parameter may have, where others are chosen."""
+        """The least allowed value of a parameter from `low` on, given the `chosen` ones; None if there is none."""
         side = self._between(self._where(self._set, chosen), name, low, HUGE)
         return None if side is None else side[0]
 
     def some(self, chosen: Sequence[str]) -> dict[str, int]:
-        """Allowed values of parameters: the least ones, one after another."""
+        """Allowed values of parameters: for each in turn the least value, given those before it."""
         at: dict[str, int] = {}
         for name in chosen:
             value = self.least(at, name)

@@ -13,7 +13,7 @@ from tiramisu_py.tuning.levels import Level
 from tiramisu_py.tuning.room import Room
 from tiramisu_py.tuning.splitting import Cost, split
 
-#: Each part has at least so many iterations of its level, where the level has them.
+#: The least number of iterations of each part, if its level has that many.
 LEAST = 16
 
 
@@ -34,7 +34,7 @@ def checked_sizes(program: Program, given: object, what: str = "sizes") -> dict[
 
 
 def checked_small(program: Program, given: object, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes of the measuring run: those that are given as small, and otherwise the full ones."""
+    """The sizes of the measuring run: the `given` small ones, and the full ones of all other parameters."""
     small = checked_sizes(program, given, "small")
     for name, value in small.items():
         if name not in sizes:
@@ -45,7 +45,7 @@ def checked_small(program: Program, given: object, sizes: Mapping[str, int]) -> 
 
 
 def equal_parts(program: Program, found: Sequence[Level], known: Mapping[str, int]) -> dict[str, int]:
-    """The points of equal parts, as far as the assumptions allow them."""
+    """The points that cut the levels into equal parts, as far as the assumptions allow."""
     at: dict[str, int] = {}
     for level in found:
         some = {**known, **Room(program, known).some(_chosen(program, known))}
@@ -55,7 +55,7 @@ def equal_parts(program: Program, found: Sequence[Level], known: Mapping[str, in
 
 
 def short_sizes(program: Program, found: Sequence[Level], known: Mapping[str, int], most: int) -> dict[str, int]:
-    """Sizes at which a run executes about so many instances at most, if they do for some iterations of each part."""
+    """Sizes at which a run executes about `most` instances at most, but each part still has some iterations."""
     counter, full = Counter(program), {**known, **equal_parts(program, found, known)}
     instances = sum(counter.instances(slot.statements, full) for level in found for slot in level.slots)
     pairs = zip(extents(program, found, known), found, strict=True)
@@ -65,7 +65,7 @@ def short_sizes(program: Program, found: Sequence[Level], known: Mapping[str, in
 
 
 def shortened(program: Program, levels: Sequence[Level], sizes: Mapping[str, int], factor: float) -> dict[str, int]:
-    """Sizes at which the levels have about `factor` times their iterations, as far as what is assumed allows it."""
+    """Sizes at which the levels have about `factor` times their iterations, as far as the assumptions allow."""
     short = dict(sizes)
     for name in _lengths(program, levels, sizes):
         least = max(1, math.ceil(sizes[name] * factor))
@@ -76,7 +76,7 @@ def shortened(program: Program, levels: Sequence[Level], sizes: Mapping[str, int
 
 
 def extents(program: Program, levels: Sequence[Level], sizes: Mapping[str, int]) -> list[int]:
-    """How many iterations each level has."""
+    """The number of iterations of each level."""
     found = []
     for level in levels:
         some = {**sizes, **Room(program, sizes).some(_chosen(program, sizes))}
@@ -97,7 +97,7 @@ def _lengths(program: Program, levels: Sequence[Level], sizes: Mapping[str, int]
 
 
 def _allowed(program: Program, sizes: Mapping[str, int], name: str, least: int) -> int | None:
-    """The least value from `least` on that a size may have where the others are as they are."""
+    """The least allowed value of a size from `least` on, given all other sizes; None if there is none."""
     return Room(program, {other: value for other, value in sizes.items() if other != name}).least({}, name, least)
 
 

@@ -1,6 +1,6 @@
-"""Where to cut a level so that all its parts end together: the least time that the slowest executor needs.
+"""The cuts of a level at which all parts end together: they minimise the time of the slowest executor.
 
-Nothing here knows of programs: a level from `low` to `high`, cuts, what a part costs, and which values are allowed.
+This module is independent of programs: it has a level from `low` to `high`, cuts, costs of parts, and allowed values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tiramisu_py.errors import ArgumentError
 
-#: Halvings of the interval in which the least time lies: more than a float tells apart.
+#: Halvings of the interval that contains the least time: enough for the precision of a float.
 HALVINGS = 60
 #: Times are compared with this relative slack, so that rounding takes no iteration away.
 SLACK = 1e-12
@@ -22,31 +22,31 @@ HUGE = 2**48
 
 @dataclass(frozen=True)
 class Cost:
-    """What a part takes: nothing where it is empty, else `fixed` seconds and `each` for each iteration."""
+    """The cost of a part: 0 if it is empty, else `fixed` seconds and `each` per iteration."""
 
     fixed: float
     each: float
 
     def of(self, iterations: int) -> float:
-        """The seconds of so many iterations."""
+        """The seconds of a number of iterations."""
         return self.fixed + self.each * iterations if iterations > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A point of a level, as a function of the value of the parameter `name`; of 0, where it has none."""
+    """A point of a level, as a function of the value of the parameter `name` (constant if that is None)."""
 
     name: str | None
     place: Callable[[int], int]
 
     def value(self, at: Mapping[str, int]) -> int:
-        """Where the point is."""
+        """The position of the point."""
         return self.place(0 if self.name is None else at[self.name])
 
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """The iterations from `low` to `high` (not included), cut into parts; each has the executor that does it."""
+    """The iterations from `low` to `high` (excluded), cut into parts, each with its executor."""
 
     low: int
     high: int
@@ -54,14 +54,14 @@ class Division:
     executors: tuple[Hashable, ...]
 
     def iterations(self, at: Mapping[str, int]) -> tuple[int, ...]:
-        """How many iterations each part has, where parameters have these values."""
+        """The number of iterations of each part at given parameter values."""
         bounds = [self.low]
         for cut in self.cuts:
             bounds.append(max(bounds[-1], min(cut.value(at), self.high)))
         return tuple(after - before for before, after in pairwise([*bounds, max(bounds[-1], self.high)]))
 
     def runs(self) -> list[tuple[str, int]]:
-        """The parameters to be chosen, each with how many cuts are known when it is; raises `ArgumentError`."""
+        """The parameters to choose, in order, each with the number of cuts known after it; raises `ArgumentError`."""
         last = {cut.name: k + 1 for k, cut in enumerate(self.cuts) if cut.name is not None}
         first = {cut.name: k for k, cut in reversed(list(enumerate(self.cuts))) if cut.name is not None}
         for (name, end), (other, _) in pairwise(last.items()):
@@ -73,7 +73,7 @@ class Division:
 
 
 class Allowed(Protocol):
-    """Which values a parameter may have where others are chosen; None where there is none."""
+    """The allowed values of a parameter, given the chosen ones; None if there are none."""
 
     def largest(self, chosen: Mapping[str, int], name: str, most: int) -> int | None:
         """The largest up to `most`."""
@@ -83,11 +83,11 @@ class Allowed(Protocol):
 
 
 def split(division: Division, costs: Sequence[Cost], allowed: Allowed) -> dict[str, int]:
-    """The values of the parameters for which the last executor ends first; parts of one executor follow each other.
+    """The values of the parameters with the least makespan; parts of one executor run one after another.
 
-    For a given end each part takes as much as fits, from the first on, and the end is feasible if the last part fits
-    too: what a part takes grows with its iterations, so that no other choice leaves the later ones less. The least
-    feasible end is found by halving. Raises `ArgumentError` where no values are allowed.
+    For a given end, each part from the first on takes as many iterations as fit, and the end is feasible if the last
+    part fits too: costs grow with iterations, so no other choice leaves fewer iterations to the later parts. The least
+    feasible end is found by bisection. Raises `ArgumentError` if no values are allowed.
     """
     runs = division.runs()
     start = sum(cost.of(1) for cost in costs) or 1.0
@@ -106,14 +106,14 @@ def split(division: Division, costs: Sequence[Cost], allowed: Allowed) -> dict[s
 
 
 def makespan(division: Division, costs: Sequence[Cost], at: Mapping[str, int]) -> float:
-    """When the last executor ends, if all start at the same time."""
+    """The time at which the last executor ends, if all start together."""
     return _ends(division, len(costs), costs, at)
 
 
 def _filled(
     division: Division, runs: Sequence[tuple[str, int]], costs: Sequence[Cost], allowed: Allowed, end: float
 ) -> dict[str, int] | None:
-    """Values for which every executor is done by `end`, with early parts as long as possible; None without any."""
+    """Values for which every executor ends by `end`, with early parts as long as possible; None if there are none."""
     at: dict[str, int] = {}
     for name, known in runs:
         value = _furthest(division, known, costs, allowed, end, at, name)
@@ -132,7 +132,7 @@ def _furthest(
     at: Mapping[str, int],
     name: str,
 ) -> int | None:
-    """The value of a parameter that puts its cuts as far as the parts before them can be done by `end`."""
+    """The value of a parameter that moves its cuts as far as possible while the parts before them end by `end`."""
     place = division.cuts[known - 1].place
     grows = place(HUGE) >= place(0)
 
@@ -146,7 +146,7 @@ def _furthest(
 
 
 def _first(holds: Callable[[int], bool], most: int = HUGE) -> int:
-    """The least value up to `most` for which something holds that holds from there on; `most` where it never does."""
+    """The least value up to `most` for which a monotone predicate holds; `most` if it never does."""
     low, high = 0, 1
     while high < most and not holds(high):
         low, high = high, 2 * high
@@ -158,7 +158,7 @@ def _first(holds: Callable[[int], bool], most: int = HUGE) -> int:
 
 
 def _ends(division: Division, count: int, costs: Sequence[Cost], at: Mapping[str, int]) -> float:
-    """When the last executor is done with the first parts, of which there are `count`."""
+    """The time at which the last executor has completed its parts among the first `count`."""
     bounds, spent = division.low, dict[Hashable, float]()
     latest = 0.0
     for k in range(count):
@@ -173,7 +173,7 @@ def _ends(division: Division, count: int, costs: Sequence[Cost], at: Mapping[str
 def fitted(runs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The fixed cost and the cost of each unit of work, from one or two runs ``(work, seconds)``: never negative.
 
-    Two runs that tell no growth, as noise may have it, count as one: without a fixed cost.
+    Two runs without growth (because of noise) are treated as one run, without a fixed cost.
     """
     (most, longest), (least, shortest) = max(runs), min(runs)
     if most <= 0:

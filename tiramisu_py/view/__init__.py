@@ -1,4 +1,4 @@
-"""What people look at: pseudocode, and facts of kernels before they run."""
+"""Views for people: pseudocode, pictures, and facts of kernels before they run."""
 
 from tiramisu_py.view.channels import channels_picture
 from tiramisu_py.view.facts import AccessFacts, KernelFacts, annotated, kernel_facts

@@ -1,4 +1,4 @@
-"""A picture of who sends what to whom: ranks as boxes on their process grid, an arrow for each pair that exchanges."""
+"""A picture of the messages: ranks as boxes on their process grid, an arrow for each pair that communicates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tiramisu_py.counting.amounts import Communication
 from tiramisu_py.errors import ArgumentError
 
-#: A picture of more ranks says nothing any more.
+#: The maximum number of ranks of a readable picture.
 MOST_RANKS = 64
 
 BOX, GAP, MARGIN = 56, 108, 48
@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 def channels_picture(counted: Communication) -> str:
-    """The messages between ranks as SVG text; each arrow has the number of its elements, and of messages if several.
+    """The messages between ranks as SVG text; each arrow shows its number of elements, and of messages if several.
 
     Raises `ArgumentError` for a program without ranks, and for more than 64 of them.
     """
@@ -40,13 +40,13 @@ def channels_picture(counted: Communication) -> str:
 
 
 def _place(rank: int, grid: tuple[int, ...]) -> Point:
-    """The middle of a rank's box: the last axis to the right, the others downwards."""
+    """The centre of a rank's box: the last axis runs to the right, the others downwards."""
     column, row = rank % grid[-1], rank // grid[-1]
     return (MARGIN + BOX / 2 + column * (BOX + GAP), MARGIN + BOX / 2 + row * (BOX + GAP))
 
 
 def _bend(a: Point, b: Point) -> float:
-    """How far an arrow is bent aside, so that those there and back are apart, and long ones go around boxes."""
+    """The bend of an arrow: it separates the arrows of the two directions, and leads long ones around boxes."""
     steps = math.dist(a, b) / (BOX + GAP)
     return 14 if steps < 1.5 else 22 * steps
 

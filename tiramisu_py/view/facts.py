@@ -1,4 +1,4 @@
-"""What can be said of a kernel before it runs: threads, shared memory, and what a warp's accesses cost.
+"""Facts of a kernel before it runs: threads, shared memory, and the cost of a warp's accesses.
 
 A warp is 32 threads with consecutive numbers (on CUDA's GPUs, as the other figures here). What it loads from or stores
 to global memory together moves in sectors of 32 bytes; in shared memory, words of 4 bytes in one of 32 banks take
@@ -47,11 +47,11 @@ SAMPLE, WARPS = 4096, 4
 
 @dataclass(frozen=True)
 class AccessFacts:
-    """One access of a kernel: of a warp, its `sectors` of 32 bytes in global memory, or its bank conflicts in shared.
+    """One access of a kernel: a warp's `sectors` of 32 bytes in global memory, or its bank conflicts in shared memory.
 
-    `least` is what the elements would need side by side. `sectors` is 0 for shared memory; `conflicts` is the number of
-    turns there (the least: none), 0 for global memory. `alignment` is that of the warp's first address, in bytes, at
-    most 128. Where indices are values (`known` is false) nothing is said.
+    `least` is the number needed for contiguous elements. `sectors` is 0 for shared memory; `conflicts` is the number of
+    turns there, 0 for global memory. `alignment` is that of the warp's first address, in bytes, at most 128. If
+    indices are values (`known` is false), the other facts are undefined.
     """
 
     buffer: str
@@ -66,11 +66,11 @@ class AccessFacts:
 
     @property
     def cost(self) -> tuple[bool, float]:
-        """What to order accesses by: unknown ones first, then by sectors beyond the least, or by turns."""
+        """The sort key of accesses: unknown ones first, then by sectors beyond the least, or by turns."""
         return (not self.known, (self.sectors + self.conflicts) / max(self.least, 1))
 
     def or_worse(self, other: AccessFacts) -> AccessFacts:
-        """The worse of what two warps have of one access."""
+        """The worse of two warps' facts of the same access."""
         worse = max(self, other, key=lambda facts: facts.cost)
         return replace(worse, alignment=min(self.alignment, other.alignment))
 
@@ -88,10 +88,10 @@ class AccessFacts:
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What is known of one kernel before it runs.
+    """The facts of one kernel before it runs.
 
-    `shared_bytes` is what a block has in shared memory; `registers` a thread's, by architecture, where a compiler has
-    reported them.
+    `shared_bytes` is the shared memory of a block; `registers` the number of a thread's registers, by architecture, if
+    a compiler has reported them.
     """
 
     name: str
@@ -103,7 +103,7 @@ class KernelFacts:
     def occupancy(self, gpu: str | int, registers: int | None = None) -> Occupancy:
         """The share of a multiprocessor's warps that the kernel keeps busy on a GPU: ``occupancy("H200")``.
 
-        Without `registers`, those that the compiler reported for the architecture count, and 32 where it did not.
+        `registers` defaults to the number that the compiler reported for the architecture, or else to 32.
         """
         x, y, z = self.threads
         reported = self.registers.get(multiprocessor(gpu).architecture, 32)
@@ -118,7 +118,7 @@ class KernelFacts:
         return [first, *told, *map(str, self.accesses)]
 
     def summary(self) -> list[str]:
-        """The facts in words, a line for each array that is loaded from or stored to: the worst of its accesses."""
+        """The facts in words, one line for the worst loads and stores of each array."""
         worst: dict[tuple[str, bool], AccessFacts] = {}
         for access in self.accesses:
             key = (access.buffer, access.is_store)
@@ -175,16 +175,16 @@ class _Lanes(Evaluator):
         super().__init__(Frame(variables, {}))
 
     def visit_gpuindex(self, e: GpuIndex) -> Value:
-        """Thread and block numbers are among the variables."""
+        """The thread or block number, one of the variables."""
         return self.frame.variables[str(e)]
 
     def visit_ramp(self, e: Ramp) -> Value:
-        """The first lane's index: a vector is one access of as many bytes."""
+        """The first lane's index: a vector is one wide access."""
         return self(e.base)
 
 
 def _samples(kernel: KernelFunction) -> Iterator[Variables]:
-    """Sizes and numbers, for the first warps of two blocks."""
+    """Variables (sizes, thread and block numbers) for the first warps of two blocks."""
     x, y, z = kernel.threads
     warp = kernel.gpu.warp
     for block in (0, 1):
@@ -204,7 +204,7 @@ def _numbers(kernel: KernelFunction, lanes: Value, block: int) -> Variables:
 
 
 def _visited(node: Node, variables: Variables, arrays: Arrays) -> Iterator[tuple[Node, Variables, Arrays]]:
-    """The statements of a kernel with what the variables are there; loops in their first iteration."""
+    """The statements of a kernel with the values of their variables; loops in their first iteration."""
     yield node, variables, arrays
     inner, known = variables, arrays
     if isinstance(node, Let | For):

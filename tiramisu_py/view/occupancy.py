@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a GPU's multiprocessors hold at a time: the arithmetic of NVIDIA's occupancy calculator.
+"""Occupancy: the number of blocks that a multiprocessor holds at a time, as in NVIDIA's occupancy calculator.
 
 Source: CUDA C++ Programming Guide, "Compute capabilities", technical specifications per compute capability.
 """
@@ -13,7 +13,7 @@ from tiramisu_py.program.gpu_target import CUDA
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What one multiprocessor of an architecture has: most threads and blocks at a time, registers, shared memory.
+    """The limits of a multiprocessor of an architecture: threads and blocks at a time, registers, shared memory.
 
     `reserved` bytes of shared memory go to the system for each block; allocations are multiples of `granule`. A warp
     has `warp` threads.
@@ -75,7 +75,7 @@ def multiprocessor(gpu: str | int) -> Multiprocessor:
 
 
 def occupancy(gpu: str | int, threads: int, registers: int, shared: int) -> Occupancy:
-    """The occupancy of a kernel with so many threads a block, registers a thread and bytes of shared memory a block."""
+    """The occupancy of a kernel: threads and bytes of shared memory per block, registers per thread."""
     of = multiprocessor(gpu)
     warps = -(-threads // of.warp)
     limits = {

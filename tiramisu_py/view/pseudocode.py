@@ -1,4 +1,4 @@
-"""Loop IR as pseudocode: what the scheduled program does, to be read by people."""
+"""Loop IR as pseudocode: the scheduled program in a form for people."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def pseudocode(function: LoopFunction) -> str:
 
 
 def _rank(function: LoopFunction) -> str:
-    """On which rank it runs: ``, on rank rank0 of 4``, or ``, on rank (rank0, rank1) of 2 x 3``."""
+    """The rank that runs it, in words: ``, on rank rank0 of 4``, or ``, on rank (rank0, rank1) of 2 x 3``."""
     if function.grid is None:
         return ""
     coordinates, extents = function.grid.coordinates, [str(extent) for extent in function.grid.extents]
@@ -267,5 +267,5 @@ def _tag(node: For) -> str:
 
 
 def _rest(remainder: str, usual: str) -> str:
-    """How what does not fill a vector or a tile runs, where that is not as usual."""
+    """The treatment of an incomplete vector or tile in words, if it is not the usual one."""
     return "" if remainder == usual else f", remainder {remainder}"
