@@ -1,8 +1,8 @@
 """isl objects with named dimensions: the only room that addresses dimensions by number.
 
-Everything is built from objects, never from text, but for what users write (`texts`). A *frame* is the space of one
-tuple: its name, the names of its dimensions, over all parameters of the function. Affine expressions live on a frame;
-functions are lists of them.
+Everything is built from objects, never from text, except for the user's text (`texts`). A *frame* is the space of one
+tuple: its name and the names of its dimensions, over all parameters of the function. Affine expressions live on a
+frame; functions are lists of them.
 """
 
 from tiramisu_py.sets.bounding_boxes import Interval, greatest, interval_around, interval_between, nearest_bounds

@@ -56,7 +56,7 @@ def greatest(form: isl.PwAff) -> int | None:
 
 
 def nearest_bounds(of: isl.PwAff, sign: int) -> list[isl.Aff]:
-    """Affine forms that are never above (sign 1) or never below (sign -1) a form, and near to it in places."""
+    """Affine lower bounds (sign 1) or upper bounds (sign -1) of a form, each close to it somewhere."""
     found = []
     for piece in pieces(of):
         gap = of.sub(piece.to_pw_aff()) if sign < 0 else piece.to_pw_aff().sub(of)

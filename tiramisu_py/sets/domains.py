@@ -17,17 +17,17 @@ _Named = TypeVar("_Named", isl.Set, isl.Map)
 
 
 def universe(space: isl.Space) -> isl.Set:
-    """All elements of a frame."""
+    """The universe of a frame."""
     return isl.Set.universe(space)
 
 
 def empty(space: isl.Space) -> isl.Set:
-    """No element of a frame."""
+    """The empty set of a frame."""
     return isl.Set.empty(space)
 
 
 def as_set(of: isl.Set | isl.BasicSet) -> isl.Set:
-    """A set, whatever islpy gave."""
+    """A set or basic set as a set."""
     return of if isinstance(of, isl.Set) else of.to_set()
 
 
@@ -46,7 +46,7 @@ def with_dims(of: isl.Set, names: Iterable[str]) -> isl.Set:
 
 
 def freed(of: isl.Set, position: int) -> isl.Set:
-    """A set with any coordinate in one dimension in place of those it has."""
+    """A set without its constraints on one dimension (eliminated, not projected out)."""
     name = of.get_tuple_name() if of.has_tuple_name() else None
     names = [of.get_dim_name(_SET, i) or f"i{i}" for i in range(of.dim(_SET))]
     wide = of.project_out(_SET, position, 1).insert_dims(_SET, position, 1)
@@ -76,7 +76,7 @@ def fixed(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
 
 
 def at_params(of: isl.Set, values: Mapping[str, int]) -> isl.Set:
-    """A set at given parameter values, which stay parameters."""
+    """A set intersected with given parameter values; the parameters are kept."""
     for i, name in enumerate(params(of)):
         of = of.fix_val(_PARAM, i, integer(of.get_ctx(), values[name]))
     return of
@@ -117,7 +117,7 @@ def component_of(of: isl.Set, axis: int) -> isl.Set:
 
 
 def is_bounded_at(of: isl.Set, axis: int) -> bool:
-    """Whether one dimension has finitely many coordinates, at any parameter values."""
+    """Whether one dimension is bounded, for all parameter values."""
     return bool(component_of(of, axis).is_bounded())
 
 
@@ -137,7 +137,7 @@ def basic_sets(of: isl.Set) -> list[isl.Set]:
 
 
 def has_divisions(of: isl.Set) -> bool:
-    """Whether a set speaks of integer parts: of every other point, or of the tile that a point is in."""
+    """Whether a set has integer divisions: for strides, or for the tile of a point."""
     return any(piece.dim(isl.dim_type.div) > 0 for piece in of.get_basic_sets())
 
 
@@ -164,7 +164,7 @@ def at_least_zero(space: isl.Space, name: str) -> isl.Set:
 
 
 def nonnegative(space: isl.Space) -> isl.Set:
-    """The parameter values that are all at least 0."""
+    """The parameter values with all parameters at least 0."""
     inside = isl.Set.universe(space.params())
     for i in range(inside.dim(_PARAM)):
         inside = inside.lower_bound_val(_PARAM, i, integer(space.get_ctx(), 0))
@@ -172,7 +172,7 @@ def nonnegative(space: isl.Space) -> isl.Set:
 
 
 def equalities(of: isl.Set) -> int:
-    """How many independent equations hold on a set: 0 for one of full dimension."""
+    """The number of independent equations of a set: 0 for a set of full dimension."""
     return sum(1 for constraint in of.affine_hull().get_constraints() if constraint.is_equality())
 
 
@@ -183,29 +183,29 @@ def params_as_dims(of: isl.Set | isl.Map) -> isl.Set:
 
 
 def largest_value(of: isl.Set, axis: int) -> int | None:
-    """The largest coordinate of one dimension at any parameter values; None where it has no bound or none at all."""
+    """The largest coordinate of one dimension over all parameter values; None if it is unbounded or the set empty."""
     most = of.dim_max_val(axis)
     return number(most) if most.is_int() else None
 
 
 def smallest_value(of: isl.Set, axis: int) -> int | None:
-    """The least coordinate of one dimension at any parameter values; None where it has no bound or none at all."""
+    """The least coordinate of one dimension over all parameter values; None if it is unbounded or the set empty."""
     found = at_any_params(of).dim_min_val(axis)
     return number(found) if found.is_int() else None
 
 
 def most(form: isl.PwAff, of: isl.Set) -> int | None:
-    """The greatest value of a form on a set at any parameter values; None where it has no bound or none at all."""
+    """The greatest value of a form on a set over all parameter values; None if it is unbounded or the set empty."""
     return greatest(form.intersect_domain(of))
 
 
 def with_more_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
-    """A set with more parameters, of which it says nothing."""
+    """A set with additional, unconstrained parameters."""
     return of.align_params(with_params(of.get_space().params(), names))
 
 
 def without_params(of: _Named, names: Sequence[str]) -> _Named:
-    """A set or a relation without some parameters, at any values of them."""
+    """A set or a relation with some parameters projected out."""
     for name in names:
         position = of.find_dim_by_name(_PARAM, name)
         if position >= 0:
@@ -214,7 +214,7 @@ def without_params(of: _Named, names: Sequence[str]) -> _Named:
 
 
 def without_union_params(of: _Union, names: Sequence[str]) -> _Union:
-    """A union of sets or of maps without some parameters, at any values of them."""
+    """A union of sets or of maps with some parameters projected out."""
     for name in names:
         position = of.get_space().find_dim_by_name(_PARAM, name)
         if position >= 0:
@@ -231,12 +231,12 @@ def dims_as_params(of: isl.Set, names: Sequence[str]) -> isl.Set:
 
 
 def where_equal(of: isl.Set, form: isl.Aff, name: str) -> isl.Set:
-    """The elements of a set (which has the parameter) of which a form is equal to a parameter."""
+    """The elements of a set (which has the parameter) at which a form equals a parameter."""
     return of.intersect(form.to_pw_aff().eq_set(parameter(of.get_space(), name).to_pw_aff()))
 
 
 def param_between(of: isl.Set, name: str, low: int, high: int) -> isl.Set:
-    """The elements of a set at values of a parameter from `low` to `high`."""
+    """The elements of a set for values of a parameter from `low` to `high`."""
     position = of.find_dim_by_name(_PARAM, name)
     context = of.get_ctx()
     return of.lower_bound_val(_PARAM, position, integer(context, low)).upper_bound_val(
@@ -245,7 +245,7 @@ def param_between(of: isl.Set, name: str, low: int, high: int) -> isl.Set:
 
 
 def with_sizes(of: isl.Set, sizes: Iterable[tuple[str, int]]) -> isl.Set:
-    """The elements of a set (which has the parameters) where parameters have these values."""
+    """The elements of a set (which has the parameters) for these parameter values."""
     for name, value in sizes:
         of = param_between(of, name, value, value)
     return of
@@ -257,7 +257,7 @@ def involved_params(of: isl.Set | isl.Map) -> list[str]:
 
 
 def at_any_params(of: isl.Set) -> isl.Set:
-    """The elements that a set has at some parameter values, as a set without parameters."""
+    """The elements that a set has for at least one parameter value, as a set without parameters."""
     return of.project_out(_PARAM, 0, of.dim(_PARAM))
 
 
@@ -270,7 +270,7 @@ def singleton(like: isl.Set, point: Sequence[int]) -> isl.Set:
 
 
 def with_inserted_dim(of: isl.Set, position: int) -> isl.Set:
-    """A set with one dimension more at a position, which can be anything; its tuple loses its name."""
+    """A set with an unconstrained dimension inserted at a position; its tuple loses its name."""
     return named(of, None).insert_dims(_SET, position, 1)
 
 
@@ -282,12 +282,12 @@ def param_as_last_dim(of: isl.Set, name: str) -> isl.Set:
 
 
 def constraints_at(of: isl.Set, axis: int) -> isl.Set:
-    """All elements that meet those constraints of a set that involve one dimension."""
+    """The set defined by the constraints of a set that involve one dimension."""
     return of.drop_constraints_not_involving_dims(_SET, axis, 1)
 
 
 def count(of: isl.Set) -> int:
-    """How many elements a finite set without parameters has."""
+    """The number of elements of a finite set without parameters."""
     return number(of.count_val())
 
 
@@ -297,5 +297,5 @@ def plain(of: isl.Set) -> isl.Set:
 
 
 def hull(of: isl.Set) -> isl.Set:
-    """A set in one convex piece, by constraints that all its pieces have, around what is given."""
+    """A convex superset of a set, defined by constraints that hold on all its pieces."""
     return as_set(of.unshifted_simple_hull())

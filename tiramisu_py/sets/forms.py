@@ -71,12 +71,12 @@ def plus(aff: isl.Aff, value: int) -> isl.Aff:
 
 
 def raised(form: isl.PwAff, by: int) -> isl.PwAff:
-    """``form + by``, of a form that may be piecewise."""
+    """``form + by``, for a form that may be piecewise."""
     return form.add_constant_val(integer(form.get_ctx(), by))
 
 
 def least(aff: isl.PwAff | isl.Aff) -> isl.Aff | None:
-    """The single affine expression of a piecewise one, or None where it has several pieces."""
+    """The single affine expression of a piecewise one; None if it has several pieces."""
     if isinstance(aff, isl.Aff):
         return aff
     merged = aff.coalesce()
@@ -92,9 +92,9 @@ def on_frame(aff: isl.Aff, space: isl.Space) -> isl.Aff:
 
 @dataclass(frozen=True)
 class Terms:
-    """A quasi-affine form, taken apart: ``(constant + dims + params + divs) / denominator``, all coefficients integers.
+    """The terms of a quasi-affine form ``(constant + dims + params + divs) / denominator``, with integer coefficients.
 
-    Each of `divs` is a coefficient with the form under the floor.
+    Each of `divs` is a coefficient and the form under the floor.
     """
 
     denominator: int
@@ -132,7 +132,7 @@ def extent_between(low: isl.PwAff | isl.Aff, high: isl.PwAff) -> isl.PwAff:
 
 
 def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> isl.Aff:
-    """An affine form on the first dimensions of a larger frame `space`, with forms there in place of parameters."""
+    """An affine form on a larger frame `space` (its first dimensions), with forms substituted for parameters."""
     taken, dims = terms(aff), variables(space)
     found = constant(space, taken.constant)
     for coefficient, dim in zip(taken.dims, dims, strict=False):
@@ -145,18 +145,18 @@ def replaced(aff: isl.Aff, space: isl.Space, values: Mapping[str, isl.Aff]) -> i
 
 
 def zero_like(of: isl.PwAff) -> isl.PwAff:
-    """Zero wherever a form has a value."""
+    """Zero on the domain of a form."""
     return of.sub(of)
 
 
 def zero_elsewhere(of: isl.PwAff) -> isl.PwAff:
-    """A form of the parameters, 0 where it has no value."""
+    """A form of the parameters, extended by 0 outside its domain."""
     nothing = isl.Aff.zero_on_domain_space(of.get_domain_space()).to_pw_aff()
     return of.union_add(nothing.intersect_domain(of.domain().complement()))
 
 
 def pieces(of: isl.PwAff) -> list[isl.Aff]:
-    """The affine forms that a piecewise one is made of."""
+    """The affine forms of the pieces of a piecewise form."""
     found: list[isl.Aff] = []
     of.coalesce().foreach_piece(carrying(lambda domain, aff: found.append(aff)))
     return found
@@ -179,13 +179,13 @@ def on_params(of: isl.Aff) -> isl.Aff:
 
 
 def is_one(of: isl.PwAff) -> bool:
-    """Whether a form is 1 wherever it has a value."""
+    """Whether a form is 1 on its whole domain."""
     found = pieces(of)
     return len(found) == 1 and is_constant(found[0]) and constant_of(found[0]) == 1
 
 
 def stride(of: isl.Aff, position: int) -> int | None:
-    """By how much a form grows with a dimension of its frame; None where that is no constant."""
+    """The coefficient of a dimension in a form; None if the growth is not constant."""
     taken = terms(of)
     if any(div.involves_dims(_IN, position, 1) for _, div in taken.divs) or taken.dims[position] % taken.denominator:
         return None
@@ -193,10 +193,10 @@ def stride(of: isl.Aff, position: int) -> int | None:
 
 
 def greatest(of: isl.PwAff) -> int | None:
-    """The greatest value of a form at any parameter values, where it is whole; None where it has no bound or no value.
+    """The greatest value of an integer form over all parameter values; None if it is unbounded or has no value.
 
-    A form that is whole only because of the set it is on, as ``N/8`` where N is a multiple of 8, has fractions for
-    coefficients, of which isl takes no maximum: its multiple without them has one.
+    A form that is an integer only on its domain, such as ``N/8`` for multiples N of 8, has fractional coefficients, for
+    which isl computes no maximum; it computes that of the multiple without fractions.
     """
     listed: list[tuple[isl.Set, isl.Aff]] = []
     of.foreach_piece(carrying(lambda domain, aff: listed.append((domain, aff))))

@@ -1,4 +1,4 @@
-"""Frames: the spaces of tuples, and what is written in them."""
+"""Frames: the spaces of tuples, with their names and sizes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def sized_frame(like: isl.Space, name: str | None, size: int) -> isl.Space:
 
 
 def extended_frame(space: isl.Space, extra: int) -> isl.Space:
-    """A nameless frame with `extra` more dimensions than `space`."""
+    """A nameless frame: `space` extended by `extra` dimensions."""
     return sized_frame(space, None, space.dim(_SET) + extra)
 
 
 def size(of: isl.Set | isl.Space) -> int:
-    """How many dimensions a set has."""
+    """The number of dimensions of a set."""
     return int(of.dim(_SET))
 
 
 def in_size(of: isl.Map | isl.MultiAff) -> int:
-    """How many input dimensions a map has."""
+    """The number of input dimensions of a map."""
     return int(of.dim(_IN))
 
 
 def out_size(of: isl.Map | isl.MultiAff) -> int:
-    """How many output dimensions a map has."""
+    """The number of output dimensions of a map."""
     return int(of.dim(_OUT))
 
 
@@ -66,12 +66,12 @@ def params(of: isl.Set | isl.BasicSet | isl.Map | isl.Space) -> list[str]:
 
 
 def dim_names(of: isl.Set | isl.Space) -> list[str | None]:
-    """The names of a set's dimensions, None where one has none."""
+    """The names of a set's dimensions; None for a dimension without a name."""
     return [of.get_dim_name(_SET, i) for i in range(of.dim(_SET))]
 
 
 def out_dim_names(of: isl.Map) -> list[str | None]:
-    """The names of a map's output dimensions, None where one has none."""
+    """The names of a map's output dimensions; None for a dimension without a name."""
     return [of.get_dim_name(_OUT, i) if of.has_dim_name(_OUT, i) else None for i in range(of.dim(_OUT))]
 
 
@@ -83,7 +83,7 @@ def integer(context: isl.Context, value: int) -> isl.Val:
 
 
 def number(value: isl.Val) -> int:
-    """What an integer of isl's is; raises isl's error where its budget of operations ended before it was known."""
+    """An isl integer as a Python number; raises isl's error if its budget of operations was exceeded."""
     text = value.to_str()
     if text is None:
         raise isl.Error("no number: the maximal number of operations is exceeded")
@@ -91,12 +91,12 @@ def number(value: isl.Val) -> int:
 
 
 def carrying(callback: Callable[..., None]) -> Callable[..., None]:
-    """The callback, unchanged: one named place for what isl calls back into; a callback must not raise."""
+    """The callback, unchanged: a single place through which isl's callbacks go; a callback must not raise."""
     return callback
 
 
 def with_params(space: isl.Space, names: Sequence[str]) -> isl.Space:
-    """The space of a tuple with more parameters."""
+    """The space of a tuple with additional parameters."""
     for name in names:
         position = space.dim(_PARAM)
         space = space.add_dims(_PARAM, 1).set_dim_name(_PARAM, position, name)

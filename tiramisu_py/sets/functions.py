@@ -54,7 +54,7 @@ def renamed(of: isl.MultiAff, name: str | None) -> isl.MultiAff:
 
 
 def from_frame(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
-    """The same function on another frame of as many dimensions (a renamed tuple)."""
+    """The same function on another frame of the same dimension (a renamed tuple)."""
     return of.pullback_multi_aff(_retargeted(identity(space), of.get_space().domain()))
 
 
@@ -76,7 +76,7 @@ def graph(of: isl.MultiAff, domain: isl.Set | None = None) -> isl.Map:
 
 
 def as_single_function(of: isl.Map) -> isl.MultiAff | None:
-    """A single-valued map as one quasi-affine function, or None where it needs several pieces."""
+    """A single-valued map as one quasi-affine function; None if it needs several pieces."""
     pieces = isl.PwMultiAff.from_map(of).coalesce()
     found: list[isl.MultiAff] = []
     pieces.foreach_piece(carrying(lambda domain, f: found.append(f)))
@@ -89,7 +89,7 @@ def without_dim_names(of: isl.MultiAff) -> isl.MultiAff:
 
 
 def is_identity(of: isl.MultiAff) -> bool:
-    """Whether each component of a function is its own dimension, as far as they go."""
+    """Whether the k-th component of a function is the k-th dimension, for all components."""
     dims = variables(of.get_space().domain())
     found = outputs(of)
     return len(found) <= len(dims) and all(a.plain_is_equal(b) for a, b in zip(found, dims, strict=False))
@@ -101,12 +101,12 @@ def is_square(of: isl.MultiAff) -> bool:
 
 
 def preimage(of: isl.Set, function: isl.MultiAff) -> isl.Set:
-    """The elements that a function sends into a set."""
+    """The elements that a function maps into a set."""
     return of.preimage_multi_aff(function)
 
 
 def pulled(form: isl.PwAff, by: isl.MultiAff) -> isl.PwAff:
-    """``x -> form(by(x))``, of a form that may be piecewise; tuple names in between need not match."""
+    """``x -> form(by(x))``, for a form that may be piecewise; tuple names in between need not match."""
     return form.pullback_multi_aff(_retargeted(by, form.get_domain_space()))
 
 
@@ -116,7 +116,7 @@ def piecewise(of: isl.Map) -> isl.PwMultiAff:
 
 
 def identity_on(of: isl.Set) -> isl.PwMultiAff:
-    """Each element of a set as itself."""
+    """The identity on a set."""
     return isl.PwMultiAff.from_multi_aff(renamed(identity(of.get_space()), None)).intersect_domain(of)
 
 
@@ -136,5 +136,5 @@ def at_any_point(form: isl.PwAff, space: isl.Space) -> isl.PwAff:
 
 
 def with_params_of(of: isl.MultiAff, space: isl.Space) -> isl.MultiAff:
-    """The same function over the parameters of a space as well."""
+    """The same function with the parameters of a space added."""
     return of.align_params(space.params())

@@ -13,9 +13,9 @@ _DIV = isl.dim_type.div
 
 
 def parameter_constraints(of: isl.BasicSet) -> list[tuple[bool, dict[str, int], int]] | None:
-    """The constraints of a set of parameter values: whether it is an equation, the coefficients, and the constant.
+    """The constraints of a set of parameter values, as ``(is equation, coefficients, constant)``.
 
-    Each says ``sum(coefficient * parameter) + constant >= 0`` (or ``= 0``); None where divisions occur.
+    Each means ``sum(coefficient * parameter) + constant >= 0`` (or ``= 0``). None if the set has divisions.
     """
     if of.dim(isl.dim_type.div):
         return None

@@ -14,12 +14,12 @@ _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 _PARAM = isl.dim_type.param
 
-#: From how many pieces on it pays to look for fewer: what follows multiplies them.
+#: The number of pieces from which coalescing pays: later operations multiply the pieces.
 _MANY = 8
 
 
 def as_map(of: isl.Map | isl.BasicMap) -> isl.Map:
-    """A map, whatever islpy gave."""
+    """A map or basic map as a map."""
     return of if isinstance(of, isl.Map) else of.to_map()
 
 
@@ -125,7 +125,7 @@ def flat_pairs(of: isl.Map, name: str) -> isl.Set:
 
 
 def freed_input(of: isl.Map, position: int) -> isl.Map:
-    """A relation with any coordinate in one input dimension in place of those it has."""
+    """A relation without its constraints on one input dimension (eliminated, not projected out)."""
     name = of.get_tuple_name(_IN) if of.has_tuple_name(_IN) else None
     wide = of.project_out(_IN, position, 1).insert_dims(_IN, position, 1)
     return wide if name is None else wide.set_tuple_name(_IN, name)
@@ -137,7 +137,7 @@ def no_pairs(domain: isl.Space, target: isl.Space) -> isl.Map:
 
 
 def no_pair(of: isl.Map) -> isl.Map:
-    """The empty relation between the tuples of another."""
+    """The empty relation between the tuples of a given relation."""
     return isl.Map.empty(of.get_space())
 
 
@@ -149,7 +149,7 @@ def range_named(of: isl.Map, name: str | None) -> isl.Map:
 
 
 def least_distance(of: isl.Map, position: int) -> int | None:
-    """The least of ``output - input`` in one dimension over all pairs and parameters; None where there is none."""
+    """The minimum of ``output - input`` in one dimension over all pairs and parameters; None if there is none."""
     deltas = of.deltas()
     deltas = deltas.project_out(_PARAM, 0, deltas.dim(_PARAM))
     least = deltas.dim_min_val(position)
@@ -164,7 +164,7 @@ def shifted_out(of: isl.Map, position: int, by: int) -> isl.Map:
 
 
 def in_few_pieces(of: isl.Map) -> isl.Map:
-    """The same relation; one in many pieces is put together as far as isl can."""
+    """The same relation, coalesced if it has many pieces."""
     return of.coalesce() if of.n_basic_map() > _MANY else of
 
 
@@ -217,7 +217,7 @@ def _from(of: isl.Map, down: bool) -> isl.Map:
 
 
 def out_parts(of: isl.Map, first: int, count: int) -> isl.Map:
-    """A map whose images keep `count` dimensions from `first` on."""
+    """A map with its images projected onto `count` dimensions from `first` on."""
     of = of.project_out(_OUT, first + count, of.dim(_OUT) - first - count)
     return of.project_out(_OUT, 0, first)
 
@@ -238,14 +238,14 @@ def difference(a: isl.Map, b: isl.Map) -> isl.Map:
 
 
 def pieces_of(of: isl.PwAff) -> list[isl.Set]:
-    """Where each piece of a piecewise form is."""
+    """The domains of the pieces of a piecewise form."""
     found: list[isl.Set] = []
     of.coalesce().foreach_piece(carrying(lambda domain, aff: found.append(domain)))
     return found
 
 
 def with_prefix(of: isl.Set, count: int, name: str) -> isl.Map:
-    """``name[first coordinates] -> point``, of the points of a set."""
+    """``name[first coordinates] -> point`` for the points of a set."""
     space = of.get_space()
     first = function(space, name, variables(space)[:count])
     return isl.Map.from_multi_aff(first).intersect_domain(of).reverse()
@@ -268,18 +268,18 @@ def domain_named(of: isl.Map, name: str | None) -> isl.Map:
 
 
 def with_inputs(of: isl.Map) -> isl.Map:
-    """``x -> [x, y]`` of a relation ``x -> y``."""
+    """``x -> [x, y]`` for a relation ``x -> y``."""
     same = isl.Map.identity(of.get_space().domain().map_from_set()).intersect_domain(of.domain())
     return range_named(same.flat_range_product(of), None)
 
 
 def affine_hull(of: isl.Map) -> isl.Map:
-    """The equations that hold on a relation, as a relation: a function beyond the domain that it has."""
+    """The affine hull of a relation: its equations, which extend a function beyond its domain."""
     return of.affine_hull().to_map()
 
 
 def without_gaps(of: isl.Set) -> isl.Set:
-    """A set with every number between two of its last coordinates, for each choice of the coordinates before."""
+    """A set with the gaps in its last coordinate filled, for each choice of the coordinates before."""
     count = of.dim(isl.dim_type.set) - 1
     space = of.get_space()
     pairs = function(space, None, variables(space)[:count]), function(space, None, variables(space)[count:])

@@ -1,4 +1,4 @@
-"""Sections of a set: where some coordinates are given, and the others are those of a point."""
+"""Sections of a set: some coordinates are given as functions, the others are those of a point."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SET = isl.dim_type.set
 
 
 def section(of: isl.Set, at: isl.MultiAff, given: Sequence[int]) -> isl.Set:
-    """The points that `at` sends into a set, and where its `given` coordinates lie outside, those that should be there.
+    """The points that `at` maps into a set, and those that it misses only because its `given` coordinates are outside.
 
     Given ``{ h[i, j] : 0 <= i < N and 0 <= j < 8 }`` and ``[j] -> [5, j]`` with i given, this is ``0 <= j < 8`` for
-    every N: where ``N <= 5`` the point (5, j) is missing.
+    every N: if ``N <= 5``, the point (5, j) is not in the set.
     """
     found = preimage(of, at)
     for given_alone, others in (_with_others(of, given), _apart(of, given)):
@@ -27,7 +27,7 @@ def section(of: isl.Set, at: isl.MultiAff, given: Sequence[int]) -> isl.Set:
 
 
 def _with_others(of: isl.Set, given: Sequence[int]) -> tuple[isl.Set, isl.Set]:
-    """What the given coordinates of a set's elements are, and what the others are."""
+    """The projections of a set onto its given coordinates and onto the others (as sets of the same frame)."""
     alone, others = of, of
     for axis in range(of.dim(_SET)):
         if axis in given:
@@ -38,7 +38,7 @@ def _with_others(of: isl.Set, given: Sequence[int]) -> tuple[isl.Set, isl.Set]:
 
 
 def _apart(of: isl.Set, given: Sequence[int]) -> tuple[isl.Set, isl.Set]:
-    """The same, by the constraints of each alone: what the ones can be where there are none of the others."""
+    """The same with the constraints of one group alone, which hold even if no element exists."""
     alone, others = of, of
     for axis in range(of.dim(_SET)):
         if axis in given:

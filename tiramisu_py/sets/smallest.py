@@ -35,10 +35,9 @@ def _equal(aff: isl.Aff, value: int) -> isl.Set:
 def lexmin(of: isl.Set) -> isl.Set:
     """The lexicographic minimum of a set without parameters.
 
-    isl's own fails on some sets with integer divisions ("affine expression involves some of the domain
-    dimensions"), rarely once the set is coalesced; and of some it says that there is none, although there are
-    elements. Then one dimension after another is made as small as it can be, and where that has no end as large, or
-    any.
+    isl's own function fails on some sets with integer divisions ("affine expression involves some of the domain
+    dimensions"), rarely once the set is coalesced; and for some non-empty sets it finds no minimum. In these cases the
+    dimensions are minimised one after another; a dimension without a minimum is maximised, or takes any value.
     """
     rest = of.coalesce()
     try:
@@ -72,7 +71,7 @@ def at(of: isl.Set, params: dict[str, int]) -> isl.Set:
 
 
 def image(of: isl.Set, function: isl.MultiAff, params: dict[str, int]) -> isl.Set:
-    """What a function makes of a set that has no parameters any more."""
+    """The image, under a function at given parameter values, of a set without parameters."""
     return of.apply(sets.fixed_map(sets.graph(function), params))
 
 
@@ -82,7 +81,7 @@ def earliest(of: isl.Set, time: isl.MultiAff, params: dict[str, int]) -> tuple[i
 
 
 def earliest_of(fixed: isl.Set, time: isl.MultiAff, params: dict[str, int]) -> tuple[int, ...]:
-    """The element of least time (then the lexicographically first) of a set that has no parameters any more."""
+    """The element of least time (then the lexicographically first) of a set without parameters."""
     clock = sets.fixed_map(sets.graph(time), params)
     soonest = lexmin(fixed.apply(clock))
     return first(fixed.intersect(soonest.apply(clock.reverse())))
@@ -97,7 +96,7 @@ def singleton(space: isl.Space, coordinates: tuple[int, ...]) -> isl.Set:
 
 
 def alone(like: isl.Set, coordinates: tuple[int, ...], params: dict[str, int]) -> isl.Set:
-    """The set of one element, in the frame of another set, at given parameters only (which stay parameters)."""
+    """The set of one element, in the frame of another set, for given parameter values only (parameters are kept)."""
     return sets.at_params(singleton(like.get_space(), coordinates), params)
 
 
@@ -108,7 +107,7 @@ def evaluated(function: isl.MultiAff, coordinates: tuple[int, ...], params: dict
 
 
 def latest(of: isl.Set, time: isl.MultiAff, params: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The greatest time in a set that has no parameters any more, and the element that has it."""
+    """The greatest time in a set without parameters, and its element."""
     clock = sets.fixed_map(sets.graph(time), params)
     backwards = sets.negated(clock)
     last = lexmin(of.apply(backwards))

@@ -1,6 +1,6 @@
-"""isl text of the user's: read whole, or refused with what is left over.
+"""The user's isl text: parsed completely, or refused with the part that is left over.
 
-isl itself stops after the first object, and says nothing about the rest. This is the only place that gives it text.
+isl itself stops after the first object, and ignores the rest. This is the only module that passes text to isl.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import islpy as isl
 from tiramisu_py.sets.frames import dim_names
 
 _Read = TypeVar("_Read", isl.Set, isl.Map)
-#: What isl text reserves.
+#: The reserved words of isl text.
 ISL_WORDS = (
     "and", "or", "not", "exists", "mod", "implies", "infty", "infinity", "NaN", "floor", "ceil", "ceild", "floord",
     "min", "max", "rat",
@@ -22,14 +22,14 @@ ISL_WORDS = (
 _LITERALS = ("true", "false", "True", "False")
 _COMMENT = re.compile(r"#[^\n]*")
 _HEAD = re.compile(r"\s*(\[[^\]{]*\]\s*->\s*)?\{")
-#: What people write between two sets, and what it means to isl.
+#: Operators that people write between two sets, and the isl operation for each.
 _JOINED = re.compile(r"\s*(-|\+|\*|;|,|\||&|union\b|and\b|or\b|intersect\b|minus\b)\s*(.*)", re.DOTALL)
 _MEANING: dict[str, Callable[[isl.Set, isl.Set], isl.Set]] = {
     **dict.fromkeys(("+", ";", ",", "|", "or", "union"), lambda a, b: a.union(b)),
     **dict.fromkeys(("-", "minus"), lambda a, b: a.subtract(b)),
     **dict.fromkeys(("*", "&", "intersect"), lambda a, b: a.intersect(b)),
 }
-#: What people write, and what isl reads in its place.
+#: Notations that people write, and the isl notation for each.
 _INSTEAD = (
     (r"=>|≥", ">="),
     (r"=<|≤", "<="),
@@ -37,11 +37,11 @@ _INSTEAD = (
 
 
 class IslTextError(ValueError):
-    """Text that isl cannot read as what it is meant to be; says why, for the end of a sentence."""
+    """Text that isl cannot parse as the intended kind of object; the message says why, as the end of a sentence."""
 
 
 def read_set(context: isl.Context, text: str) -> isl.Set:
-    """The set that all of a text says; raises `IslTextError`."""
+    """The set that a whole text denotes; raises `IslTextError`."""
     found = _read(isl.Set.read_from_str, context, text)
     left = left_over(text)
     if left:
@@ -50,7 +50,7 @@ def read_set(context: isl.Context, text: str) -> isl.Set:
 
 
 def read_map(context: isl.Context, text: str) -> isl.Map:
-    """The map that all of a text says; raises `IslTextError`."""
+    """The map that a whole text denotes; raises `IslTextError`."""
     found = _read(isl.Map.read_from_str, context, text)
     left = left_over(text)
     if left:
@@ -59,7 +59,7 @@ def read_map(context: isl.Context, text: str) -> isl.Map:
 
 
 def read_condition(context: isl.Context, params: Sequence[str], text: str) -> isl.Set:
-    """The parameter values of which all of a text, a condition, holds; raises `IslTextError`."""
+    """The parameter values that satisfy the condition that a whole text denotes; raises `IslTextError`."""
     brace = re.search(r"[{}]", _COMMENT.sub(lambda found: " " * len(found.group()), text))
     if brace:
         raise IslTextError(
@@ -73,7 +73,7 @@ def read_condition(context: isl.Context, params: Sequence[str], text: str) -> is
 
 
 def left_over(text: str) -> str:
-    """What comes after the first object of a text that isl has read."""
+    """The rest of a text after the first object, which isl has parsed."""
     plain = _COMMENT.sub(lambda found: " " * len(found.group()), text)
     return plain[plain.find("}") + 1 :].strip()
 
@@ -86,13 +86,13 @@ def _read(read: Callable[[isl.Context, str], _Read], context: isl.Context, text:
 
 
 def _reason(error: isl.Error) -> str:
-    """What isl complains about, without the places in its own sources."""
+    """isl's error message, without the positions in its own sources."""
     found = re.sub(r" in /\S*$", "", str(error).rpartition("failed: ")[2])
     return "it means something else" if "Assertion" in str(error) else found
 
 
 def _hint(text: str) -> str:
-    """What to write instead of what isl does not know."""
+    """Advice for notations that isl does not know."""
     for pattern, right in _INSTEAD:
         found = re.search(pattern, text)
         if found:
@@ -111,7 +111,7 @@ def _words(text: str, all_of_them: bool = False) -> list[str]:
 
 
 def _together(context: isl.Context, first: isl.Set, text: str, left: str) -> str:
-    """How to write what two sets with a sign between them mean, in one: as isl writes it, and reads it again."""
+    """Advice to write two sets with an operator between them as one set, in isl's notation."""
     joined = _JOINED.fullmatch(left)
     head = _HEAD.match(text)
     if joined is None or head is None or joined.group(1) not in _MEANING:

@@ -14,8 +14,8 @@ from tiramisu_py.sets.relations import without_gaps
 def in_whole_blocks(of: isl.Set, width: int) -> isl.Set:
     """A set with its last coordinates extended to whole blocks of `width`.
 
-    For each choice of the coordinates before, blocks follow one another from the least last coordinate on, as many as
-    it takes to hold the greatest.
+    For each choice of the coordinates before, consecutive blocks start at the least last coordinate and cover the
+    greatest.
     """
     if of.is_empty():
         return of
@@ -35,7 +35,7 @@ def in_whole_blocks(of: isl.Set, width: int) -> isl.Set:
 
 
 def _ends(low: isl.PwAff, high: isl.PwAff, width: int) -> list[isl.PwAff]:
-    """Where the last block ends: the least of some forms."""
+    """Forms whose minimum is the end of the last block."""
     longest = greatest(high.sub(low))
     if longest is not None and longest < width:
         return [raised(low, width)]
