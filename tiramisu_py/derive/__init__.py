@@ -1,5 +1,5 @@
-"""What a program leaves to be found out: the barriers of its kernels, and the transfers between its memories.
+"""Derived parts of a program: the barriers of its kernels, and the transfers between its memories.
 
-Both are functions from a program to a program. Nothing is taken on trust: the proof judges what they make like what
-the user wrote, and where they find nothing legal they leave the program as it is, for the proof to say what is missing.
+Both are functions from a program to a program. Their results are not trusted: the proof judges them like the user's
+commands. If they find nothing legal, they leave the program unchanged, and the proof reports what is missing.
 """

@@ -1,4 +1,4 @@
-"""What was derived, as the commands that a user would write instead: to be read, pasted and edited.
+"""The derived statements as the commands that a user would write instead: to be read, pasted and edited.
 
 The commands are lines of Python over the function ``f`` and the package ``tm``; the first of them make the iterators.
 """
@@ -20,10 +20,10 @@ from tiramisu_py.program.statement import Role, Statement, Transfer, Waiting
 
 
 def derived_commands(program: Program) -> list[str]:
-    """The commands that make the transfers, exchanges and waits that were derived, in place of `derive_transfers`.
+    """The commands that make the derived transfers, exchanges and waits, in place of `derive_transfers`.
 
-    Raises `CommandError` where there are no such commands: where computations were changed too, or a place is not one
-    that commands can name.
+    Raises `CommandError` if there are no such commands: computations were changed too, or commands cannot name a
+    place.
     """
     ranks = any(s.message is not None for s in program.acting)
     for entry in program.log:
@@ -80,7 +80,7 @@ def _exchange(program: Program, name: str) -> Iterator[str]:
 
 
 def _tagged(program: Program, half: Statement) -> Iterator[str]:
-    """The tags of a statement's loops: one of a message runs on ranks by its name where another of that name does."""
+    """The tags of a statement's loops; a message's loop runs on ranks if another loop of its name does."""
     bulk, by_name = [], half.message is not None
     known = {loop.name for s in program.storing if not s.derived for loop in _rank_loops(program, s) if by_name}
     for loop in (program.loops[number] for number in half.loops):
@@ -97,7 +97,7 @@ def _rank_loops(program: Program, statement: Statement) -> list[Loop]:
 
 
 def _point(statement: Statement) -> str:
-    """The indices of what is moved."""
+    """The indices of the moved values."""
     return ", ".join(_form(form, statement.dims) for form in sets.outputs(statement.point))
 
 
@@ -110,7 +110,7 @@ def _peer(half: Statement) -> str:
 
 
 def _domain(program: Program, statement: Statement) -> str:
-    """The instances as isl text, without what holds of the parameters anyway."""
+    """The instances as isl text, without the constraints that the context implies."""
     instances = statement.instances.gist_params(program.context.params())
     return str(sets.with_dims(sets.named(instances, None), statement.dims))
 
@@ -161,7 +161,7 @@ def _wait(program: Program, statement: Statement) -> str:
 
 
 def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]:
-    """By how many iterations a wait is later than what it is for, in each of its loops, which a command names."""
+    """The number of iterations between an operation and its wait, for each of the wait's loops."""
     (awaited, *others) = program.awaited(statement)
     names = tuple(program.loops[loop].name for loop in awaited.loops[: len(statement.loops)])
     by = [
@@ -177,7 +177,7 @@ def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]
 
 
 def _names_loops(program: Program, awaited: Statement, waits: Waiting) -> bool:
-    """Whether the names of the loops that a wait goes by are no names of values that are others than the iterations."""
+    """Whether the loops of a wait can be named: no iterator of the operation has such a name and another value."""
     if not waits.by_loop or awaited.transfer is not None:
         return True
     values, forms = value_names(program.algorithm.source(awaited.source)), sets.outputs(program.value_of(awaited))
@@ -203,7 +203,7 @@ def _orders(program: Program, derived: set[str]) -> Iterator[str]:
 
 
 def _chains(orders: Sequence[Order]) -> list[list[Order]]:
-    """Orders in runs, each of which goes on where the one before ends, at one level."""
+    """Orders grouped into chains: each order starts where the one before ends, at the same level."""
     found: list[list[Order]] = []
     for order in dict.fromkeys(orders):
         if found and (found[-1][-1].after, found[-1][-1].level) == (order.before, order.level):
@@ -214,7 +214,7 @@ def _chains(orders: Sequence[Order]) -> list[list[Order]]:
 
 
 def _handle(program: Program, name: str) -> str:
-    """How a command names a statement: by its own name, or as a part of a computation."""
+    """The Python expression for a statement: by its own name, or as a part of a computation."""
     statement = program.statements.get(name)
     if statement is None or not statement.stores or statement.derived:
         return f'f["{name}"]'

@@ -1,10 +1,10 @@
-"""The transfers that a program needs: what each device reads and does not store itself, from where it is stored.
+"""The transfers that a program needs: values that a device reads and does not store, from the device that stores them.
 
-A transfer is on the operation sequence of what it follows or precedes; the host waits for it where nothing else does.
-It is as far out as it can be: a whole nest comes before it and a whole nest after it, unless those who store the values
-and those who read them share loops of the host; then it is in these loops, and moves what the iteration has stored.
-Where the host has work of its own, operations are started before work that they need not follow, and waited for just
-before what needs them.
+A transfer is on the operation sequence of the kernel that it follows or precedes; the host waits for it if nothing
+else does. It is placed as far out as possible, between a whole nest that stores the values and a whole nest that reads
+them. If writers and readers share loops of the host, it is inside these loops, and moves the values that the iteration
+has stored. If the host has work of its own, operations are started before work that they need not follow, and waited
+for just before their first dependent.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def derived_transfers(
     together: bool = False,
     pipeline: object = None,
 ) -> Program:
-    """The program with the transfers, and then the waits, that it lacks.
+    """The program with the missing transfers, and then the missing waits, added.
 
-    Messages between ranks, and transfers in both directions, are overlapped with work where that is wanted, or messages
-    are calls of all ranks where these are wanted `together` and possible, and halos as deep as `depth` says. The loops
-    that `pipeline` names move in each iteration what it is the first to need, and what it makes.
-    What cannot be transferred in a legal way is left out: the proof says what is missing.
+    With `overlap`, messages between ranks, and transfers in both directions, are overlapped with work. With `together`,
+    messages are collective calls if possible. `depth` gives the depth of halos. In the loops that `pipeline` names,
+    each iteration moves the values that it is the first to read, and the values that it stores.
+    Values that cannot be transferred legally are left out: the proof reports them.
     """
     if overlap and together:
         raise CommandError(
@@ -78,18 +78,18 @@ def derived_transfers(
 
 
 def _marked(program: Program, known: set[str]) -> Program:
-    """The program with all statements that were not known marked as derived."""
+    """The program with all statements that are not in `known` marked as derived."""
     made = [s for s in program.statements.values() if s.name not in known]
     return program.with_statement(*(replace(s, derived=True) for s in made))
 
 
 def _cut(program: Program, known: set[str], exchanged: Sequence[Exchanged], command: str) -> Program:
-    """The program with messages between ranks overlapped with the work of GPUs, before anything is copied for that."""
+    """The program with messages between ranks overlapped with the GPUs' work, before transfers for it are added."""
     return overlapped(_marked(program, known), exchanged, command)
 
 
 def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str) -> Program:
-    """The program with transfers and waits: in the pipelines along some loops, directions `apart` from each other."""
+    """The program with transfers and waits, pipelined `along` some loops; `apart` separates the directions' streams."""
     known = set(program.statements)
     on_ranks = foreseen(program)
     for need in list(needs(on_ranks, Touches(on_ranks))):
@@ -112,7 +112,7 @@ def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str
 
 
 def _without_derived(program: Program) -> Program:
-    """The program without what was derived earlier, unless a wait of the user is for it: needs may have changed."""
+    """The program without earlier derived statements, which may be outdated, except those that a user's wait names."""
     derived = [s for s in program.statements.values() if s.derived]
     awaited = {s.waits.of for s in program.statements.values() if s.waits is not None and not s.derived}
     for statement in sorted(derived, key=lambda s: s.acts):
@@ -168,7 +168,7 @@ def _declared(program: Program, name: str, batch: Batch, command: str) -> Progra
 
 
 def _inside(program: Program, made: Statement, batch: Batch, loops: tuple[LoopId, ...]) -> Statement:
-    """A transfer of the whole in loops of the host, and over ranks: each iteration moves its part."""
+    """A transfer of all values placed in loops of the host and over ranks: each iteration moves its part."""
     dims = distinct([*(program.loops[loop].name for loop in loops), *made.dims])
     instances = sets.with_dims(sets.named(batch.values, made.name), dims)
     space = instances.get_space()
@@ -183,7 +183,7 @@ def _inside(program: Program, made: Statement, batch: Batch, loops: tuple[LoopId
 
 
 def _stream(program: Program, batch: Batch) -> int:
-    """The operation sequence of the last writer on a GPU; for what comes from the host, of the first reader."""
+    """The operation sequence of the last writer on a GPU; for values from the host, of the first reader."""
     readers = [statement_of(r) for r in batch.need.readers if r.actor.statement is not None]
     using = readers if batch.need.source is None or not batch.writers else batch.writers
     queues = [(program.positions[s.name], queue) for s in using if (queue := program.queue_of(s)) is not None]
@@ -201,7 +201,7 @@ def _level(batch: Batch) -> LoopId | None:
 
 
 def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
-    """After what stores the values, before what reads them (in an iteration of the loops that all share)."""
+    """The orders after the writers and before the readers of the values (in an iteration of the loops all share)."""
     depth, transfer = len(batch.loops), program.statements[name]
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
     for before in _arrivals(program, batch):
@@ -216,7 +216,7 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
 
 
 def _arrivals(program: Program, batch: Batch) -> Iterator[Statement]:
-    """What stores the values, and the waits for those of it that are messages."""
+    """The statements that store the values; for messages, also the waits for them."""
     for writer in batch.writers:
         yield writer
         for wait in program.statements.values():
@@ -225,7 +225,7 @@ def _arrivals(program: Program, batch: Batch) -> Iterator[Statement]:
 
 
 def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iterator[Order]:
-    """After everything up to the last writer (or up to the first reader), and before everything else."""
+    """The orders after all statements up to the last writer (or the first reader), and before all others."""
     depth = len(batch.loops)
     at = {
         s.name: program.positions[s.name][depth] for s in program.statements.values() if s.loops[:depth] == batch.loops
@@ -240,7 +240,7 @@ def _all_orders(program: Program, name: str, batch: Batch, command: str) -> Iter
 
 
 def _same_order(before: Program, after: Program) -> bool:
-    """Whether the statements that were there are in the order in which they were."""
+    """Whether the statements of `before` have the same order in `after`."""
     return _sorted(before, before) == _sorted(before, after)
 
 

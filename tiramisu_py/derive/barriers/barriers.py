@@ -1,10 +1,10 @@
-"""The barriers that dependences between threads of a block need: the fewest, as far out as possible.
+"""Barriers for the dependences between threads of a block: the minimum number, as far out as possible.
 
-A kernel's statements are a tree of loops. A conflict of two accesses belongs to the innermost node that holds both of
-them and where they part: to the node itself where two of its children conflict within one iteration (a barrier
-anywhere between the two serves), or to the node's loop where two iterations of it conflict (a barrier after the one
-child or before the other serves). Nodes are settled from the innermost to the outermost, and at each the fewest places
-between its children are chosen that serve what no barrier further inside serves already.
+A kernel's statements form a tree of loops. A conflict of two accesses belongs to the innermost node that contains both
+of them and at which they differ: to the node itself if two of its children conflict within one iteration (any barrier
+between the two orders them), or to the node's loop if two of its iterations conflict (a barrier after the one child or
+before the other orders them). Nodes are processed from the innermost to the outermost. At each, the minimum number of
+places between its children is chosen that order the conflicts which barriers further inside do not order already.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tiramisu_py.schedule.devices.waits import with_barrier
 
 
 def with_barriers(program: Program, touches: Touches | None = None) -> Program:
-    """The program with the barriers that its kernels need, but for kernels whose barriers are the user's alone.
+    """The program with the barriers that its kernels need, except for kernels with barriers of the user alone.
 
-    A kernel whose threads cannot be numbered is left as it is (the proof says why). `touches` are those of the
-    program, where they are at hand.
+    A kernel whose threads cannot be numbered is left unchanged (the proof reports it). `touches` are the program's
+    accesses, if they have been computed already.
     """
     touched = touches or Touches(program)
     for nest in kernels(program):
@@ -48,7 +48,7 @@ def with_barriers(program: Program, touches: Touches | None = None) -> Program:
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """Accesses of one place that only a barrier orders: pairs ``clock -> clock``, the first earlier in sigma."""
+    """Accesses to one place that only a barrier can order: pairs ``clock -> clock``, the first earlier in sigma."""
 
     first: Statement
     second: Statement
@@ -73,7 +73,7 @@ def conflicts(nest: KernelNest, touches: Touches) -> list[Conflict]:
 
 
 def _pairs(nest: KernelNest, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
-    """Pairs of touches of one instance of a buffer by statements of a kernel, the first of them a write."""
+    """Pairs of accesses to one buffer instance by statements of a kernel, the first of them a write."""
     inside = {statement.name for statement in nest.statements}
     for home in touches.homes():
         writes = [t for t in touches.writers(home) if t.actor.name in inside]
@@ -84,7 +84,7 @@ def _pairs(nest: KernelNest, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
 
 
 def _without_combined(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
-    """Updates of one reduction that threads combine need no barrier between each other."""
+    """The pairs without updates of one reduction that threads combine: these need no barrier in between."""
     updates = a.is_write and b.is_write and a.role is b.role is Role.UPDATE and a.source == b.source
     tags = [nest.program.loops[loop].tag for loop in kernel_order.statement_of(a).loops]
     if not updates or not any(isinstance(tag, GpuThread) and tag.combine is not None for tag in tags):
@@ -122,7 +122,7 @@ def _outside(nest: KernelNest) -> int:
 
 
 def _places(nest: KernelNest, node: tuple[LoopId, ...], found: list[Conflict]) -> list[int]:
-    """Where the node needs barriers: after how many of its children; from the last place to the first."""
+    """The places where a node needs barriers, as the number of children before; from the last to the first."""
     children = _children(nest, node)
     arcs: list[frozenset[int]] = []
     for conflict in found:
@@ -132,7 +132,7 @@ def _places(nest: KernelNest, node: tuple[LoopId, ...], found: list[Conflict]) -
 
 
 def _children(nest: KernelNest, node: tuple[LoopId, ...]) -> dict[str, int]:
-    """For each statement inside the loops of a node: the number of the child that it is (in)."""
+    """For each statement inside the loops of a node, the number of the child that is it or contains it."""
     depth, positions = len(node), nest.program.positions
     at = {s.name: positions[s.name][depth] for s in nest.statements if s.loops[:depth] == node}
     rank = {position: number for number, position in enumerate(sorted(set(at.values())))}
@@ -142,7 +142,7 @@ def _children(nest: KernelNest, node: tuple[LoopId, ...]) -> dict[str, int]:
 def _arcs(
     nest: KernelNest, node: tuple[LoopId, ...], children: dict[str, int], conflict: Conflict
 ) -> Iterator[frozenset[int]]:
-    """The places that serve a conflict as far as it belongs to the node."""
+    """For each part of a conflict that belongs to the node, the places whose barrier orders it."""
     first, second = children[conflict.first.name], children[conflict.second.name]
     ticks = len(kernel_order.ticking(nest.program, conflict.first, len(node)))
     last = max(children.values()) + 1
@@ -161,7 +161,7 @@ def _carries(nest: KernelNest, node: tuple[LoopId, ...]) -> bool:
 
 
 def _served(nest: KernelNest, conflict: Conflict, times: isl.Map) -> bool:
-    """Whether barriers that are there separate these pairs of a conflict."""
+    """Whether existing barriers separate these pairs of a conflict."""
     if times.is_empty():
         return True
     return bool(times.is_subset(kernel_order.separated(nest, conflict.first, conflict.second)))
@@ -185,7 +185,7 @@ def _nest_of(nest: KernelNest, program: Program) -> KernelNest:
 
 
 def _pruned(nest: KernelNest, made: list[str], found: list[Conflict]) -> KernelNest:
-    """The kernel without those of the barriers that the others make unneeded."""
+    """The kernel without the `made` barriers that the other barriers make redundant."""
     if len(made) < 2:
         return nest
     for name in made:

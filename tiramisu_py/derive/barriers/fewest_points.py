@@ -1,4 +1,4 @@
-"""The fewest places that serve every need, where places lie on a circle and each need allows an arc of them."""
+"""Minimum hitting set on a circle: the fewest places such that each arc contains one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 def fewest(arcs: Sequence[frozenset[int]], places: int) -> list[int]:
-    """The fewest of the places 0, 1, ..., `places` - 1 such that each arc holds one of them; late ones first.
+    """The fewest of the places 0, 1, ..., `places` - 1 such that each arc contains one of them; late ones first.
 
-    Each arc is a run of places, where the first comes after the last.
+    Each arc is a run of consecutive places; place 0 follows the last one.
     """
     needs = list(dict.fromkeys(arcs))
     if not needs:
@@ -23,7 +23,7 @@ def fewest(arcs: Sequence[frozenset[int]], places: int) -> list[int]:
 
 
 def _from(start: int, needs: list[frozenset[int]], places: int) -> list[int]:
-    """`start`, and the fewest others: the arcs that it does not serve are intervals of the circle cut there."""
+    """`start`, and the fewest other places: the arcs without `start` are intervals of the circle cut there."""
     chosen = [start]
     left = [arc for arc in needs if start not in arc]
 

@@ -1,4 +1,4 @@
-"""Transfers that the host need not wait for, and where it waits for those that it does need."""
+"""Asynchronous transfers, and the waits of the host for the ones it depends on."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.kernels import waits
 
-#: Of more waits than this it is not tried which of them are superfluous.
+#: The maximum number of waits for which redundant ones are searched.
 TRIED = 40
 
 
 def relaxed(program: Program, names: Sequence[str]) -> Program:
-    """The program with as many of these transfers asynchronous as can be, the earlier ones first.
+    """The program with as many of these transfers as possible made asynchronous, the earlier ones first.
 
-    An upload is followed on its operation sequence by the kernels that read it, and those by the copy of their results,
-    which the host waits for.
+    The kernels that read an upload follow it on its operation sequence, and the copy of their results, for which the
+    host waits, follows the kernels.
     """
     memory: Memory = {}
     if not names or not is_ordered(program, memory):
@@ -37,9 +37,9 @@ def relaxed(program: Program, names: Sequence[str]) -> Program:
 
 
 def completed(program: Program, names: Sequence[str], command: str) -> Program:
-    """The program with these transfers asynchronous, and waits just before what needs them, few of them superfluous.
+    """The program with these transfers asynchronous, and waits just before their dependents; few are redundant.
 
-    A transfer that the host would wait for at once is one that it waits for.
+    A transfer for which the host would wait immediately is made synchronous instead.
     """
     for name in names:
         program = _with_mode(program, program.statements[name], asynchronous=True)
@@ -69,7 +69,7 @@ def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Pr
 
 
 def _without(program: Program, wait: Statement) -> Program:
-    """The program without a wait, all else in its order."""
+    """The program without a wait; the order of the other statements is kept."""
     try:
         return removed(program, wait)
     except CommandError:
@@ -77,7 +77,7 @@ def _without(program: Program, wait: Statement) -> Program:
 
 
 def _awaited_at_once(program: Program, wait: Statement) -> Statement | None:
-    """The transfer just before a wait of the host for it, in the same loops; None where there is none."""
+    """The transfer just before the host's wait for it, in the same loops; None if there is none."""
     if wait.waits is None or wait.waits.on is not None:
         return None
     operation, depth = program.statements.get(wait.waits.of), len(wait.loops)

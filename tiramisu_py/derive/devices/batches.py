@@ -1,6 +1,6 @@
-"""What one transfer moves: the values that a device needs, by the loops of the host in whose iterations they are moved.
+"""Batches, the values that one transfer moves: needed by a device, grouped by the host loops that move them.
 
-Values are moved where they are stored, or, in a pipeline, where they are first read: see `derive.pipelines`.
+Values are moved where they are stored, or, in a pipeline, where they are first read: see `pipelines`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tiramisu_py.program.statement import Role, Statement
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What one transfer moves: `values` are ``[coordinates of the loops, of the rank on some axes, indices]``.
+    """The values that one transfer moves, as ``[coordinates of the loops, of the rank on some axes, indices]``.
 
-    `writers` are those in its loops, after which it comes. What `is_more` is what the first iteration of a pipeline
-    reads more than later ones.
+    `writers` are the writers in its loops; it comes after them. `is_more` marks the additional values that the first
+    iteration of a pipeline reads.
     """
 
     need: Need
@@ -39,13 +39,13 @@ class Batch:
     is_more: bool = False
 
 
-# -- what is moved together
+# -- grouping
 
 
 def batches(program: Program, need: Need, along: frozenset[LoopId] = frozenset()) -> Iterator[Batch]:
-    """The transfers that serve a need: writers in the same loops together, unless a reader is among them.
+    """The transfers for a need: one for the writers in the same loops, unless a reader comes between them.
 
-    What is moved outside of the pipelines `along` some loops, and read inside, is moved where it is first read.
+    Values stored outside the pipelines `along` some loops and read inside them are moved where they are first read.
     """
     left = need.values
     for loops, writers in _groups(program, need, along):
@@ -65,15 +65,15 @@ def batches(program: Program, need: Need, along: frozenset[LoopId] = frozenset()
 
 
 def _own_axes(program: Program, loops: tuple[LoopId, ...]) -> tuple[int, ...]:
-    """The axes of the process grid along which none of some loops runs."""
+    """The axes of the process grid along which none of the loops runs."""
     along = {tag.axis for loop in loops if isinstance(tag := program.loops[loop].tag, Rank)}
     return tuple(axis for axis in range(axes(program)) if axis not in along)
 
 
 def _of_first_reads(program: Program, need: Need, read: FirstRead) -> Iterator[Batch]:
-    """The transfers of what iterations read first: one where each moves one box, and one of what the first needs more.
+    """The transfers of first reads: one that moves a box per iteration, and one for the first iteration's other values.
 
-    The latter is before the innermost loop.
+    The latter is placed before the innermost loop.
     """
     own = _own_axes(program, read.loops)
     values = _unkeyed(program, need, own, read.values)
@@ -91,9 +91,9 @@ def _of_first_reads(program: Program, need: Need, read: FirstRead) -> Iterator[B
 
 
 def _regular(values: isl.Set, scope: int, innermost: int) -> tuple[isl.Set, isl.Set]:
-    """Of values ``[scope coordinates, indices]`` a part that is one box for given scope coordinates, and the others.
+    """A split of values ``[scope coordinates, indices]``: a part that is one box per scope coordinates, and the rest.
 
-    In all iterations of the loop of the `innermost` coordinate it is what it is in most of them.
+    The box has the same form in all iterations of the `innermost` loop: the form that it has in most of them.
     """
     whole = boxes(values, scope, values)
     for piece in sets.basic_sets(values) if len(whole) > 1 else ():
@@ -106,7 +106,7 @@ def _regular(values: isl.Set, scope: int, innermost: int) -> tuple[isl.Set, isl.
 
 
 def _is_first(part: isl.Set, whole: isl.Set, axis: int) -> bool:
-    """Whether a part of a set is at the least coordinate of an axis only, for each point on the axes before."""
+    """Whether a part of a set has only the least coordinate on an axis, for each point on the axes before."""
     iterations = sets.project_prefix(whole, axis + 1)
     later = sets.equal_prefix(isl.Map.lex_lt(iterations.get_space()), axis)
     return bool(sets.project_prefix(part, axis + 1).is_disjoint(iterations.apply(later)))
@@ -142,7 +142,7 @@ def _groups(program: Program, need: Need, along: frozenset[LoopId]) -> list[tupl
 
 
 def _around(program: Program, need: Need, writer: Touch, along: frozenset[LoopId]) -> tuple[LoopId, ...] | None:
-    """The loops of the host in which what a writer stores is moved; None where there are none that do."""
+    """The loops of the host in which a writer's values are moved; None if no loops are legal."""
     if writer.actor.statement is None:
         return ()
     statement = statement_of(writer)
@@ -154,7 +154,7 @@ def _around(program: Program, need: Need, writer: Touch, along: frozenset[LoopId
 def _apart(
     program: Program, need: Need, loops: tuple[LoopId, ...], writers: list[Touch]
 ) -> Iterator[tuple[tuple[LoopId, ...], list[Touch]]]:
-    """The writers of a group together, or one by one where some reader comes between them."""
+    """The writers of a group together, or one by one if a reader comes between them."""
     at = {w: _position(program, w, len(loops)) for w in writers}
     readers = [
         r for r in need.readers if r.actor.statement is not None and statement_of(r).loops[: len(loops)] == loops

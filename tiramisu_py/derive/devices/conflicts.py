@@ -1,4 +1,4 @@
-"""What depends on an operation and does not wait for it: pairs of statements, and how far apart they are."""
+"""Dependences on operations without a wait: pairs of statements, and their distance."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Pair = tuple[Home, tuple[str, str, bool], tuple[str, str, bool]]
 
 @dataclass(frozen=True)
 class Distance:
-    """How much later something is than something else: so many iterations of the innermost of `depth` loops."""
+    """The distance of a dependence: a number of iterations of the innermost of `depth` loops."""
 
     depth: int
     later: int = 0
 
     def at_once(self) -> Distance:
-        """No later, in the same loops."""
+        """The same distance with no iterations in between."""
         return Distance(self.depth)
 
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """Two statements of which the second does not wait for the first, though it needs to, at the soonest so far on."""
+    """Two dependent statements without a wait between them, with the least distance of the dependence."""
 
     first: Statement
     second: Statement
@@ -46,7 +46,7 @@ class Conflict:
 
 
 def distance(pairs: isl.Map) -> Distance:
-    """The least distance between iterations, of which no pair is of the second before the first."""
+    """The least distance between iterations; in no pair does the second come before the first."""
     depth = sets.in_size(pairs)
     for position in range(depth):
         later = sets.least_distance(pairs, position)
@@ -59,14 +59,14 @@ def distance(pairs: isl.Map) -> Distance:
 
 
 class Conflicts:
-    """The conflicts of a program to which waits are added: what is ordered once stays so."""
+    """The conflicts of a program to which waits are added: ordered pairs stay ordered."""
 
     def __init__(self) -> None:
         self._memory: Memory = {}
         self._ordered: set[Pair] = set()
 
     def of(self, program: Program, only: frozenset[Pair] | None = None) -> Iterator[Conflict]:
-        """Pairs of statements that touch one place, in an order that nothing guarantees; `only` some, where given."""
+        """Pairs of statements with conflicting accesses in no guaranteed order; `only` the given ones, if any."""
         if not Happens(program).operations:
             return
         touches = Touches(foreseen(program), memory=self._memory)

@@ -1,4 +1,4 @@
-"""Operations of GPUs started as early as they can be, so that they run while the host works.
+"""GPU operations started as early as possible, so that they run while the host works.
 
     for r on the host: p[r] = f(a)             start to copy b to the GPU
     copy b to the GPU                   -->    start kernel q = g(b)
@@ -6,9 +6,9 @@
     copy q to the host                         for r on the host: p[r] = f(a)
                                                wait for the copy
 
-At each level of the host's loops, an operation (or a loop with nothing but operations) comes before work of the host
-that it need not follow: where neither touches what the other stores, in the same iteration, and no command orders them.
-The host's work keeps its order. So do operations, unless one of them has to wait for the host and the other has not.
+At each level of the host's loops, an operation (or a loop that contains only operations) is moved before host work
+that it need not follow: they have no dependence in the same iteration, and no command orders them. The host's work
+keeps its order. So do operations, unless one of them has to wait for the host and the other has not.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Level = tuple[LoopId, ...]
 
 @dataclass(frozen=True, eq=False)
 class Child:
-    """A nest or a statement at some level of loops: `is_started` by the host, which then goes on, or done by it."""
+    """A nest or a statement at a level of loops; the host only starts it (`is_started`), or executes it itself."""
 
     statements: tuple[Statement, ...]
     is_started: bool
 
     @property
     def name(self) -> str:
-        """A statement that stands for it."""
+        """The name of a statement in it."""
         return self.statements[0].name
 
 
 class Levels:
-    """The levels of the host's loops at which work of the host is beside operations of GPUs.
+    """The levels of the host's loops that have both host work and GPU operations.
 
-    `started` are transfers that the host is not to wait for, whatever they are now.
+    `started` are transfers that are to become asynchronous.
     """
 
     def __init__(self, program: Program, started: Collection[str]) -> None:
@@ -52,7 +52,7 @@ class Levels:
         self.started = frozenset(started)
 
     def mixed(self) -> Iterator[tuple[Level, list[Child]]]:
-        """These levels, the outer ones first, each with its children in their order."""
+        """The levels, outer ones first, each with its children in order."""
         levels: dict[Level, None] = {(): None}
         for statement in self.program.statements.values():
             for depth in range(1, self.program.host_depth(statement) + 1):
@@ -75,7 +75,7 @@ class Levels:
         return [Child(tuple(inside), all(map(self._is_started, inside))) for inside in listed]
 
     def _is_started(self, statement: Statement) -> bool:
-        """Whether the host goes on at once: after kernels, and transfers that it does not wait for."""
+        """Whether the host continues at once: after kernels and asynchronous transfers."""
         if self.program.queue_of(statement) is None:
             return False
         blocks = statement.transfer is not None and not statement.transfer.asynchronous
@@ -83,7 +83,7 @@ class Levels:
 
 
 def has_work_beside(program: Program, started: Collection[str]) -> bool:
-    """Whether the host has work of its own beside operations of GPUs."""
+    """Whether the host has work of its own beside GPU operations."""
     works = {s.name for s in program.storing if s.message is None and program.queue_of(s) is None}
     return any(
         any(s.name in works for child in children if not child.is_started for s in child.statements)
@@ -92,7 +92,7 @@ def has_work_beside(program: Program, started: Collection[str]) -> bool:
 
 
 def early(program: Program, started: Collection[str], command: str) -> Program:
-    """The program with operations of GPUs before the host's work that they need not follow."""
+    """The program with GPU operations moved before host work that they need not follow."""
     edges = Edges(program)
     for level, children in list(Levels(program, started).mixed()):
         ordered = _in_turn(children, edges.among(level, children))
@@ -104,7 +104,7 @@ def early(program: Program, started: Collection[str], command: str) -> Program:
 
 
 def _in_turn(children: Sequence[Child], edges: set[tuple[int, int]]) -> list[Child]:
-    """Children in an order that edges between their numbers allow: what is started first, then the host's, in turn."""
+    """A topological order of the children under `edges`: started ones as early as possible, else in their order."""
     left = list(range(len(children)))
     found: list[Child] = []
     while left:
@@ -116,7 +116,7 @@ def _in_turn(children: Sequence[Child], edges: set[tuple[int, int]]) -> list[Chi
 
 
 class Edges:
-    """What has to come after what among the children of a level."""
+    """The precedence edges among the children of a level."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -127,7 +127,7 @@ class Edges:
                 self._touches.setdefault(touch.actor.name, []).append(touch)
 
     def among(self, level: Level, children: Sequence[Child]) -> set[tuple[int, int]]:
-        """The pairs of children, by number, of which the second must follow the first; both in their order now."""
+        """The pairs of children, by number, whose current order must be kept."""
         number = {s.name: k for k, child in enumerate(children) for s in child.statements}
         own = [k for k, child in enumerate(children) if not child.is_started]
         found = set(pairwise(own))
@@ -150,12 +150,12 @@ class Edges:
         return any(meet(x, y, depth) for x in mine for y in others)
 
     def _is_fence(self, statement: Statement) -> bool:
-        """Whether it is a wait for operations of GPUs, which others are before or after for reasons of their own."""
+        """Whether it is a wait for GPU operations: its order relative to other statements is kept."""
         waits = statement.waits
         return waits is not None and any(s.message is None for s in self.program.awaited(statement))
 
     def _of(self, child: Child) -> list[Touch]:
-        """What a child touches; of a wait for messages, what these do."""
+        """The accesses of a child; for a wait for messages, the accesses of these."""
         found = []
         for statement in child.statements:
             waiting = statement.waits is not None
@@ -165,7 +165,7 @@ class Edges:
 
 
 def meet(x: Touch, y: Touch, depth: int) -> bool:
-    """Whether two touches, of which one is a write, are of one place in one iteration of the outermost loops."""
+    """Whether two accesses conflict (same place, at least one write) in one iteration of the outermost loops."""
     if x.home != y.home or not (x.is_write or y.is_write):
         return False
     pairs = x.places.apply_range(y.places.reverse())

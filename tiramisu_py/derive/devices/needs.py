@@ -1,4 +1,4 @@
-"""What each device reads and has not: the values of a storage that are only in the memories of others."""
+"""Needs: values of a storage that a device reads, and that are only in the memories of other devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Memory, Storage
 
-#: Memories of which every device that uses a buffer has an instance of its own.
+#: Memories in which every device that uses a buffer has its own instance.
 APART = (Memory.HOST, Memory.PINNED, Memory.GPU)
 
 
@@ -23,7 +23,7 @@ class Need:
     """Values of a storage that `readers` on device `target` read, and `writers` on device `source` store.
 
     Values are keyed by the coordinates of the rank, of the buffer's scope, and then the indices. `spare` are other
-    values there that the target does not store itself: no harm is done where they are moved too.
+    values at the source that the target does not store itself: moving them too is harmless.
     """
 
     storage: Storage
@@ -36,7 +36,7 @@ class Need:
 
 
 def needs(program: Program, touches: Touches) -> Iterator[Need]:
-    """What must be transferred so that each device has the values that it reads."""
+    """The values that must be transferred so that each device has the values that it reads."""
     for storage in program.storages.values():
         if program.buffers[storage.buffer].memory in APART:
             yield from _of_storage(program, touches, storage)
@@ -71,12 +71,12 @@ def _by_device(touches: Iterable[Touch]) -> dict[Device, list[Touch]]:
 
 
 def _exists(program: Program, storage: Storage, device: Device) -> bool:
-    """Whether there is an instance on a device: memory of GPUs has none on the host."""
+    """Whether a storage has an instance on a device: GPU memory has none on the host."""
     return device is not None or program.buffers[storage.buffer].memory is not Memory.GPU
 
 
 def values_of(touch: Touch) -> isl.Set:
-    """The values that a touch names: coordinates of the rank, of the buffer's scope, and then indices."""
+    """The values that an access names: coordinates of the rank, of the buffer's scope, and then indices."""
     return sets.as_set(touch.domain.apply(keys(touch)))
 
 

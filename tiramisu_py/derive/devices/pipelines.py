@@ -1,11 +1,11 @@
-"""Loops of the host around kernels as pipelines: each iteration brings what it reads and no earlier one has brought.
+"""Pipelines, loops of the host around kernels: each iteration uploads the values that it is the first to read.
 
     copy all of x to the GPU         for k: copy to the GPU what k reads of x, less what was brought for 0 .. k
     for k: kernel y = f(x)    -->           kernel y = f(x)
     copy all of y to the host               copy to the host what k stores of y
 
-What a value is brought for is the first read of it: the lexicographic minimum, over all that read it on that GPU, of
-their times as far as the host runs their loops.
+A value is uploaded for its first read: the lexicographic minimum, over all its readers on that GPU, of their times in
+the loops that the host runs.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class FirstRead:
     values: isl.Map
 
 
-# -- which loops
+# -- the loops
 
 
 def pipelines(program: Program, given: object) -> frozenset[LoopId]:
-    """The loops that ``pipeline=`` names; raises `CommandError` for what is no loop of the host around kernels."""
+    """The loops that ``pipeline=`` names; raises `CommandError` for any that is not a host loop around kernels."""
     wanted = list(given) if isinstance(given, list | tuple) else [given]
     found: set[LoopId] = set()
     for each in wanted:
@@ -85,22 +85,22 @@ def _why_none(program: Program, on_gpus: Sequence[Statement], name: str) -> str:
 
 
 def depth_in(program: Program, statement: Statement, along: frozenset[LoopId]) -> int:
-    """How many loops of a kernel are outside of what one iteration of its pipelines does; 0 where there are none."""
+    """The number of a kernel's loops down to its innermost pipeline loop; 0 if there is none."""
     if program.kernel_of(statement) is None:
         return 0
     host = statement.loops[: program.host_depth(statement)]
     return max((depth + 1 for depth, loop in enumerate(host) if loop in along), default=0)
 
 
-# -- what is read first
+# -- first reads
 
 
 def first_reads(
     program: Program, readers: Sequence[Touch], values: isl.Set, spare: isl.Set, along: frozenset[LoopId]
 ) -> Iterator[FirstRead]:
-    """Of some values those that readers in pipelines read before all others, by the loops of these; nothing twice.
+    """The values whose first reader is in a pipeline, by the loops of that reader; each value once.
 
-    What an iteration reads is taken as the box around it, where values in between are to `spare`.
+    The values that an iteration reads are extended to the box around them if the added values are to `spare`.
     """
     inside = [r for r in readers if r.actor.statement is not None]
     depths = {r: depth_in(program, statement_of(r), along) for r in inside}
@@ -128,7 +128,7 @@ def first_reads(
 
 
 def _in_boxes(times: isl.Map, allowed: isl.Set) -> isl.Map:
-    """``value -> time`` with the box around the values of each time, where all of it is allowed."""
+    """``value -> time`` with the values of each time extended to their box, if all of it is `allowed`."""
     scope = sets.out_size(times)
     around = box_around(sets.flat_pairs(times.reverse(), ""), scope)
     forms = sets.variables(around.get_space())

@@ -1,7 +1,7 @@
-"""Operation sequences of their own for each direction: kernels keep theirs, uploads and downloads have one each.
+"""One operation sequence for each direction: kernels keep theirs, uploads and downloads get one each.
 
-What is copied to a GPU, what it computes and what is copied from it may then be under way at the same time. A copy from
-one GPU to another leaves the first: it is on the sequence of its downloads.
+Copies to a GPU, its kernels, and copies from it can then overlap. A copy from one GPU to another is on the sequence of
+the first GPU's downloads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tiramisu_py.program.program import Program
 
 
 def on_own_sequences(program: Program, names: Collection[str]) -> Program:
-    """The program with these transfers on the first sequences that nothing else uses: uploads, then downloads."""
+    """The program with these transfers on the first unused sequences: uploads, then downloads."""
     others = (program.queue_of(s) for s in program.acting if s.name not in names)
     used = [queue for queue in others if queue is not None]
     changed = []

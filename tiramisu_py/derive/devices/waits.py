@@ -1,4 +1,4 @@
-"""The waits that a program needs: for operations that nothing else completes before something depends on it."""
+"""The waits that a program needs: for operations that are otherwise not complete before their dependents."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from tiramisu_py.schedule.devices.waits import wait
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """A program with waits, and for each of them what asks of the program without it whether that lacks it again."""
+    """A program with waits, and for each wait a test whether the program without it needs it."""
 
     program: Program
     lacking: dict[str, Callable[[Program], bool]]
 
 
 def with_waits(program: Program, command: str, late: bool = False) -> Completed:
-    """The program with waits for what operations of other sequences, the host and the end of the function need.
+    """The program with waits for operations on which other sequences, the host, or the end of the function depend.
 
-    A wait comes right after what it is for, or, where it is to be `late`, just before the first that needs it: in the
-    same iteration of the host's loops, or in a later one. Where a wait cannot be expressed the conflict is left, for
-    the proof to name.
+    A wait comes right after the operation, or, if `late`, just before the first dependent: in the same iteration of the
+    host's loops, or in a later one. If a wait cannot be expressed, the conflict is left, and the proof reports it.
     """
     conflicts = Conflicts()
     lacking: dict[str, Callable[[Program], bool]] = {}
@@ -56,9 +55,9 @@ def _is_unordered(conflicts: Conflicts, pair: Pair, program: Program) -> bool:
 
 
 def _chosen(program: Program, found: Sequence[Conflict], late: bool) -> Conflict:
-    """The earliest second one of conflicts.
+    """The conflict with the earliest dependent.
 
-    Where waits are `late`, the latest of those that it may wait for: what is before that is then complete too.
+    If waits are `late`, the one with the latest operation among these: operations before it are then complete too.
     """
     at = program.positions
     least = min(at[one.second.name] for one in found)
@@ -67,7 +66,7 @@ def _chosen(program: Program, found: Sequence[Conflict], late: bool) -> Conflict
 
 
 def _between(program: Program, found: Conflict, command: str, late: bool) -> Program | None:
-    """The program with a wait for the first, of the host or of the sequence of the second, before the second."""
+    """The program with a wait for the first statement before the second, by the host or by the second's sequence."""
     first, second, need = found.first, found.second, found.need if late else found.need.at_once()
     queue, depth = program.queue_of(second), need.depth
     name = free_name(program, f"{first.name}_done")
@@ -90,13 +89,13 @@ def _between(program: Program, found: Conflict, command: str, late: bool) -> Pro
 def _last(
     program: Program, among: Iterable[Statement], beside: Statement, depth: int, end: int | None = None
 ) -> list[Statement]:
-    """Of the statements in the same outermost loops the last one there, before position `end` where that is given."""
+    """The last statement in the same outermost loops as `beside`, before position `end` if that is given."""
     at = {s: program.positions[s.name][depth] for s in among if s.loops[:depth] == beside.loops[:depth]}
     return sorted((s for s in at if end is None or at[s] < end), key=lambda s: at[s])[-1:]
 
 
 def _ordered(program: Program, orders: list[Order]) -> Program | None:
-    """The program with more orders; None where they contradict others."""
+    """The program with additional orders; None if they contradict others."""
     changed = program.with_(orders=(*program.orders, *orders))
     try:
         return changed if changed.positions else None
@@ -112,9 +111,9 @@ def _waited(
     queue: tuple[int, int] | None,
     before: Statement | None = None,
 ) -> Program | None:
-    """The program with a wait of the host (or of a sequence) for what each iteration of outer loops has started.
+    """The program with a wait of the host (or of a sequence) for the operations started in an outer iteration.
 
-    It is as many iterations later as is said, where `before` is in that iteration; None where that is never.
+    The wait is `need` iterations later, in iterations that contain `before`; None if there are no such iterations.
     """
     own, depth = program.queue_of(operation), need.depth
     on, device = (None, own) if queue is None else (queue[1], queue)
@@ -151,9 +150,9 @@ def _waited(
 
 
 def _finished(program: Program, command: str, late: bool, lacking: dict[str, Callable[[Program], bool]]) -> Completed:
-    """The program with waits of the host for what may not be complete at the end.
+    """The program with waits of the host for operations that may not be complete at the end.
 
-    That is the end of the function and, for what touches a buffer of one iteration of loops, that of the iteration.
+    This is the end of the function, or, for operations on a buffer that is local to an iteration, the iteration's end.
     """
     done: set[tuple[str, int]] = set()
     while (last := _last_open(program, done)) is not None:
@@ -184,7 +183,7 @@ def _last_open(program: Program, done: set[tuple[str, int]]) -> tuple[Statement,
 
 
 def _scoped(program: Program) -> list[tuple[Statement, int]]:
-    """The operations that touch buffers of one iteration of loops of the host, with the number of these loops."""
+    """The operations on buffers that are local to an iteration of host loops, with the number of these loops."""
     touches = Touches(program)
     found: dict[tuple[str, int], Statement] = {}
     for buffer in program.buffers.values():
@@ -198,7 +197,7 @@ def _scoped(program: Program) -> list[tuple[Statement, int]]:
 def _closed(program: Program, last: Statement, depth: int, command: str, late: bool) -> Program | None:
     """The program with a wait of the host for an operation, after all others in the same loops.
 
-    Where waits are `late` it is after everything there.
+    If waits are `late`, it comes after all statements there.
     """
     name = free_name(program, f"{last.name}_done")
     changed = _waited(program, name, last, Distance(depth), None)

@@ -1,6 +1,7 @@
-"""Exchanges that loop over the ranks at the other end (a broadcast, a transposition, ...) as calls of all ranks.
+"""Exchanges that loop over the peer ranks (a broadcast, a transposition, ...) as collective calls.
 
-It is one where every rank takes part in every call, and where one call may take and store its elements in any order.
+An exchange is a collective call if every rank takes part in every call, and if a call may take and store its elements
+in any order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tiramisu_py.proof.messages.collectives import is_one_call
 
 
 def as_collective(half: Statement) -> Statement:
-    """A half of an exchange in which all ranks take part."""
+    """A half of an exchange, made collective."""
     assert half.message is not None
     return replace(half, message=replace(half.message, collective=True, asynchronous=False))
 
@@ -47,7 +48,7 @@ def _taking(one: Collective, half: Statement) -> isl.Set:
 def takes_all(program: Program, routes: Sequence[isl.Map]) -> bool:
     """Whether values go from each rank to each other one, from one to all others, or from all others to one.
 
-    A route is ``[rank, value] -> [rank that has it, value]``. Two ranks are neighbours that take no call.
+    A route is ``[rank, value] -> [rank that has it, value]``. Two ranks are neighbours and need no collective call.
     """
     assert program.ranks is not None
     pairs = [_ends(program, route) for route in routes if not route.is_empty()]

@@ -1,10 +1,10 @@
-"""Deep halos: fewer messages of more values, for values that neighbours compute twice.
+"""Deep halos: fewer but larger messages, at the price of redundant computation.
 
     for t: exchange h rows        -->   for t: every k-th time: exchange k * h rows
            S[t, own rows]                      S[t, own rows, and what is left of the halo]
 
-The iterations of a loop are taken k at a time, those with one ``t // k``. What a rank reads that is computed in the
-same k iterations it computes itself, on memory of its own; what was computed before comes in messages, as ever.
+The iterations of a loop are grouped by ``t // k``. A rank computes itself, in its own memory, all values that it reads
+and that are computed in the same group; values computed before come in messages, as usual.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tiramisu_py.schedule.arguments import loop_name, size
 
 
 def deepened(program: Program, depth: Mapping[object, object]) -> Program:
-    """The program with what ranks read of each other computed by themselves, within `depth` iterations of loops."""
+    """The program in which ranks compute for themselves the values that they read, in groups of `depth` iterations."""
     if not isinstance(depth, Mapping):
         raise CommandError(f"depth={depth!r}: give a dict of a loop to the number of its iterations, as in {{t: 4}}")
     for given, number in depth.items():
@@ -52,7 +52,7 @@ def _deepened(program: Program, loop: LoopId, count: int) -> Program:
 
 
 def _exact(of: Repeated) -> Ranks:
-    """Where each statement runs so that ranks have what they read in the same iterations, and nothing more."""
+    """The ranks of each instance such that ranks compute exactly the values that they read in the same iterations."""
     ranks, changed = dict(of.own), set(of.inside)
     for _ in range(of.count * len(of.inside)):
         if not changed:
@@ -68,7 +68,7 @@ def _exact(of: Repeated) -> Ranks:
 
 
 def _on_more(program: Program, statement: Statement, ranks: isl.Map) -> Statement:
-    """A statement whose instances say on which rank they are: ``S[dims, ranks]``."""
+    """A statement with the executing rank in its instances: ``S[dims, ranks]``."""
     own = _coordinates(program, statement)
     names = [program.loops[statement.loops[d]].name for d in rank_depths(program, statement)]
     dims = distinct([*statement.dims, *names])
@@ -92,7 +92,7 @@ def _on_more(program: Program, statement: Statement, ranks: isl.Map) -> Statemen
 
 
 def _coordinates(program: Program, statement: Statement) -> isl.MultiAff:
-    """``[dims, rank] -> iterations`` of a statement's loops, as they go on beyond what the rank has of its own."""
+    """``[dims, rank] -> iterations`` of a statement's loops, extended beyond the rank's own block."""
     ranks = ranks_of(program, statement)
     own = sets.flat_pairs(ranks, statement.name)
     space, count = own.get_space(), sets.in_size(ranks)
@@ -106,7 +106,7 @@ def _coordinates(program: Program, statement: Statement) -> isl.MultiAff:
 
 
 def _with_room(program: Program, statement: Statement, coords: isl.MultiAff, block: isl.Set) -> isl.MultiAff:
-    """The coordinates where a block has one iteration: its loop has 0 there, and on both sides how far away it is."""
+    """The coordinates for blocks of one iteration: the distance from the block, 0 inside it."""
     apart = [form for form, is_equal in sets.constraints(block) if is_equal]
     forms, ranks = sets.outputs(coords), rank_depths(program, statement)
     single = [d for d, form in enumerate(forms) if d not in ranks and sets.is_constant(form)]

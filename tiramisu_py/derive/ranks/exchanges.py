@@ -1,10 +1,10 @@
-"""The messages between ranks that a program needs: what each rank reads and has not, from the nearest that has it.
+"""The messages between ranks that a program needs: missing values, from the nearest rank that has them.
 
 There is one exchange for each distance between ranks, ``bx_to_next`` and ``bx_to_previous`` between neighbours on a
-line, ``bx_to_plus2``, ``bx_to_1_0`` or ``bx_to_minus1_1`` further off and on grids; where no constant distance will do
-(a broadcast, a gathering, a transposition) one exchange, ``bx_to_ranks``, loops over the ranks at the other end. What a
-rank sends to another in one iteration of the loops around is one message. Messages are under way at the same time:
-receives are posted, then sends, and then all are waited for.
+line, ``bx_to_plus2``, ``bx_to_1_0`` or ``bx_to_minus1_1`` further off and on grids; if there is no constant distance
+(a broadcast, a gather, a transposition) one exchange, ``bx_to_ranks``, loops over the peer ranks. The values that a
+rank sends to another in one iteration of the outer loops are one message. Messages are concurrent: receives are
+posted, then sends, and then all are waited for.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Exchanged:
 
 
 def with_exchanges(program: Program, command: str, together: bool = False) -> tuple[Program, list[Exchanged]]:
-    """The program with the messages between ranks that it lacks, and what was added at each place.
+    """The program with the missing messages between ranks, and the statements added at each place.
 
-    Exchanges that loop over ranks are calls of all ranks, where these are wanted `together` and possible.
+    With `together`, exchanges that loop over ranks are collective calls if possible.
     """
     if program.blocks is not None:
         return with_block_exchanges(program, command), []
@@ -66,7 +66,7 @@ def with_exchanges(program: Program, command: str, together: bool = False) -> tu
 
 
 def name_of(storage: str, distance: Distance | None) -> str:
-    """What an exchange over a distance is called."""
+    """The name of an exchange over a distance."""
     if distance is None:
         return f"{storage}_to_ranks"
     if len(distance) == 1:
@@ -166,9 +166,9 @@ def _half(
 
 
 def _moved(program: Program, meeting: Meeting, traffic: Traffic, role: Role) -> isl.Set:
-    """What a half moves: ``[loops shared, coordinates of the rank on other axes, of the peer, indices]``.
+    """The values that a half moves: ``[loops shared, coordinates of the rank on other axes, of the peer, indices]``.
 
-    The peer is left out where it is at a constant distance.
+    The peer is left out if it is at a constant distance.
     """
     count = axes(program)
     frame = sum(not program.loops[loop].is_rank for loop in program.frame(traffic.storage))
@@ -202,7 +202,7 @@ def _following(program: Program, meeting: Meeting, moved: isl.Set, outside: int)
 
 
 def _apart(distance: Distance, rank: Mapping[int, isl.Aff], role: Role) -> list[isl.Aff]:
-    """The coordinates of the rank at a distance from this one."""
+    """The coordinates of the peer rank at a distance."""
     sign = 1 if role is Role.SEND else -1
     return [sets.plus(rank[axis], sign * by) for axis, by in enumerate(distance)]
 
@@ -217,7 +217,7 @@ def axis_name(program: Program, axis: int) -> str:
 
 
 def _ordered(before: Program, program: Program, meeting: Meeting, block: Sequence[str], command: str) -> Program | None:
-    """The program with the statements of a block in their order and place; None where others would change theirs."""
+    """The program with the statements of a block in their order and place; None if that reorders other statements."""
     level = meeting.loops[-1] if meeting.loops else None
     chain = [Order(a, b, level, command, derived=True) for a, b in pairwise(block)]
     for around in (_needed(before, meeting), _all(before, meeting)):
@@ -233,7 +233,7 @@ def _ordered(before: Program, program: Program, meeting: Meeting, block: Sequenc
 
 
 def _needed(program: Program, meeting: Meeting) -> tuple[list[str], list[str]]:
-    """The writers that a block comes after, and the readers that it comes before."""
+    """The writers before a block, and the readers after it."""
     at = _children(program, meeting)
     writers = {w.actor.name for placed in meeting.placed for w in placed.lack.writers}
     readers = {placed.lack.reader.actor.name for placed in meeting.placed}
@@ -244,7 +244,7 @@ def _needed(program: Program, meeting: Meeting) -> tuple[list[str], list[str]]:
 
 
 def _all(program: Program, meeting: Meeting) -> tuple[list[str], list[str]]:
-    """Everything that comes before a block, and after it."""
+    """All statements before a block, and all statements after it."""
     at = _children(program, meeting)
     return [n for n in at if at[n] < meeting.high], [n for n in at if at[n] >= meeting.high]
 
@@ -256,7 +256,7 @@ def _children(program: Program, meeting: Meeting) -> dict[str, int]:
 
 
 def same_order(before: Program, after: Program) -> bool:
-    """Whether the statements that were there are in the order in which they were."""
+    """Whether the statements of `before` have the same order in `program`."""
     return _sorted(before, before) == _sorted(before, after)
 
 

@@ -1,4 +1,4 @@
-"""Waits for messages: in each iteration of the loops around, for what was posted in it."""
+"""Waits for messages: each iteration of the outer loops waits for the messages posted in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiramisu_py.program.statement import Role, Statement, Waiting
 
 
 def waiting_for(program: Program, half: str, loops: tuple[LoopId, ...]) -> Statement:
-    """A wait in the outermost loops of a half, for its messages of the iteration; of all where there are no loops."""
+    """A wait in the outermost loops of a half, for its messages of the iteration (for all, without loops)."""
     awaited = program.statements[half]
     name, dims = free_name(program, f"{half}_wait"), awaited.dims[: len(loops)]
     if loops:

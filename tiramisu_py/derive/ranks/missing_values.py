@@ -1,7 +1,7 @@
-"""What each rank reads and has not: the values of a storage that are only in the memories of other ranks.
+"""Missing values of each rank: the values of a storage that it reads, and that only other ranks have.
 
-Values are known by *keys*, ``[coordinates of the rank, coordinates of the storage's frame, indices]``: the loops of the
-frame without those over ranks. A *route* takes what a rank lacks to what another one has: ``[rank, value] -> [rank of
+Values are identified by *keys*, ``[coordinates of the rank, coordinates of the storage's frame, indices]``, without the
+frame's loops over ranks. A *route* maps a missing value of a rank to a rank that has it: ``[rank, value] -> [rank of
 the sender, value]``.
 """
 
@@ -21,19 +21,19 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory, Storage
 
-#: By how much the coordinates of two ranks differ, along each axis of the grid.
+#: The difference of the coordinates of two ranks, along each axis of the grid.
 Distance = tuple[int, ...]
 
-#: Exchanges over a constant distance are made for at most so many distances, and as many as a rank has neighbours.
+#: The maximum number of constant distances for which exchanges are made, unless a rank has more neighbours.
 DISTANCES = 24
 NEAR = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Lack:
-    """Values of a storage that `reader` reads on a rank that has them not, and `writers` store on other ranks.
+    """Missing values of a storage: `reader` reads them on a rank that does not have them; other ranks' `writers` do.
 
-    The senders are at a constant `distance` (from the sender to the reader); None where they are at several.
+    The senders are at a constant `distance` (from the sender to the reader); None if there are several distances.
     """
 
     storage: Storage
@@ -44,12 +44,12 @@ class Lack:
 
 
 def lacks(program: Program, touches: Touches, together: bool = False) -> Iterator[Lack]:
-    """What must be sent so that each rank has the values that it reads; the program is spread.
+    """The values that must be sent so that each rank has the values that it reads; the program is spread.
 
-    What goes from one rank to all others, to one from all others, or from all to all, has no distance if it is wanted
-    `together`.
+    With `together`, values sent from one rank to all others, from all others to one, or from all to all get no
+    distance.
 
-    Values on GPUs go through the memory of the host, where that has an instance of the buffer.
+    Values on GPUs go through the host's memory, if that has an instance of the buffer.
     """
     for storage in program.storages.values():
         through_host = program.buffers[storage.buffer].memory in (Memory.HOST, Memory.PINNED)
@@ -73,13 +73,13 @@ def _of_reader(
 
 
 def _groups(writers: list[Touch]) -> list[tuple[Touch, ...]]:
-    """Writers one by one, but those of a reduction together: its value is there when all of them have been."""
+    """Groups of writers: all writers of a reduction together, since its value is complete after all, others alone."""
     reducing = tuple(w for w in writers if w.role in (Role.INIT, Role.UPDATE))
     return [(w,) for w in writers if w not in reducing] + ([reducing] if reducing else [])
 
 
 def _complete(program: Program, writers: Sequence[Touch]) -> isl.Set:
-    """The values that ranks have of writers: of a reduction where its terms are added, or where it has none."""
+    """The values that ranks have from some writers; a reduction's value is where its terms are added, or has none."""
     starts = [w for w in writers if w.role is Role.INIT]
     updates = [w for w in writers if w.role is Role.UPDATE]
     if not starts or not updates:
@@ -92,7 +92,7 @@ def _complete(program: Program, writers: Sequence[Touch]) -> isl.Set:
 def routes(
     program: Program, missing: isl.Set, there: list[isl.Set], together: bool = False
 ) -> Iterator[tuple[Distance | None, int, isl.Map]]:
-    """Where missing values come from: a distance, the number of the set that has them, and the route; nearest first."""
+    """The origins of missing values: distance, number of the set in `there` that has them, route; nearest first."""
     axes = program.rank_axes
     if missing.is_empty() or not there:
         return
@@ -146,7 +146,7 @@ def keys(program: Program, touch: Touch) -> isl.Map:
 
 
 def coordinates(program: Program, touch: Touch, depth: int) -> isl.MultiAff:
-    """``touch -> coordinates of its outermost loops``, those over ranks left out; none of the caller's."""
+    """``touch -> coordinates of its outermost loops``, without loops over ranks; no coordinates for the caller."""
     statement = touch.actor.statement
     if statement is None or touch.coords is None:
         return sets.function(touch.domain.get_space(), None, [])

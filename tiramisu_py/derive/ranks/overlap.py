@@ -1,13 +1,13 @@
-"""Communication overlapped with work: what needs nothing from other ranks runs while messages are under way.
+"""Communication overlapped with work: instances that need no messages run while messages are in flight.
 
     receive, send, wait         -->   receive, send
     for r1 in 0..B: S[r1]             for r1 in 1..B - 1: S_interior[r1]
                                       wait
                                       S_boundary[0], S_boundary2[B - 1]
 
-The boundary are the iterations that read what comes in messages on some rank, so that it is at the same place in the
-blocks of all of them, in every iteration of the loops around. Where the interior would not be convex, the boundary is
-rounded out to whole rows and columns.
+The boundary contains the iterations that read received values on any rank, so that it is at the same place in the
+blocks of all ranks, in every iteration of the outer loops. If the interior would not be convex, the boundary is
+extended to whole rows and columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import check
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
-#: A boundary of more pieces than this stays one statement.
+#: A boundary of more pieces than this is kept as one statement.
 PIECES = 8
 
 
@@ -54,7 +54,7 @@ def _is_proven(program: Program) -> bool:
 
 
 def _overlapped(program: Program, exchanged: Exchanged, command: str) -> Program:
-    """The program with the first readers of what is exchanged at one place cut into interior and boundary."""
+    """The program with the first readers of the values exchanged at one place cut into interior and boundary."""
     loops = exchanged.meeting.loops
     for reader in _first_readers(program, exchanged):
         boundary = _boundary(program, exchanged, reader)
@@ -83,7 +83,7 @@ def _first_readers(program: Program, exchanged: Exchanged) -> list[Statement]:
 
 
 def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list[isl.Set]:
-    """The instances that read what comes in messages, or would on another rank, or in another outer iteration."""
+    """The instances that read received values, on this or another rank, in this or another outer iteration."""
     found = sets.empty(reader.frame)
     spread_out = foreseen(program)
     for placed in exchanged.meeting.placed:
@@ -124,7 +124,7 @@ def _is_simple(reader: Statement, boundary: list[isl.Set]) -> bool:
 
 
 def _slab(program: Program, exchanged: Exchanged, reader: Statement, touched: isl.Set) -> isl.Set:
-    """What is touched as whole rows, or whole columns: whatever is thinner."""
+    """The slab of whole rows, or of whole columns if that is thinner, around the touched instances."""
     first = len(exchanged.meeting.loops)
     inside = [d for d, loop in enumerate(reader.loops) if d >= first and not program.loops[loop].is_rank]
     at_any = sets.at_any_params(touched)
@@ -142,7 +142,7 @@ def _received(exchanged: Exchanged, storage: str) -> isl.Set:
 
 
 def _is_alone(program: Program, reader: Statement, depth: int) -> bool:
-    """Whether a statement shares no loop inside the outermost `depth` with others."""
+    """Whether a statement shares none of its loops inside the outermost `depth` ones."""
     return all(len(program.with_this_loop(loop)) == 1 for loop in reader.loops[depth:])
 
 
@@ -164,7 +164,7 @@ def _cut(
 
 
 def _siblings(exchanged: Exchanged, reader: Statement) -> list[str]:
-    """Other parts of what a reader is a part of, beside it, which read nothing of what is exchanged."""
+    """Other parts of the reader's original statement, next to it, that read no exchanged values."""
     reading = {placed.lack.reader.actor.name for placed in exchanged.meeting.placed}
     loops = exchanged.meeting.loops
     return [
@@ -175,7 +175,7 @@ def _siblings(exchanged: Exchanged, reader: Statement) -> list[str]:
 
 
 def _between(program: Program, exchanged: Exchanged, name: str, command: str) -> Program:
-    """The program with a statement after the sends of a place and before its waits, where nothing forbids it."""
+    """The program with a statement moved between the sends and the waits of a place, if that is legal."""
     loops, waits = exchanged.meeting.loops, exchanged.waits
     level = loops[-1] if loops else None
     kept = [order for order in program.orders if not (order.before in waits and order.after == name)]

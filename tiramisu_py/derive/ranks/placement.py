@@ -1,9 +1,9 @@
-"""Where messages between ranks go: as far out as they can be, and as many together as can be.
+"""The placement of messages between ranks: as far out as possible, and as many together as possible.
 
-What a reader lacks can be sent in an iteration of the outermost d loops that writers and reader share where no value is
-read in an earlier iteration than that in which it is stored; and where both are the same iteration, what stores comes
-before what reads. Loops over ranks do not count: ranks run side by side. Values are then sent just before they are
-first read: in that iteration, in front of the reader.
+Missing values can be sent inside the outermost d loops that writers and reader share if no value is read in an earlier
+iteration than the one that stores it, and if within one iteration the writer comes before the reader. Loops over ranks
+do not count: ranks run side by side. Values are sent just before they are first read: in that iteration, in front of
+the reader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tiramisu_py.program.storage import Storage
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A lack with the loops in which it is made good: after the child `low` of the innermost, and before `high`."""
+    """Missing values with the loops in which they are sent: after the child `low` of the innermost, before `high`."""
 
     lack: Lack
     loops: tuple[LoopId, ...]
@@ -35,7 +35,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """What is sent for a storage over one distance: ``[rank, value] -> [sender, value]``, and when it is read first."""
+    """The values sent for a storage over one distance: ``[rank, value] -> [sender, value]``, and their first reads."""
 
     storage: Storage
     distance: Distance | None
@@ -45,7 +45,7 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Meeting:
-    """What is exchanged in one place of the program."""
+    """The exchanges at one place of the program."""
 
     loops: tuple[LoopId, ...]
     high: float
@@ -54,7 +54,7 @@ class Meeting:
 
 
 def meetings(program: Program, lacks: list[Lack]) -> list[Meeting]:
-    """The places where ranks exchange what they lack; what cannot be exchanged in a legal way is left out."""
+    """The places where ranks exchange missing values; values without a legal place are left out."""
     found = [placed for lack in lacks if (placed := _placed(program, lack)) is not None]
     together = list(_together(program, found))
     sent: dict[str, isl.Set] = {}
@@ -70,7 +70,7 @@ def meetings(program: Program, lacks: list[Lack]) -> list[Meeting]:
 
 
 def _placed(program: Program, lack: Lack) -> Placed | None:
-    """A lack where it is made good, as far out as that is legal; None where it is nowhere."""
+    """Missing values with their place, as far out as is legal; None if there is no legal place."""
     least = len(program.frame(lack.storage))
     for depth in range(least, _deepest(program, lack) + 1):
         low = _after(program, lack, depth)
@@ -82,7 +82,7 @@ def _placed(program: Program, lack: Lack) -> Placed | None:
 
 
 def _deepest(program: Program, lack: Lack) -> int:
-    """How many loops writers and reader share, as far as messages may be inside."""
+    """The number of loops that writers and reader share and that may contain messages."""
     reader = lack.reader.actor.statement
     if reader is None:
         return 0
@@ -95,7 +95,7 @@ def _deepest(program: Program, lack: Lack) -> int:
 
 
 def _after(program: Program, lack: Lack, depth: int) -> float | None:
-    """After which child of the innermost of `depth` loops values can be sent; None where there is no such."""
+    """The child of the innermost of `depth` loops after which values can be sent; None if there is none."""
     low = -inf
     for writer in lack.writers:
         times = _times(program, lack, writer, depth)
@@ -122,7 +122,7 @@ def _when(program: Program, touch: Touch, depth: int) -> isl.Map:
 
 
 def _position(program: Program, touch: Touch, depth: int) -> float:
-    """Which child of the innermost of `depth` loops a touch is in; the caller is before and after all."""
+    """The child of the innermost of `depth` loops that contains an access; the caller is before and after all."""
     statement = touch.actor.statement
     if statement is None:
         return -inf if touch.is_write else inf
@@ -133,7 +133,7 @@ def _position(program: Program, touch: Touch, depth: int) -> float:
 
 
 def _together(program: Program, found: list[Placed]) -> Iterator[list[Placed]]:
-    """Lacks that one place of the program serves, the fewest places; those that come first, first."""
+    """Groups of missing values that can be sent at one place: the minimum number of places, in program order."""
     by_loops: dict[tuple[LoopId, ...], list[Placed]] = {}
     for placed in found:
         by_loops.setdefault(placed.loops, []).append(placed)
@@ -146,7 +146,7 @@ def _together(program: Program, found: list[Placed]) -> Iterator[list[Placed]]:
 
 
 def _traffic(program: Program, group: list[Placed], sent: dict[str, isl.Set]) -> Iterator[Traffic]:
-    """What a group exchanges, by storage and distance, without what has been sent before."""
+    """The values that a group exchanges, by storage and distance, without values sent before."""
     found: dict[tuple[str, Distance | None], Traffic] = {}
     for placed in group:
         lack = placed.lack

@@ -1,4 +1,4 @@
-"""Iterations of a loop that are taken several at a time: what ranks read in them of what others compute in them."""
+"""Groups of iterations of a loop: the values that ranks read and other ranks compute in the same group."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, depth_of
 from tiramisu_py.program.statement import Role, Statement
 
-#: ``instance -> coordinates of the ranks`` that execute it, of each statement.
+#: ``instance -> coordinates of the ranks`` that execute it, by statement.
 Ranks = dict[str, isl.Map]
 
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
-    """The statements inside a loop that compute values on ranks, `count` iterations at a time: those of one t // count.
+    """The statements inside a loop that compute values on ranks; iterations are grouped by ``t // count``.
 
-    `own` is where each of them runs.
+    `own` gives the ranks that execute each of them originally.
     """
 
     program: Program
@@ -34,14 +34,14 @@ class Repeated:
     _pairs: dict[tuple[str, str], isl.Map | None] = field(default_factory=dict)
 
     def pairs(self) -> Iterator[tuple[Statement, Statement]]:
-        """Readers with writers."""
+        """The pairs of a reader and a writer."""
         for reader in self.inside.values():
             for writer in self.inside.values():
                 if self._together(reader, writer) is not None:
                     yield reader, writer
 
     def needed(self, reader: Statement, writer: Statement, ranks: isl.Map) -> isl.Map | None:
-        """``value -> rank``: what a writer computes and ranks that execute the reader read, in the same iterations."""
+        """``value -> rank``: values that the writer computes and the ranks executing the reader read, in one group."""
         together = self._together(reader, writer)
         if together is None:
             return None
@@ -62,7 +62,7 @@ class Repeated:
         return values.apply_range(needed)
 
     def is_enough(self, ranks: Ranks) -> bool:
-        """Whether ranks compute all that they read in the same iterations."""
+        """Whether ranks compute all values that they read in the same group."""
         for reader, writer in self.pairs():
             needed = self.needed(reader, writer, ranks[reader.name])
             if needed is not None and not needed.is_subset(self.having(writer, ranks[writer.name])):
@@ -74,7 +74,7 @@ class Repeated:
         return sets.outputs(statement.coords)[statement.depth(self.loop)]
 
     def _together(self, reader: Statement, writer: Statement) -> isl.Map | None:
-        """``instance that reads -> instance that computes``, in the same iterations."""
+        """``instance that reads -> instance that computes``, in the same group."""
         key = reader.name, writer.name
         if key not in self._pairs:
             self._pairs[key] = self._found(reader, writer)
@@ -90,13 +90,13 @@ class Repeated:
         return pairs.intersect(numbers[0].apply_range(numbers[1].reverse())).coalesce()
 
     def _number(self, statement: Statement) -> isl.Map:
-        """``instance -> number`` of the iterations that it is in."""
+        """``instance -> number`` of its group."""
         form = sets.floor_div(self.iteration(statement), self.count)
         return sets.graph(sets.function(statement.frame, None, [form]), statement.instances)
 
 
 def repeated(program: Program, loop: LoopId, count: int) -> Repeated:
-    """The iterations of a loop, `count` at a time."""
+    """The iterations of a loop, in groups of `count`."""
     inside = {statement.name: statement for statement in on_ranks(program, loop)}
     return Repeated(program, loop, count, inside, {name: ranks_of(program, s) for name, s in inside.items()})
 
@@ -112,7 +112,7 @@ def on_ranks(program: Program, loop: LoopId) -> list[Statement]:
 
 
 def rank_depths(program: Program, statement: Statement) -> list[int]:
-    """Which of a statement's loops run on ranks, by axis."""
+    """The depths of a statement's loops over ranks, by axis."""
     found = [depth_of(program, statement, axis) for axis in range(axes(program))]
     return [depth for depth in found if depth is not None]
 

@@ -1,12 +1,12 @@
-"""Messages between neighbours whose blocks have bounds that are known at run time.
+"""Messages between neighbours whose blocks have bounds that are known at run time only.
 
-What a rank reads and has not, below its block or above it, comes from the neighbour there: what that one reads of this
-one's is the same with the neighbour's bounds, of which one is this rank's own.
+Missing values below or above a rank's block come from the neighbour there. The values that the neighbour reads from
+this rank are given by the same formula with the neighbour's bounds, one of which is this rank's own.
 
     receive = {values read with an index < lower}           send = {values : in receive where lower is this upper}
 
-Derived are messages between nests at the outermost level; what is read in the loops that compute it is left out, and
-the proof says what is missing.
+Messages are derived between nests at the outermost level; values that are read in the loops that compute them are left
+out, and the proof reports them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tiramisu_py.schedule.ranks.rank_numbers import RANK
 
 @dataclass(frozen=True, eq=False)
 class Halo:
-    """Values of a source that a rank lacks on one side of its block; the neighbour that has them is `away` ranks up."""
+    """The halo of a source on one side of a rank's block; the neighbour that has the values is `away` ranks up."""
 
     source: str
     values: isl.Set
@@ -44,7 +44,7 @@ class Halo:
 
 
 def with_block_exchanges(program: Program, command: str) -> Program:
-    """The program with the messages between neighbours that it lacks."""
+    """The program with the missing messages between neighbours added."""
     for halo in list(_halos(program, own(program))):
         program = _exchanged(program, halo, command)
     return program
@@ -70,7 +70,7 @@ def _halos(program: Program, mine: Program) -> Iterator[Halo]:
 
 
 def _lacking(mine: Program, touches: Touches, source: str) -> tuple[isl.Set | None, tuple[str, ...]]:
-    """The values of a source that statements on a rank read although it has them not, and these statements."""
+    """The values of a source that statements on a rank read and the rank does not have, and these statements."""
     home = mine.storages[source].buffer
     touching = [t for t in touches.of_buffer(home) if t.source == source and t.storage.name == source]
     had = [t for t in touching if t.is_write]
@@ -121,7 +121,7 @@ def _before(program: Program, name: str, others: list[str]) -> Program:
 
 
 def _sent(program: Program, halo: Halo) -> isl.Set:
-    """What the neighbour lacks of this rank's block: its bounds are others, and one of them is this rank's."""
+    """The values that the neighbour needs from this rank's block: the halo with the neighbour's bounds."""
     blocks, space = program.blocks, halo.values.get_space()
     assert blocks is not None
     count = sets.size(halo.values)

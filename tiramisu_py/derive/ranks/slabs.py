@@ -1,10 +1,10 @@
-"""Blocks that are wider the more iterations are to come: what ranks compute for themselves, as convex sets.
+"""Slabs: blocks widened by the number of remaining iterations, as convex sets that ranks compute for themselves.
 
     B * q <= i < B * q + B     -->     B * q - n <= i < B * q + B + n,     n = iterations after this one, of k
 
-What is needed exactly has steps at the ends of the domain and in corners; a block that is wider by a constant for
-each iteration to come contains it, for stencils, and is one slab of each rank. Where no slabs are found there are only
-the exact sets.
+The exact set of needed instances has steps at the ends of the domain and in corners. For stencils, a block widened by a
+constant for each remaining iteration contains it, and is one slab per rank. If no slabs are found, the exact sets are
+used.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tiramisu_py import sets
 from tiramisu_py.derive.ranks.repeated_iterations import Ranks, Repeated
 from tiramisu_py.program.statement import Statement
 
-#: How many of the last iterations say by how much blocks grow.
+#: The number of last iterations from which the growth of blocks is determined.
 LAST = 4
 
-#: How far a side moves out: a constant, and so much for each iteration to come.
+#: The outward move of a side: a constant, and a slope for each remaining iteration.
 Growth = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Where a statement runs, in the frame of ``[instance, rank]``: on `sides`, forms of at least 0, and in `inside`.
+    """The block of a statement in the frame ``[instance, rank]``: `sides` are forms >= 0; `inside` are other bounds.
 
-    `phase` is the number of an iteration among those that are taken together, and `left` says how many are to come.
+    `phase` is the number of an iteration in its group, and `left` the number of remaining iterations.
     """
 
     statement: Statement
@@ -38,7 +38,7 @@ class Block:
     phase: isl.Aff
 
     def widened(self, by: list[Growth], phase: int | None = None) -> isl.Map:
-        """``instance -> rank`` when each side is moved out; of the instances of one phase alone where it is given."""
+        """``instance -> rank`` with each side moved out; restricted to one phase if it is given."""
         whole = self.inside if phase is None else self.inside.intersect(self.at(phase))
         for side, (base, slope) in zip(self.sides, by, strict=True):
             form = sets.plus(side.add(sets.scaled(self.left, slope)), base)
@@ -63,7 +63,7 @@ class Block:
 
 
 def slabs(of: Repeated) -> Ranks | None:
-    """Where each statement runs so that ranks have what they read in the same iterations; None where no slabs do."""
+    """Slabs for each statement such that ranks compute the values that they read in the same group; None if none do."""
     blocks = {name: _block(of, statement) for name, statement in of.inside.items()}
     known = {name: block for name, block in blocks.items() if block is not None}
     if len(known) < len(blocks):
@@ -103,7 +103,7 @@ def _ranks(of: Repeated) -> isl.Set:
 
 
 def _growth(of: Repeated, blocks: dict[str, Block]) -> dict[str, list[Growth]] | None:
-    """By how much each side of each block moves out; None where that has no end."""
+    """The growth of each side of each block; None if it is unbounded."""
     phases = range(of.count - 1, max(-1, of.count - 1 - LAST), -1)
     moved = {(name, phase): [0] * len(block.sides) for name, block in blocks.items() for phase in phases}
     changed = set(moved)
@@ -132,7 +132,7 @@ def _growth(of: Repeated, blocks: dict[str, Block]) -> dict[str, list[Growth]] |
 
 
 def _beyond(block: Block, computed: isl.Set, phase: int, least: list[int]) -> list[int] | None:
-    """How far the sides of a block must be moved for what is computed in a phase; at least as far as before."""
+    """The moves of a block's sides that cover the instances `computed` in a phase, and at least `least`."""
     here = computed.intersect(block.at(phase))
     if here.is_empty():
         return least
@@ -147,7 +147,7 @@ def _beyond(block: Block, computed: isl.Set, phase: int, least: list[int]) -> li
 
 
 def _is_far(block: Block, by: list[Growth]) -> bool:
-    """Whether a side moves by two blocks at once: what is needed is elsewhere then, not all of what is between."""
+    """Whether a side moves by two blocks or more: the needed instances are then far away, not all in between."""
     for side, growth in zip(block.sides, by, strict=True):
         across = [form for form in map(side.add, block.sides) if sets.is_constant(form)]
         if any(sum(growth) >= 2 * (sets.constant_of(form) + 1) for form in across):
@@ -156,7 +156,7 @@ def _is_far(block: Block, by: list[Growth]) -> bool:
 
 
 def _fitted(moved: list[list[int]]) -> list[Growth]:
-    """A constant and a slope for each side, of what it is moved in the last iteration, the one before, and so on."""
+    """A constant and a slope for each side, fitted to its moves in the last iteration, the one before, and so on."""
     return [
         (by[0], max((-((by[0] - here) // k) for k, here in enumerate(by) if k), default=0))
         for by in zip(*moved, strict=True)
