@@ -1,4 +1,4 @@
-"""From C sources to a kernel that is called with NumPy arrays, and to a library that C programs link."""
+"""From C sources to a kernel that can be called with NumPy arrays, and to a library for C programs."""
 
 from tiramisu_py.build.compilation import compile_function, processor_for
 from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty, pinned_empty, to_gpu

@@ -1,4 +1,4 @@
-"""From C sources to a kernel that can be called: compiled, or taken from the cache, and loaded."""
+"""From C sources to a callable kernel: compiled, or taken from the cache, and loaded."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def compile_function(
     timing: str | None = None,
     architectures: Sequence[object] | None = None,
 ) -> Kernel:
-    """Compiles the C `sources` of `function` and loads the library, from the cache where it is there already.
+    """Compiles the C `sources` of `function` and loads the library, or takes it from the cache.
 
-    `target` names a processor (this one by default); `compiler` a C compiler (the environment's CC, gcc, clang or cc);
-    `fast` what strict floating point gives up, of contract, reassociate and reciprocal; `threads` is the number of
-    OpenMP threads (OpenMP's own choice by default); `verify_values=False` trusts the declared facts of inputs.
+    `target` names a processor (default: this one), `compiler` a C compiler (default: the environment's CC, gcc, clang
+    or cc). `fast` names the relaxations of strict floating point: contract, reassociate, reciprocal. `threads` is the
+    number of OpenMP threads (default: OpenMP's own choice). `verify_values=False` trusts the declared facts of inputs.
 
-    Where the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
-    compiled for `architectures` (those of the GPUs here, or else the usual ones). `seed`, `timing` and
-    ``sanitize=True`` (find what kernels do wrong) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
+    If the sources use GPUs, `kernels` are in ``<name>.cu`` and run on `device` ("gpu", "gpu:1" or "simulator"),
+    compiled for `architectures` (default: those of the GPUs here, or else the usual ones). `seed`, `timing` and
+    ``sanitize=True`` (detect errors of kernels) are for the simulator. Raises `ToolchainError` or `ArgumentError`.
     """
     _require_thread_count(threads)
     options = GpuOptions(device, sanitize is True, seed, timing, architectures)
@@ -78,7 +78,7 @@ def compile_function(
 
 
 def _loaded(recipe: Recipe, cache: Cache, function: LoopFunction) -> Library:
-    """The library; where a function of the user's in C is why there is none, the error says so."""
+    """The library; if an external C function prevents its build, the error says so."""
     try:
         return load(recipe, cache)
     except ToolchainError as error:
@@ -102,7 +102,7 @@ def _gpu_part(
 
 
 def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:
-    """What is taken from this machine goes with no code for machines of another kind. Raises `ToolchainError`."""
+    """Refuse the simulator and MPI of this machine for code for another architecture. Raises `ToolchainError`."""
     machine = recipe.processor.machine
     if machine and gpu and gpu.simulator:
         fault = f"{recipe.name} is compiled for {machine}, and the simulator is this machine's"

@@ -1,4 +1,4 @@
-"""A library that C programs link on a machine without Python: a folder with everything that it takes."""
+"""Export of a library for C programs on machines without Python: a folder with all files."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from tiramisu_py.errors import ToolchainError
 
 
 def export(recipe: Recipe, prototype: str, folder: Path, gpu: GpuPart | None = None) -> Path:
-    """Writes sources, libraries and build files of `recipe` into `folder`, which is created; answers the folder. All is
-    written beside first, and then moved: an export that fails leaves nothing.
+    """Writes sources, libraries and build files of `recipe` into `folder`, which is created; returns the folder. All
+    files are written to a temporary place first, and then moved: an export that fails leaves nothing.
 
-    Those of a program that uses GPUs (`gpu`) have its compiled kernels in them, or the simulator beside them.
+    Libraries of a program that uses GPUs (`gpu`) contain its compiled kernels, or have the simulator beside them.
 
-    Raises `ToolchainError` where that would replace a file that an export of the same function did not write, or where
-    the folder cannot be written.
+    Raises `ToolchainError` if a file would be replaced that an export of the same function did not write, or if the
+    folder cannot be written.
     """
     embedded, beside = gpu.exported(recipe.name) if gpu else ({}, {})
     recipe = replace(recipe, embedded=embedded)
@@ -64,7 +64,7 @@ def export(recipe: Recipe, prototype: str, folder: Path, gpu: GpuPart | None = N
 
 @contextlib.contextmanager
 def _created(folder: Path) -> Iterator[None]:
-    """Makes a folder with those around it; takes away again what it has made where something fails."""
+    """Creates a folder and its missing parents; removes them again if an error occurs inside."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,8 +77,8 @@ def _created(folder: Path) -> Iterator[None]:
 
 
 def _write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Moves files into a folder when all of them are on its disk: the Makefile, by which another export knows them, as
-    the first.
+    """Moves files into a folder once all of them are on its disk. The Makefile comes first: a later export recognises
+    the folder by it.
     """
     work = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     try:
@@ -154,7 +154,7 @@ def _replacements(recipe: Recipe, prototype: str) -> dict[str, str]:
 
 
 def _rebuilt(recipe: Recipe) -> str:
-    """How the libraries are built again on a machine of another kind than theirs."""
+    """The text on rebuilding the libraries on a machine of another architecture."""
     toolchain = recipe.toolchain
     if not recipe.processor.machine:
         return ""
@@ -165,7 +165,7 @@ def _rebuilt(recipe: Recipe) -> str:
 
 
 def _mpi_replacements(recipe: Recipe) -> dict[str, str]:
-    """What the build files of a distributed function say of MPI."""
+    """The MPI parts of a distributed function's build files."""
     if recipe.mpi is None:
         other = Path(recipe.toolchain.command[0]).name if recipe.processor.machine else "clang"
         plain = {"CC": PLAIN_CC, "OTHER_CC": other, "CALLED_CC": "cc"}
@@ -176,7 +176,7 @@ def _mpi_replacements(recipe: Recipe) -> dict[str, str]:
 
 
 def _gpu_replacements(recipe: Recipe, gpu: GpuPart | None) -> dict[str, str]:
-    """What the build files of a program that uses GPUs say of it."""
+    """The GPU parts of a program's build files."""
     if gpu is None:
         return {"IMAGES": "", "GPU": "", "BESIDE": ""}
     if gpu.simulator:
@@ -196,7 +196,7 @@ def _gpu_replacements(recipe: Recipe, gpu: GpuPart | None) -> dict[str, str]:
 
 
 def _interface(recipe: Recipe) -> list[str]:
-    """The headers that a program needs: the function's own, and those of the sources that it includes."""
+    """The headers that a program needs: the function's own, and the headers among the sources that it includes."""
     found: list[str] = []
     waiting = [f"{recipe.name}.h"]
     while waiting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: The first words of an exported Makefile: how a folder is known to be ours.
+#: The first line of an exported Makefile, by which a folder of an earlier export is recognised.
 MARK = "# lib@NAME@: exported by tiramisu_py"
 
 MAKEFILE = (
@@ -63,7 +63,7 @@ install: all
 )
 
 PLAIN_CC = "CC      ?= cc\n"
-#: Make knows a CC of its own, which has no MPI.
+#: Make's default CC has no MPI.
 MPI_CC = """ifeq ($(origin CC),default)
 CC      := mpicc
 endif

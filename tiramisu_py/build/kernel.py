@@ -1,4 +1,4 @@
-"""A compiled function that is called with NumPy arrays."""
+"""Kernels: compiled functions that are called with NumPy arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 Array = npt.NDArray[Any]
 _Result = TypeVar("_Result")
 
-#: In a process forked from this one, OpenMP waits for threads that were not copied, unless a new thread calls it.
+#: In a forked process, OpenMP waits for threads that do not exist there, unless it is called from a new thread.
 _FIRST_PROCESS = os.getpid()
 
 
@@ -50,8 +50,8 @@ class Kernel:
     A distributed function is called by all ranks of a communicator, ``comm=`` (``MPI.COMM_WORLD`` by default), each
     with its own part of every array.
 
-    A kernel can be copied, and pickled for another process (``multiprocessing``, ``concurrent.futures``): there its
-    library is found in the cache, or made again. One that uses GPUs is compiled in each process instead.
+    A kernel can be copied, and pickled for another process (``multiprocessing``, ``concurrent.futures``): its library
+    is found in the cache there, or built again. A kernel that uses GPUs must be compiled in each process instead.
     """
 
     function: LoopFunction
@@ -80,29 +80,29 @@ class Kernel:
 
     @property
     def device(self) -> str | None:
-        """The GPU that it was compiled for: "gpu", "gpu:1", "simulator"; None where it uses none."""
+        """The GPU that it was compiled for: "gpu", "gpu:1", "simulator"; None if it uses none."""
         return str(self.gpu.device) if self.gpu else None
 
     @property
     def resources(self) -> Mapping[str, Mapping[str, Resources]]:
-        """What each CUDA kernel takes of a GPU, as the compiler reports it: by its name in the source, and by the
+        """The resources of each CUDA kernel, as the compiler reports them: by its name in the source, and by the
         architecture (``kernel.resources["blur_bx"]["sm_90"].registers``). Empty for the simulator.
         """
         return self.gpu.compiled.resources if self.gpu and self.gpu.compiled else {}
 
     @property
     def trace(self) -> Trace:
-        """What this thread's last call did, and when. Raises `ArgumentError` where there was none, or it failed, and
-        for what was compiled without ``trace=True``.
+        """The events of this thread's last call, with their times. Raises `ArgumentError` if there was no call, if it
+        failed, or if the kernel was compiled without ``trace=True``.
         """
         if not self.function.traced:
             raise ArgumentError(f"{self.name} keeps no trace: give trace=True to {self.name}.compile")
         return self._calls.trace(self.name)
 
     def seeded(self, seed: int | None, timing: str | None = None) -> Kernel:
-        """The same kernel in another simulation: with another order of blocks, of threads, and of what streams do.
+        """The same kernel in another simulation: with another order of blocks, threads, and stream operations.
 
-        `timing` is "eager", "lazy", "shuffled" or "threads"; by default the seed chooses. Raises `ArgumentError` where
+        `timing` is "eager", "lazy", "shuffled" or "threads"; by default the seed chooses. Raises `ArgumentError` if
         the kernel does not run on the simulator.
         """
         if self.gpu is None:
@@ -111,14 +111,14 @@ class Kernel:
 
     @property
     def library(self) -> Path:
-        """The shared library in the cache. Raises `KernelError` where the target is another processor."""
+        """The shared library in the cache. Raises `KernelError` if the target is another processor."""
         return self._loaded.path
 
     def __call__(self, /, *inputs: object, **named: object) -> Array | DeviceArray | tuple[Array | DeviceArray, ...]:
         """Runs the function; returns its output, or a tuple of them in order.
 
-        Raises `ArgumentError`, naming the argument, for whatever does not fit, and `KernelError` where the function
-        itself reports a failure. All ranks of a distributed function raise where one of them does.
+        Raises `ArgumentError`, naming the argument, if an argument does not fit, and `KernelError` if the function
+        itself reports a failure. If one rank of a distributed function raises, all ranks do.
         """
         self._calls.remember(None)
         call, comm = self.ranks.bind(inputs, named) if self.ranks else (self.arguments.bind(inputs, named), None)
@@ -135,9 +135,9 @@ class Kernel:
 
             image, out = kernel.empty("image", R=800, C=600), kernel.empty("by", R=800, C=600)
 
-        Its pages are first written by the threads that will use them, so that each is on their memory node: the first
-        dimension is dealt out to the kernel's threads in blocks, as a parallel loop deals it. Of a distributed function
-        it is the part of this rank of `comm` (with ``pin="node"`` all ranks ask together). Raises `ArgumentError`.
+        The threads that will use a page are the first to write it, so that it is on their memory node: the first
+        dimension is distributed over the kernel's threads in blocks, as in a parallel loop. For a distributed function
+        it is the part of this rank of `comm` (with ``pin="node"`` this call is collective). Raises `ArgumentError`.
         """
 
         def made() -> Array:
@@ -147,7 +147,7 @@ class Kernel:
         return self._where_openmp_works(made)
 
     def placement(self) -> str:
-        """What is pinned and placed where on this machine, and what of it makes no difference here."""
+        """A report of the pinning and memory placement on this machine, and of options without an effect here."""
         count = getattr(self._first_touch.loaded, "omp_get_max_threads", None) if self.recipe.openmp else None
         threads = (self.threads or int(count())) if count else 1
         return report(self.function, threads, self._first_touch)
@@ -160,8 +160,8 @@ class Kernel:
     def export(self, folder: str | Path) -> Path:
         """Writes header, sources, libraries and build files, for C programs on machines without Python.
 
-        Creates `folder` where it is missing, and replaces what an earlier export of this function wrote there. One that
-        fails leaves nothing. Raises `ToolchainError` for a folder with files of another origin by the same names.
+        Creates `folder` if it is missing, and replaces the files of an earlier export of this function. An export that
+        fails leaves nothing. Raises `ToolchainError` if other files in the folder have the same names.
         """
         if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
             example = f'kernel.export("{self.name}")'
@@ -197,7 +197,7 @@ class Kernel:
         return self.shared
 
     def _where_openmp_works(self, run: Callable[[], _Result]) -> _Result:
-        """Runs something in this thread, or in a new one where OpenMP needs that."""
+        """Runs a function in this thread, or in a new one if OpenMP needs that."""
         if not self.recipe.openmp or os.getpid() == _FIRST_PROCESS:
             return run()
         with ThreadPoolExecutor(max_workers=1) as fresh:
@@ -221,7 +221,7 @@ class Kernel:
         return last_error
 
     def _writes_nothing(self, call: Call) -> bool:
-        """Whether every array to be written is empty: loops over the other dimensions could go on for very long."""
+        """Whether all arrays to write are empty; loops over other dimensions could still run for very long."""
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
         return self.shared is not None and not any(call.values[name].size for name in written)
 
@@ -239,7 +239,7 @@ class Kernel:
         return read_log(self._loaded.loaded, self.name) if self.function.traced else None
 
     def _choose_device(self) -> None:
-        """Both last for the calling thread, until its next call."""
+        """Selects the device (and configures the simulator) for the calling thread, until its next call."""
         if self.gpu:
             use_device = self._loaded.loaded[f"{self.name}_use_device"]
             use_device.restype, use_device.argtypes = None, [ctypes.c_int]
@@ -249,7 +249,7 @@ class Kernel:
 
 
 def unpacked(given: Packed) -> Kernel:
-    """A kernel that has come from another process. Raises `ToolchainError` where its library cannot be made here."""
+    """A kernel from another process. Raises `ToolchainError` if its library cannot be built here."""
     function, recipe = given.function, given.recipe_here()
     arguments = Arguments(function, given.algorithm, given.verify_values)
     ranks = Ranks(arguments, function.grid) if function.grid else None
@@ -265,7 +265,7 @@ def _passed(argument: ArrayArgument | ScalarArgument, value: Array | DeviceArray
 
 @contextmanager
 def _thread_count(library: ctypes.CDLL, threads: int | None) -> Iterator[None]:
-    """Sets the number of OpenMP threads of the calling thread, and puts it back; nothing where there is no OpenMP."""
+    """Sets the number of OpenMP threads of the calling thread, and restores it; does nothing without OpenMP."""
     if threads is None or not hasattr(library, "omp_set_num_threads"):
         yield
         return

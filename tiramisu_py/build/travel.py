@@ -1,7 +1,7 @@
-"""Kernels in other processes: what of a kernel travels, and how it is a kernel again there.
+"""Kernels in other processes: the pickled form of a kernel, and its restoration.
 
-A loaded library stays where it is. What travels is the recipe that it is made by, and what a call checks; at the other
-end the library is found in the cache, or made again.
+A loaded library is not pickled, but its recipe and the data that a call checks. The other process finds the library in
+the cache, or builds it again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """What of a kernel travels: what its calls check of `inputs` and `function`, and the recipe of its library."""
+    """The pickled form of a kernel: the data of `inputs` and `function` that calls check, and its library's recipe."""
 
     function: LoopFunction
     recipe: Recipe
@@ -37,14 +37,14 @@ class Packed:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What of the algorithm calls check."""
+        """The part of the algorithm that calls check."""
         context, name, params = isl.Context(), self.function.name, self.function.params
         everywhere = parse_context(context, params, None)
         inputs = {declared.name: declared for declared in self.inputs}
         return Algorithm(name, context, params, everywhere, inputs, {}, self.outputs)
 
     def recipe_here(self) -> Recipe:
-        """The recipe, on the machine where the kernel has come to; raises `ToolchainError` where it does not fit."""
+        """The recipe for the receiving machine; raises `ToolchainError` if it does not fit."""
         recipe, processor = self.recipe, self.recipe.processor
         if processor.machine:
             return recipe
@@ -58,7 +58,7 @@ class Packed:
 
 
 def packed(kernel: Kernel) -> Packed:
-    """A kernel as it travels. Raises `KernelError` for one that uses GPUs."""
+    """The pickled form of a kernel. Raises `KernelError` for one that uses GPUs."""
     if kernel.gpu is not None:
         raise KernelError(
             f"{kernel.name} uses {kernel.gpu.device}, whose kernels are loaded into this process, and cannot be "

@@ -1,4 +1,4 @@
-"""The arguments of one call: matched with their names, checked, and completed with parameters and outputs."""
+"""The arguments of one call: bound to their names, checked, and completed with parameters and outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REMEMBERED = 64
 
 @dataclass(frozen=True)
 class Call:
-    """Everything that one call passes: parameters, arguments in C order, and the arrays that the caller gets back."""
+    """The data of one call: parameters, arguments in C order, and the arrays returned to the caller."""
 
     params: Mapping[str, int]
     values: Mapping[str, Array | DeviceArray]
@@ -42,9 +42,9 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What a kernel takes. `bind` is the only way in, and nothing that it lets through can make the C code fail.
+    """The arguments that a kernel takes. All calls go through `bind`: arguments that pass its checks are safe in C.
 
-    `device` is the first GPU, where it uses any.
+    `device` is the first GPU, if the kernel uses any.
     """
 
     function: LoopFunction
@@ -54,18 +54,18 @@ class Arguments:
 
     @cached_property
     def passed(self) -> dict[str, Argument]:
-        """What the C function takes, in its order and by its names; errors name an output as the user does."""
+        """The arguments of the C function, in its order and by its names; errors use the user's names of outputs."""
         labels = {buffer: output for output, buffer in self.aliases.items() if buffer not in self.algorithm.inputs}
         return {a.name: replace(a, name=labels.get(a.name, a.name)) for a in self.function.arguments}
 
     @cached_property
     def inputs(self) -> dict[str, Argument]:
-        """What is passed by position, in order of declaration; one that the function does not use is checked too."""
+        """The positional arguments, in order of declaration; unused ones are checked too."""
         return {name: self.passed.get(name) or _unused(declared) for name, declared in self.algorithm.inputs.items()}
 
     @cached_property
     def aliases(self) -> dict[str, str]:
-        """The arrays of outputs that are kept in an array of another name."""
+        """The array of each output that is stored in an array of another name."""
         pairs = zip(self.algorithm.outputs, self.function.outputs, strict=True)
         return {output: buffer for output, buffer in pairs if output != buffer}
 
@@ -80,7 +80,7 @@ class Arguments:
         return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ScalarArgument)}
 
     def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> Call:
-        """The checked call; raises `ArgumentError`, naming the argument at fault and what to do."""
+        """The checked call; raises `ArgumentError`, naming the wrong argument and the repair."""
         given = self._matched(positional, named)
         arrays = {name: self._viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
         scalars = {name: number(argument, given[name]) for name, argument in self.scalars.items()}
@@ -93,10 +93,10 @@ class Arguments:
     def _result(
         self, name: str, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]
     ) -> Array | DeviceArray:
-        """What the caller gets for an output: the very array that was passed, if one was."""
+        """The array returned for an output: the array that the caller passed, if any."""
         own = given.get(name)
         if isinstance(arrays[name], DeviceArray) and own is not None:
-            return cast(DeviceArray, own)  # or one of another library
+            return cast(DeviceArray, own)  # or an array of another library
         return own if isinstance(own, np.ndarray) else arrays[name]
 
     def _viewed(self, argument: ArrayArgument, given: object) -> Array | DeviceArray:
@@ -146,7 +146,7 @@ class Arguments:
 
     @cached_property
     def _remembered(self) -> Callable[[Shapes, Sizes], Mapping[str, int]]:
-        """`_inferred` with a memory: kernels are mostly called with the same shapes."""
+        """A memoised `_inferred`: most calls of a kernel have the same shapes."""
         return lru_cache(maxsize=_REMEMBERED)(self._inferred)
 
     def _inferred(self, shapes: Shapes, sizes: Sizes) -> Mapping[str, int]:
@@ -176,7 +176,7 @@ class Arguments:
                 verify_facts(declared, on_host, params)
 
     def _require_whole(self, declared: Input, value: Array, params: Mapping[str, int]) -> None:
-        """Some facts are of all elements together: on a rank that has a part, nobody can see whether they hold."""
+        """Refuse to verify a fact about all elements together (monotone, permutation) on a rank with only a part."""
         if self.function.grid is None or not (declared.monotone or declared.permutation):
             return
         if value.shape != shape_value(declared.shape, params):

@@ -1,4 +1,4 @@
-"""Arrays as a compiled function needs them: looked at without copying, or refused with the reason; and new ones."""
+"""Array arguments of a compiled function: viewed without copying, or refused with the reason; and new arrays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tiramisu_py.ir import ArrayArgument
 Array = npt.NDArray[Any]
 
 ALIGNMENT = 64
-#: What other libraries raise where NumPy cannot look at their memory.
+#: The exceptions of other libraries if NumPy cannot view their memory.
 _FAILURES = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
 
 
 def viewed(declared: ArrayArgument, given: object) -> Array:
-    """The array behind an argument, not copied. Raises `ArgumentError`, naming the argument, where it does not fit."""
+    """The array of an argument, not copied. Raises `ArgumentError`, naming the argument, if it does not fit."""
     array = _as_array(declared, given)
     _check_type(declared, array)
     if array.ndim != len(declared.extents):
@@ -42,7 +42,7 @@ def _as_array(declared: ArrayArgument, given: object) -> Array:
     if type(given) is np.ndarray:
         return given
     if isinstance(given, np.ndarray):
-        return np.asarray(given)  # what a subclass says of itself need not be so
+        return np.asarray(given)  # the attributes of a subclass need not be correct
     wanted = f"{declared.name} is {_described(given)}; pass a NumPy array of {declared.dtype} {_shape(declared)}"
     if given is None or isinstance(given, str | bytes | int | float | complex | list | tuple | dict | set | np.generic):
         raise ArgumentError(wanted)
@@ -50,18 +50,18 @@ def _as_array(declared: ArrayArgument, given: object) -> Array:
         array = _shared(given)
     except _FAILURES as error:
         raise ArgumentError(f"{wanted} ({error})") from error
-    if array.dtype == np.object_:  # NumPy wraps what it does not know
+    if array.dtype == np.object_:  # NumPy wraps objects that it does not know
         raise ArgumentError(wanted)
     return array
 
 
 def _shared(given: Any) -> Array:
-    """The memory of another library's array, which is not copied; raises one of `_FAILURES`."""
+    """The memory of another library's array, not copied; raises one of `_FAILURES`."""
     if hasattr(given, "__dlpack__"):
         try:
             return np.asarray(np.from_dlpack(given))
         except _FAILURES:
-            return np.asarray(given, copy=False)  # a type that DLPack has not
+            return np.asarray(given, copy=False)  # a type that DLPack does not have
     return np.asarray(given, copy=False)
 
 
@@ -118,7 +118,7 @@ def address(array: Array | DeviceArray) -> int:
 
 
 def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -> None:
-    """Raises `ArgumentError` where an output shares memory with another argument. All arrays are contiguous."""
+    """Raises `ArgumentError` if an output shares memory with another argument. All arrays are contiguous."""
     ranges = [(declared, address(array), array.nbytes) for declared, array in arrays if array.nbytes]
     for written, start, size in ranges:
         for other, other_start, other_size in ranges if written.is_output else ():
@@ -130,7 +130,7 @@ def check_overlap(arrays: Sequence[tuple[ArrayArgument, Array | DeviceArray]]) -
 
 
 def check_bools(name: str, array: Array) -> None:
-    """Raises `ArgumentError` where a bool is a byte other than 0 or 1, as a view of other memory may be."""
+    """Raises `ArgumentError` if the byte of a bool is not 0 or 1, which is possible in a view of other memory."""
     bytes_ = array.view(np.uint8)
     if array.size == 0 or bytes_.max() <= 1:
         return
@@ -140,7 +140,7 @@ def check_bools(name: str, array: Array) -> None:
 
 
 def allocated(declared: ArrayArgument, shape: tuple[int, ...]) -> Array:
-    """A new array, aligned for vectors; zero where the function does not write every element."""
+    """A new array, aligned for vectors; filled with zeros unless the function writes every element."""
     size = math.prod(shape) * declared.dtype.bytes
     try:
         memory = (np.empty if declared.covered else np.zeros)(size + ALIGNMENT, dtype=np.uint8)

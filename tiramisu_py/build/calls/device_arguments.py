@@ -1,4 +1,4 @@
-"""Arguments that live on a GPU: checked, used in place, and waited for; and new ones."""
+"""Arguments in GPU memory: checked, synchronised, and used in place; and new arrays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tiramisu_py.ir import ArrayArgument
 
 
 def device_viewed(declared: ArrayArgument, given: object, device: Device) -> DeviceArray:
-    """The array behind an argument in the memory of a device, not copied, once what it is written on is complete.
+    """The array of an argument in the memory of a device, not copied; waits for the stream that writes it.
 
-    Raises `ArgumentError`, naming the argument, where it does not fit.
+    Raises `ArgumentError`, naming the argument, if it does not fit.
     """
     name = declared.name
     if isinstance(given, DeviceArray):
@@ -31,7 +31,7 @@ def device_viewed(declared: ArrayArgument, given: object, device: Device) -> Dev
 
 
 def refuse_on_host(declared: ArrayArgument, given: object) -> None:
-    """Raises `ArgumentError` for an array on a GPU where one of the host is wanted."""
+    """Raises `ArgumentError` for an array on a GPU that should be on the host."""
     if isinstance(given, DeviceArray) or (not isinstance(given, np.ndarray) and lives_on_gpu(given)):
         if declared.is_input:
             remedy = "declare the input with memory=tm.GPU to use it in place"
@@ -44,7 +44,7 @@ def refuse_on_host(declared: ArrayArgument, given: object) -> None:
 
 
 def device_allocated(declared: ArrayArgument, shape: tuple[int, ...], device: Device) -> DeviceArray:
-    """A new array on a device; zero where the function does not write every element."""
+    """A new array on a device; filled with zeros unless the function writes every element."""
     made = gpu_empty(shape, declared.dtype, device)
     if not declared.covered:
         made.set(np.zeros(shape, made.dtype))
@@ -87,7 +87,7 @@ def _check(declared: ArrayArgument, array: DeviceArray) -> None:
 
 
 def _check_strides(name: str, found: ForeignArray) -> None:
-    """Extents of 1 may have any stride, and so may empty arrays."""
+    """Refuse arrays that are not contiguous; dimensions of extent 1 and empty arrays may have any stride."""
     if found.strides is None or math.prod(found.shape) == 0:
         return
     expected: list[int] = []

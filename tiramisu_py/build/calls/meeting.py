@@ -1,7 +1,7 @@
-"""The ranks of a communicator meet, for a bounded time: a rank that has failed would be waited for for ever.
+"""A barrier of a communicator's ranks with a timeout, so that no rank waits for ever for one that has failed.
 
-A rank that has waited for as long as ``TIRAMISU_PATIENCE`` says tells all others. They too give up then, and from which
-rank no word comes, that one is missing. Generated C does the same (tm_mpi_meet.h).
+A rank that has waited for ``TIRAMISU_PATIENCE`` seconds notifies all others. They give up too; a rank that does not
+answer is reported as missing. Generated C does the same (tm_mpi_meet.h).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tiramisu_py.errors import ArgumentError, KernelError
 #: Seconds that ranks wait for each other.
 PATIENCE = 600.0
 _VARIABLE = "TIRAMISU_PATIENCE"
-#: Those that wait answer within so many seconds, at least and at most.
+#: The time limit for answers of waiting ranks: its bounds in seconds.
 _LEAST_ANSWER, _MOST_ANSWER = 2.0, 10.0
-#: After so many seconds a rank that waits lets others have its processor.
+#: The seconds after which a waiting rank yields its processor, and its longest pause.
 _AT_ONCE = 0.002
 _LONGEST_PAUSE = 0.002
-#: A word that a rank gives up: its tag, which every MPI has and no program of ours, and its size.
+#: The message that a rank gives up: its tag, valid in every MPI and unused by generated programs, and its size.
 _TAG, _WORD = 32767, b"it gives up.\0"
 _NAMED = 8
 
@@ -33,8 +33,8 @@ Numbers = npt.NDArray[np.int64]
 
 
 def patience() -> float:
-    """How many seconds ranks wait for each other (infinitely many: for ever), as the environment says. Raises
-    `ArgumentError` for what is no number of seconds.
+    """The number of seconds for which ranks wait for each other (infinity: for ever), from the environment. Raises
+    `ArgumentError` if it is not a number of seconds.
     """
     given = os.environ.get(_VARIABLE, "").strip()
     try:
@@ -47,13 +47,13 @@ def patience() -> float:
 
 
 def come(comm: Any, name: str) -> None:
-    """All ranks are in the same call of the function `name` when it returns. Raises `KernelError` with who is not."""
+    """Wait until all ranks are in the same call of the function `name`. Raises `KernelError`, naming missing ranks."""
     met(comm, name, np.zeros(1, np.int64))
 
 
 def met(comm: Any, name: str, mine: Numbers) -> Numbers:
-    """The least of each number over all ranks. Raises `KernelError`, with the rank that is missing, where one does not
-    come to this call of the function `name`.
+    """The minimum of each number over all ranks. Raises `KernelError`, naming the missing ranks, if a rank does not
+    join this call of the function `name`.
     """
     longest = patience()
     least = np.empty_like(mine)
@@ -76,13 +76,13 @@ def _completed(comm: Any, request: Any, longest: float) -> bool:
 
 
 def _keep(comm: Any, what: object) -> None:
-    """MPI may still write to memory that it was given: it lasts as long as the communicator."""
+    """Keep memory alive as long as the communicator: MPI may still write to it."""
     key = mpi4py().Comm.Create_keyval()
     comm.Set_attr(key, what)
 
 
 def _heard(comm: Any) -> int | None:
-    """A rank that has said that it gives up."""
+    """A rank that has notified us that it gives up; None if there is none."""
     mpi = mpi4py()
     status = mpi.Status()
     said = comm.Iprobe(source=mpi.ANY_SOURCE, tag=_TAG, status=status)
@@ -90,7 +90,7 @@ def _heard(comm: Any) -> int | None:
 
 
 def _given_up(comm: Any, name: str, longest: float) -> str:
-    """Tells all ranks that this one gives up; answers which ranks have not come."""
+    """Notify all ranks that this one gives up; returns a message with the missing ranks."""
     for other in range(comm.size):
         if other != comm.rank:
             comm.Isend([_WORD, mpi4py().BYTE], dest=other, tag=_TAG)
@@ -103,7 +103,7 @@ def _given_up(comm: Any, name: str, longest: float) -> str:
 
 
 def _missing(comm: Any, longest: float) -> list[int]:
-    """The ranks from which no word comes, for so many seconds."""
+    """The ranks that do not answer within `longest` seconds."""
     missing = set(range(comm.size)) - {comm.rank}
     word = bytearray(len(_WORD))
     began = time.monotonic()
@@ -118,7 +118,7 @@ def _missing(comm: Any, longest: float) -> list[int]:
 
 
 def _named(missing: list[int]) -> str:
-    """Such as ``rank 2 has``, ``ranks 2, 5 have``; ``some rank has`` where none is missing any more."""
+    """The ranks in words: ``rank 2 has``, ``ranks 2, 5 have``, or ``some rank has`` if none is missing any more."""
     if not missing:
         return "some rank has"
     shown = ", ".join(map(str, missing[:_NAMED]))

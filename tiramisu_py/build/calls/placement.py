@@ -1,4 +1,4 @@
-"""Where the threads and the memory of a kernel are on this machine: its arrays, and what can be said of it."""
+"""The placement of a kernel's threads and memory on this machine: new arrays, and a report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tiramisu_py.program.pages import Policy
 def new_array(
     arguments: Arguments, ranks: Ranks | None, touch: FirstTouch, name: str, given: Mapping[str, object], comm: object
 ) -> npt.NDArray[Any]:
-    """An array for the argument `name`; raises `ArgumentError` for what is none, and for sizes that are missing."""
+    """An array for the argument `name`; raises `ArgumentError` for an unknown name or missing sizes."""
     function = arguments.function
     held = arguments.aliases.get(name, name)
     if held not in arguments.arrays:
@@ -60,7 +60,7 @@ def _shape(name: str, argument: ArrayArgument, sizes: Mapping[str, int]) -> tupl
 
 
 def report(function: LoopFunction, threads: int, touch: FirstTouch) -> str:
-    """The nodes of this machine, the threads of a function and their cpus, the policies of its temporaries."""
+    """A report: this machine's nodes, the function's threads and their cpus, and its temporaries' memory policies."""
     nodes = memory_nodes()
     lines = [f"{function.name} on a machine with {len(nodes)} memory node{'s' if len(nodes) > 1 else ''}"]
     lines += [f"  node {node.number}: cpus {listed(node.cpus)}{_size(node)}" for node in nodes]

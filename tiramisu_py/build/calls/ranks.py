@@ -1,6 +1,6 @@
-"""The call of a distributed function on one rank: its coordinates, its part of every array, what all ranks agree on.
+"""The call of a distributed function on one rank: its coordinates, its part of every array, the agreement of all ranks.
 
-What is found wrong on one rank is raised on every rank: the others would wait for its messages.
+An error found on one rank is raised on every rank: the others would wait for its messages.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _PARTS = "each rank passes its part of an array that is distributed (Function.pa
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Binds the calls of a distributed function, on this rank."""
+    """The calls of a distributed function on this rank."""
 
     arguments: Arguments
     grid: ProcessGrid
 
     def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> tuple[Call, Any]:
-        """The checked call and its communicator; raises `ArgumentError` on every rank alike, naming the first that is
-        at fault. ``comm=`` is the communicator (``MPI.COMM_WORLD`` by default).
+        """The checked call and its communicator; raises the same `ArgumentError` on every rank, naming the first rank
+        with an error. ``comm=`` is the communicator (``MPI.COMM_WORLD`` by default).
         """
         given = dict(named)
         comm = _communicator(self.arguments.function.name, given.pop("comm", None))
@@ -77,8 +77,8 @@ class Ranks:
     # -- the grid
 
     def _extents(self, positional: Sequence[object], named: Mapping[str, object]) -> tuple[int, ...]:
-        """The extents of the grid. Those that depend on parameters need these by name, or from arrays whose shape does
-        not depend on the rank.
+        """The extents of the grid. The parameters on which they depend must be given by name, or follow from arrays
+        whose shape does not depend on the rank.
         """
         if not any(params_of(extent) for extent in self.grid.extents):
             return tuple(extent_value(extent, {}) for extent in self.grid.extents)
@@ -109,7 +109,7 @@ class Ranks:
 
     @cached_property
     def of_rank(self) -> Callable[[tuple[int, ...]], Arguments]:
-        """The arguments of the rank with some coordinates: the extents of its own arrays."""
+        """The arguments of the rank with given coordinates: they have the extents of its own arrays."""
         return lru_cache(maxsize=_REMEMBERED)(self._localised)
 
     def _localised(self, coordinates: tuple[int, ...]) -> Arguments:
@@ -127,7 +127,7 @@ class Ranks:
         return replace(self.arguments, function=replace(function, arguments=arguments))
 
     def on_this_rank(self, comm: object, sizes: Mapping[str, int]) -> Arguments | None:
-        """The arguments of this rank at these sizes; None where it has nothing to do."""
+        """The arguments of this rank at these sizes; None if the rank is idle."""
         rank = _communicator(self.arguments.function.name, comm).rank
         if self.grid.bounds is not None:
             return self.of_rank((rank,))
@@ -137,7 +137,7 @@ class Ranks:
         return self.of_rank(tuple(int(coordinate) for coordinate in np.unravel_index(rank, extents)))
 
     def turn(self, comm: object) -> Turn:
-        """The number of this rank on its machine; all ranks of the communicator ask together."""
+        """The number of this rank on its machine; collective over the communicator."""
         name = self.arguments.function.name
         every = _communicator(name, comm)
         come(every, name)
@@ -148,9 +148,9 @@ class Ranks:
         return found
 
     def _idle(self, params: Mapping[str, int]) -> Call:
-        """A call that does nothing: this rank is not part of the grid.
+        """A call that does nothing, for a rank outside the grid.
 
-        Of dimensions that are dealt out it has nothing; of an array that has none, nothing of the first dimension.
+        Its arrays have extent 0 in distributed dimensions; an array without one has extent 0 in its first dimension.
         """
         function = self.arguments.function
         values: dict[str, Any] = {}
@@ -186,14 +186,14 @@ def c_communicator() -> Any:
 
 
 def as_c_communicator(comm: Any) -> Any:
-    """What is handed to ctypes for a communicator of mpi4py."""
+    """The ctypes value of an mpi4py communicator."""
     return c_communicator().from_address(mpi4py()._addressof(comm))
 
 
 def agreed(comm: Any, name: str, bind: Callable[[], Call | None]) -> tuple[Call | None, bool]:
-    """What `bind` answers (None on a rank that has nothing to do), and whether there is such a rank; where it raises on
-    some rank, an `ArgumentError` on all, with the words of the first. Raises `KernelError` where some rank does not
-    come to the call of the function `name`.
+    """The result of `bind` (None on an idle rank), and whether any rank is idle. If `bind` raises on some rank, all
+    ranks raise an `ArgumentError` with the first rank's message. Raises `KernelError` if a rank does not join the call
+    of the function `name`.
     """
     fault: Exception | None = None
     call = None

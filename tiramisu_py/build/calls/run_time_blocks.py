@@ -1,4 +1,4 @@
-"""Blocks whose bounds are known at run time: what each rank's are, where the caller does not say."""
+"""Blocks whose bounds are known at run time only: the bounds of each rank if the caller does not give them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tiramisu_py.build.calls.arguments import Arguments, as_size
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import BlockBounds
 
-#: Of a rank's block: the lower bound, the upper bound, the size in this rank's arrays; the extent of all.
+#: The lower bound and the upper bound of a rank's block, its size in this rank's arrays, and the total extent.
 Known = tuple[int | None, int | None, int | None, int | None]
 
 
 def balanced(extent: int, ranks: int, rank: int, least: int) -> tuple[int, int]:
-    """The block of a rank where all are about as large: of as many ranks as can have `least` numbers."""
+    """A rank's block in an even distribution over as many ranks as can have at least `least` indices each."""
     used = max(1, min(ranks, extent // least))
     if rank >= used:
         return extent, extent
@@ -28,10 +28,10 @@ def balanced(extent: int, ranks: int, rank: int, least: int) -> tuple[int, int]:
 def with_blocks(
     arguments: Arguments, bounds: BlockBounds, comm: Any, positional: Sequence[object], named: Mapping[str, object]
 ) -> tuple[dict[str, object], int]:
-    """The named arguments with the bounds of this rank's block (and the extent), and how many ranks have a block.
+    """The named arguments with the bounds of this rank's block (and the extent), and the number of ranks with a block.
 
-    All ranks call it. Bounds that are not given follow from the sizes of the ranks' arrays, one after another; where
-    there are no such arrays, the numbers are split evenly. Raises `ArgumentError` on every rank alike.
+    Collective. Bounds that are not given follow from the sizes of the ranks' arrays, in rank order; without such
+    arrays, the indices are distributed evenly. Raises the same `ArgumentError` on every rank.
     """
     given = dict(named)
     known: Known = (None, None, None, None)
@@ -54,7 +54,7 @@ def with_blocks(
 def _known(
     arguments: Arguments, bounds: BlockBounds, positional: Sequence[object], given: Mapping[str, object]
 ) -> Known:
-    """What is known here of this rank's block."""
+    """The data that this rank knows about its block."""
     low, high = (as_size(n, given[n]) if n in given else None for n in (bounds.lower, bounds.upper))
     values = {name: as_size(name, given[name]) for name in arguments.function.params if name in given}
     whole = extent_value(bounds.extent, values) if params_of(bounds.extent) <= set(values) else None
@@ -79,7 +79,7 @@ def _is_width(extent: object, bounds: BlockBounds) -> bool:
 
 
 def _blocks(known: Sequence[Known], bounds: BlockBounds, name: str) -> list[tuple[int, int]]:
-    """The block of each rank, from what all of them know."""
+    """The block of each rank, from the data of all ranks."""
     count, found, at = len(known), list[tuple[int, int]](), 0
     for rank, (low, high, rows, whole) in enumerate(known):
         if low is not None and high is not None:

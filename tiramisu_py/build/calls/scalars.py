@@ -37,7 +37,7 @@ C_TYPES: Mapping[DType, Any] = {
 def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
     """A scalar argument in its declared type, as a 0-dimensional array.
 
-    Raises `ArgumentError`, naming the argument, for what is not a number of that kind, or outside its range.
+    Raises `ArgumentError`, naming the argument, if it is not a number of that kind, or is out of range.
     """
     single = isinstance(given, np.generic) or (isinstance(given, np.ndarray) and given.ndim == 0)
     value = given.item() if single else given

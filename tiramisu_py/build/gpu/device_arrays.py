@@ -1,4 +1,4 @@
-"""Arrays in the memory of a GPU, and arrays of the host that a GPU copies without staging."""
+"""Arrays in GPU memory, and host arrays in page-locked memory, which GPUs copy without staging."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Array = npt.NDArray[Any]
 
 
 class DeviceArray:
-    """An array in the memory of a GPU, row-major. Made by `gpu_empty` and `to_gpu`, and returned for outputs that live
-    there; ``.get()`` copies it to the host. CuPy, PyTorch, JAX and Numba use it in place (``__cuda_array_interface__``,
-    DLPack).
+    """A row-major array in GPU memory. `gpu_empty` and `to_gpu` make it, and kernels return it for outputs in GPU
+    memory; ``.get()`` copies it to the host. CuPy, PyTorch, JAX and Numba use it in place
+    (``__cuda_array_interface__``, DLPack).
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        """The GPU, as `compile` takes it: "gpu", "gpu:1", "simulator"."""
+        """The GPU, in the notation of `compile`: "gpu", "gpu:1", "simulator"."""
         return str(self._device)
 
     @property
@@ -62,7 +62,7 @@ class DeviceArray:
         return target
 
     def set(self, array: Array) -> None:
-        """Copies an array of the host, of the same shape and dtype, into this one."""
+        """Copies a host array of the same shape and dtype into this one."""
         place = self._fitting(np.asarray(array, order="C")).__array_interface__["data"][0]
         runtime_for(self._device).copy(self._device.number, self.address, True, place, False, self.nbytes)
 
@@ -76,7 +76,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3. All work on the array is complete whenever Python sees it, so that there is no stream."""
+        """Version 3. All work on the array is complete when Python gets it, so there is no stream."""
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -87,7 +87,7 @@ class DeviceArray:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The kind of memory, and the number of the GPU; that of the simulator is no GPU for other libraries."""
+        """The kind of memory, and the number of the GPU; the simulator's memory is no GPU memory to other libraries."""
         return EXTENSION if self._device.simulated else CUDA, self._device.number
 
     def __dlpack__(
@@ -98,7 +98,7 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A capsule for ``torch.from_dlpack`` and the like. All work on the array is complete, whatever the stream."""
+        """A capsule for ``torch.from_dlpack`` and the like. All work on the array is complete, on every stream."""
         if copy:
             raise BufferError("the array is handed over in place; copy what the other library makes of it")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -125,11 +125,11 @@ class _Memory:
 
     def __init__(self, free: Any, *place: int) -> None:
         finalizer = weakref.finalize(self, free, *place)
-        finalizer.atexit = False  # the driver, which may be gone by then, frees everything
+        finalizer.atexit = False  # at exit the driver may be gone, and frees everything itself
 
 
 class _PinnedMemory(_Memory):
-    """What NumPy looks at: an array of it keeps it alive."""
+    """The buffer that a NumPy array views, and keeps alive."""
 
     def __init__(self, runtime: Runtime, size: int) -> None:
         place = runtime.allocate_host(size)
@@ -138,9 +138,9 @@ class _PinnedMemory(_Memory):
 
 
 def gpu_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> DeviceArray:
-    """A new array, of any content, in the memory of a GPU: ``"gpu"``, ``"gpu:1"`` or ``"simulator"``.
+    """A new, uninitialised array in the memory of a GPU: ``"gpu"``, ``"gpu:1"`` or ``"simulator"``.
 
-    Raises `KernelError` where there is no such GPU, or not so much memory.
+    Raises `KernelError` if there is no such GPU, or not enough memory.
     """
     where, extents, kind = as_device(device), _extents(shape), _numpy_dtype(dtype)
     runtime = runtime_for(where)
@@ -159,9 +159,9 @@ def to_gpu(array: npt.ArrayLike, device: str | Device = "gpu") -> DeviceArray:
 
 
 def pinned_empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, device: str | Device = "gpu") -> Array:
-    """A new NumPy array in page-locked memory, which GPUs copy without staging, and at the same time as they compute.
+    """A new NumPy array in page-locked memory, which GPUs copy without staging, and while they compute.
 
-    The memory is freed with the array and its views. Raises `KernelError` where there is no driver.
+    The memory is freed with the array and its views. Raises `KernelError` if there is no driver.
     """
     where, extents, kind = as_device(device), _extents(shape), _numpy_dtype(dtype)
     size = math.prod(extents) * kind.itemsize

@@ -1,4 +1,4 @@
-"""Which GPU: ``device="gpu"``, ``"gpu:1"`` or ``"simulator"``."""
+"""The choice of a GPU: ``device="gpu"``, ``"gpu:1"`` or ``"simulator"``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _DEVICE = re.compile(r"(gpu|simulator)(?::(\d{1,3}))?")
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU by its number, real or simulated. A program that uses several has this one as its first.
+    """A GPU by its number, real or simulated; the first one of a program that uses several.
 
-    Where the number was not `named`, ranks of a distributed program choose others.
+    If the user did not name the number (`named`), ranks of a distributed program choose different ones.
     """
 
     simulated: bool
@@ -22,7 +22,7 @@ class Device:
     named: bool = field(default=True, compare=False)
 
     def plus(self, number: int) -> Device:
-        """The device that a program whose first device is this one calls by `number`."""
+        """Device `number` of a program whose first device is this one."""
         return Device(self.simulated, self.number + number)
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class Device:
 
 
 def as_device(given: object) -> Device:
-    """The device that a text names; raises `ArgumentError` for what names none."""
+    """The device that a text names; raises `ArgumentError` if it names none."""
     if isinstance(given, Device):
         return given
     found = _DEVICE.fullmatch(given) if isinstance(given, str) else None

@@ -1,4 +1,4 @@
-"""Arrays of a GPU handed to other libraries: DLPack capsules, https://dmlc.github.io/dlpack/latest/c_api.html."""
+"""Export of GPU arrays to other libraries: DLPack capsules, https://dmlc.github.io/dlpack/latest/c_api.html."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 CUDA, EXTENSION, CUDA_MANAGED = 2, 12, 13
 CAPSULE = b"dltensor"
 
-#: Kinds of numbers by NumPy's kind and dtype: what code DLPack has for them.
+#: DLPack's type codes, by NumPy's kind and dtype.
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _BFLOAT = 4
 
@@ -35,13 +35,13 @@ class Tensor(ctypes.Structure):
 
 
 class ManagedTensor(ctypes.Structure):
-    """DLManagedTensor: a tensor, and who is told when it is no longer used."""
+    """DLManagedTensor: a tensor, and the deleter to call when it is no longer used."""
 
     _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 class _Lent:
-    """What a capsule refers to, alive until its consumer is done with it."""
+    """The objects behind a capsule, alive until its consumer calls the deleter."""
 
     def __init__(self, owner: object, address: int, shape: tuple[int, ...], code: int, bits: int) -> None:
         self.owner = owner
@@ -51,18 +51,18 @@ class _Lent:
 
 
 def _done_with(managed: Any) -> None:
-    """The deleter: the reference that the consumer had is dropped."""
+    """The deleter: drops the consumer's reference."""
     _count("Py_DecRef")(ctypes.cast(managed.contents.context, ctypes.py_object))
 
 
 def _unused(capsule: int) -> None:
-    """The destructor of a capsule that nobody has taken: one that is taken has another name."""
+    """The destructor of a capsule that was not consumed: a consumed capsule is renamed."""
     if _asked("PyCapsule_IsValid", ctypes.c_int)(capsule, CAPSULE):
         place = _asked("PyCapsule_GetPointer", ctypes.c_void_p)(capsule, CAPSULE)
         _done_with(ctypes.cast(place, ctypes.POINTER(ManagedTensor)))
 
 
-#: Both as C calls them: the deleter from any thread, the destructor of a capsule by the interpreter.
+#: Both as C function pointers: any thread may call the deleter, the interpreter calls a capsule's destructor.
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(ManagedTensor))(_done_with)
 _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_unused)
 
@@ -81,7 +81,7 @@ def capsule_of(
 ) -> object:
     """A capsule around an array, row-major, on a device (its kind and number); it keeps `owner` alive.
 
-    Raises BufferError for elements of a type that DLPack does not have.
+    Raises BufferError for element types that DLPack does not have.
     """
     code = _BFLOAT if dtype == ml_dtypes.bfloat16 else _CODES.get(dtype.kind)
     if code is None:

@@ -1,4 +1,4 @@
-"""Arrays of other libraries (CuPy, PyTorch, PyCUDA, Numba, JAX) that live on a GPU, used in place."""
+"""GPU arrays of other libraries (CuPy, PyTorch, PyCUDA, Numba, JAX), used in place."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from tiramisu_py.build.gpu.dlpack import CAPSULE, CUDA, CUDA_MANAGED, Tensor
 
-#: The first versions of the CUDA array interface say nothing of streams: everything on this one is waited for.
+#: The first versions of the CUDA array interface have no stream: this one is synchronised instead.
 LEGACY_STREAM = 1
 _WITH_STREAM = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ForeignArray:
-    """What another library says of its array. `strides` are in bytes, or None where it is contiguous; `stream` is what
-    it is written on, or None where there is nothing to wait for; `owner` keeps the memory alive.
+    """The description of another library's array. `strides` are in bytes, or None if it is contiguous; `stream` is the
+    stream that writes it, or None if there is nothing to wait for; `owner` keeps the memory alive.
     """
 
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ def lives_on_gpu(given: object) -> bool:
 
 
 def foreign_array(given: Any) -> ForeignArray:
-    """The array behind an object that `lives_on_gpu`. Raises ValueError, or what its library raises."""
+    """The array of an object that `lives_on_gpu`. Raises ValueError, or an exception of its library."""
     device = _dlpack_device(given)
     interface = getattr(given, "__cuda_array_interface__", None)
     if interface is not None and (interface.get("version", 0) >= _WITH_STREAM or device is None):
@@ -47,7 +47,7 @@ def foreign_array(given: Any) -> ForeignArray:
 
 
 def _dlpack_device(given: object) -> int | None:
-    """The number of the GPU that an object is on, where DLPack says so."""
+    """The number of an object's GPU according to DLPack; None if it has none."""
     if not hasattr(given, "__dlpack__") or not hasattr(given, "__dlpack_device__"):
         return None
     try:
@@ -75,7 +75,7 @@ def _from_interface(given: object, interface: dict[str, Any], device: int | None
 
 
 def _from_dlpack(given: Any) -> ForeignArray:
-    """The capsule is not consumed but kept: its own destructor gives the memory back to its library."""
+    """The array of a DLPack capsule, which is kept, not consumed: its destructor returns the memory to its library."""
     capsule = given.__dlpack__()  # the library makes its default stream wait for what it is still doing
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)

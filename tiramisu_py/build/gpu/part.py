@@ -1,4 +1,4 @@
-"""What a program has on GPUs beside its host part: images of its kernels, or the simulator and kernels for that."""
+"""The GPU part of a program: images of its kernels, or the simulator and kernels for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """What `compile` is told of GPUs: the device, how the simulated one behaves, and what kernels are compiled for."""
+    """The GPU options of `compile`: the device, the behaviour of a simulated one, and the kernels' architectures."""
 
     device: str | Device | None = None
     checked: bool = False
@@ -36,7 +36,7 @@ class GpuOptions:
     architectures: Sequence[object] | None = None
 
     def require_unused(self, name: str) -> None:
-        """Raises `ArgumentError` where an option is given for a program that uses no GPU."""
+        """Raises `ArgumentError` if an option is given for a program that uses no GPU."""
         given = {
             "device": self.device, "sanitize": self.checked or None, "seed": self.seed, "timing": self.timing,
             "architectures": self.architectures,
@@ -47,7 +47,7 @@ class GpuOptions:
                 raise ArgumentError(f"{option}={value!r} is for GPUs, and {reason}")
 
     def chosen(self) -> Device:
-        """The device. Raises `ArgumentError` for options that do not go with it."""
+        """The device. Raises `ArgumentError` for options that do not apply to it."""
         device = as_device("gpu" if self.device is None else self.device)
         if device.simulated and self.architectures is not None:
             raise ArgumentError(f'architectures={self.architectures!r} is for device="gpu", not for the simulator')
@@ -61,8 +61,8 @@ class GpuOptions:
 
 @dataclass(frozen=True)
 class GpuPart:
-    """The GPU part of a compiled program: its device, the files that its library is compiled with beside the emitted
-    ones, and the simulator where that is the device.
+    """The GPU part of a compiled program: its device, the additional source files of its library, and the simulator if
+    that is the device.
     """
 
     device: Device
@@ -75,18 +75,18 @@ class GpuPart:
     simulation: Simulation = field(default_factory=Simulation)
 
     def prepare_thread(self) -> None:
-        """Makes the simulated GPU behave, for the calling thread, as this program wants it."""
+        """Configures the simulated GPU for this program, in the calling thread."""
         if self.simulator:
             self.simulator.configure(self.simulation.options(self.device.number + self.device_count))
 
     def behaving(self, seed: int | None, timing: str | None) -> GpuPart:
-        """The same, in another simulation. Raises `ArgumentError` for a real GPU."""
+        """The same part with another simulation. Raises `ArgumentError` for a real GPU."""
         if not self.simulator:
             raise ArgumentError('a seed is for the simulator: compile with device="simulator"')
         return replace(self, simulation=Simulation(seed, timing))
 
     def exported(self, name: str) -> tuple[dict[str, str], dict[str, bytes]]:
-        """The files for a library that is used elsewhere: texts, and libraries that go beside it."""
+        """The files of an exported library: texts, and libraries to place beside it."""
         if not self.simulator:
             return dict(self.files), {}
         own = self.simulated_library
@@ -134,7 +134,7 @@ def _require_compiler(target: GpuTarget) -> None:
 
 
 def _present(device: Device, count: int) -> set[int]:
-    """The architectures of the GPUs that a program would run on; none where this machine has not so many."""
+    """The architectures of the GPUs on which a program would run; empty if this machine has fewer GPUs."""
     runtime = runtime_for(device)
     numbers = range(device.number, device.number + count)
     return {runtime.architecture(number) for number in numbers} if runtime.count() >= numbers.stop else set()

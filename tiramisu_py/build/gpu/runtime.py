@@ -1,4 +1,4 @@
-"""The GPU runtime, tm_gpu.c, for Python: devices, and memory of arrays that live longer than a call."""
+"""The GPU runtime, tm_gpu.c, for Python: devices, and memory of arrays that outlive a call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Runtime:
     cache: Cache
 
     def count(self) -> int:
-        """The number of GPUs; 0 where there is no driver."""
+        """The number of GPUs; 0 without a driver."""
         count = ctypes.c_int()
         code = self._called("device_count", ctypes.byref(count))
         if code in (NO_DRIVER, NO_DEVICE):
@@ -51,13 +51,13 @@ class Runtime:
         return count.value
 
     def architecture(self, device: int) -> int:
-        """Such as 90 for a GPU of architecture sm_90."""
+        """The number of a GPU's architecture, such as 90 for sm_90."""
         name, architecture = ctypes.create_string_buffer(256), ctypes.c_int()
         self._require(self._called("device_name", device, name, len(name), ctypes.byref(architecture)))
         return architecture.value
 
     def name(self, device: int) -> str:
-        """What a GPU calls itself."""
+        """The name of a GPU, as its driver reports it."""
         name, architecture = ctypes.create_string_buffer(256), ctypes.c_int()
         self._require(self._called("device_name", device, name, len(name), ctypes.byref(architecture)))
         return name.value.decode(errors="replace")
@@ -71,12 +71,12 @@ class Runtime:
         return address.value or 0
 
     def free(self, device: int, address: int) -> None:
-        """Frees what `allocate` gave; nothing in a forked process, to which it does not belong."""
+        """Frees memory from `allocate`; does nothing in a forked process, which does not own it."""
         if os.getpid() == self.process:
             self._called("array_free", device, address)
 
     def copy(self, device: int, target: int, on_device: bool, source: int, from_device: bool, size: int) -> None:
-        """Copies bytes to, from or on a device, and waits for the end."""
+        """Copies bytes to, from or on a device, and waits until the copy is complete."""
         if size:
             self._require(self._called("array_copy", device, target, on_device, source, from_device, size))
 
@@ -87,12 +87,12 @@ class Runtime:
         return address.value or 0
 
     def free_host(self, address: int) -> None:
-        """Frees what `allocate_host` gave."""
+        """Frees memory from `allocate_host`."""
         if os.getpid() == self.process:
             self._called("host_free", address)
 
     def synchronize(self, device: int, stream: int) -> None:
-        """Waits for everything on a stream of somebody else: a CUstream, or 1 or 2 for the default ones."""
+        """Waits for all work on a stream of another library: a CUstream, or 1 or 2 for the default streams."""
         self._require(self._called("synchronize", device, stream))
 
     def _called(self, name: str, *arguments: Any) -> int:
@@ -109,20 +109,20 @@ class Runtime:
 
 
 def explained(code: int, words: str) -> str:
-    """What the runtime says, and what to do where there is no GPU."""
+    """The runtime's message, with advice for machines without a GPU."""
     if code in (NO_DRIVER, NO_DEVICE):
         return f'{words}; without a GPU, use the simulator: device="simulator"'
     return words or f"the GPU runtime failed with code {code}"
 
 
 def runtime_for(device: Device) -> Runtime:
-    """The runtime of the driver behind a device. Raises `ToolchainError` where it cannot be compiled."""
+    """The runtime for a device's driver. Raises `ToolchainError` if it cannot be compiled."""
     return _loaded(device.simulated, os.environ.get("TIRAMISU_CACHE_DIR"), os.environ.get("CC"), os.getpid())
 
 
 @functools.lru_cache(maxsize=8)
 def _loaded(simulated: bool, _cache_folder: str | None, _compiler: str | None, process: int) -> Runtime:
-    """Found once for each cache and compiler: arrays are made often."""
+    """The runtime, loaded once for each cache and compiler, since arrays are made often."""
     cache = open_cache()
     toolchain = known_toolchain(cache)
     loaded = ctypes.CDLL(str(_library(cache, toolchain)))
@@ -141,5 +141,5 @@ def _library(cache: Cache, toolchain: Toolchain) -> Path:
 
 
 def gpu_count() -> int:
-    """The number of NVIDIA GPUs of this machine; 0 where there is no driver."""
+    """The number of NVIDIA GPUs of this machine; 0 without a driver."""
     return runtime_for(Device(simulated=False)).count()

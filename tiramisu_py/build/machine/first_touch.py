@@ -1,4 +1,4 @@
-"""New arrays whose pages are first written by the threads that will use them."""
+"""First touch: new arrays whose pages are first written by the threads that will use them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Pinning(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Turn:
-    """The number of a rank among those of its machine, and how many there are."""
+    """The number of a rank among the ranks of its machine, and their total number."""
 
     number: int = 0
     ranks: int = 1
@@ -53,8 +53,8 @@ class FirstTouch:
     def empty(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], pin: Pin | None, turn: Turn
     ) -> npt.NDArray[Any]:
-        """An array of zeros in pages of its own, which are freed with it. Its first dimension is dealt out to the
-        threads of OpenMP in blocks, and each writes to the pages of its block first. `name` is for errors.
+        """An array of zeros in its own pages, which are freed with it. Its first dimension is distributed over the
+        OpenMP threads in blocks, and each thread is the first to write the pages of its block. `name` is for errors.
         """
         size = math.prod(shape) * dtype.itemsize
         if size == 0:
@@ -73,7 +73,7 @@ class FirstTouch:
         return array
 
     def cpus(self, pin: Pin, threads: int, turn: Turn) -> tuple[int, ...] | str:
-        """The cpus that so many threads of the calling one would be pinned to, or why they cannot be."""
+        """The cpus to which a number of threads would be pinned, or the reason why they cannot be."""
         found, words = (ctypes.c_int * threads)(), ctypes.create_string_buffer(_ROOM)
         asked = self.loaded.tm_threads_cpus
         asked.argtypes = [
@@ -84,7 +84,7 @@ class FirstTouch:
         return tuple(found)
 
     def policy_fault(self) -> int:
-        """Why the system takes no policies of memory, as an error number; 0 where it does."""
+        """The error number with which the system refuses memory policies; 0 if it accepts them."""
         return int(self.loaded.tm_policy_fault())
 
 
@@ -96,8 +96,8 @@ def _pinning(pin: Pin, turn: Turn) -> _Pinning:
 
 
 def first_touch(cache: Cache, toolchain: Toolchain) -> FirstTouch:
-    """The library, compiled with the compiler of the kernels (whose OpenMP it must share), from the cache where it is
-    there already. Raises `ToolchainError`.
+    """The library, from the cache or compiled with the compiler of the kernels, whose OpenMP it must share. Raises
+    `ToolchainError`.
     """
     folder = resources.files("tiramisu_py.backends.c")
     texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in (_SOURCE, *_HEADERS)}

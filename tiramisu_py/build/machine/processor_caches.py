@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tiramisu_py.build.machine.topology import SYSTEM
 
-#: What is assumed where the system says nothing, in bytes.
+#: Default sizes in bytes, used if the system gives none.
 USUAL = {1: 32 << 10, 2: 512 << 10, 3: 16 << 20}
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -23,9 +23,9 @@ class Caches:
 
 
 def caches(system: Path = SYSTEM) -> Caches:
-    """The caches of this machine; usual sizes where the system does not know them.
+    """The caches of this machine; default sizes if the system does not describe them.
 
-    On a virtual machine the C library may count the last level of the whole host: the least of what is said is taken.
+    On a virtual machine the C library may report the last level of the whole host: the minimum of all sources is used.
     """
     found = _described(system / "cpu" / "cpu0" / "cache")
     first = found.get(1, USUAL[1])
@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
 
 
 def _bytes(text: str) -> int:
-    """The number that ``48K`` or ``32M`` is; 0 for what is none."""
+    """The number of bytes denoted by ``48K`` or ``32M``; 0 for other texts."""
     unit = _UNITS.get(text[-1:], 1)
     digits = text.rstrip("KMG")
     return int(digits) * unit if digits.isdigit() else 0

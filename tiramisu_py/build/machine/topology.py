@@ -19,7 +19,7 @@ class MemoryNode:
 
 
 def memory_nodes(system: Path = SYSTEM) -> tuple[MemoryNode, ...]:
-    """The memory nodes of this machine; one with all cpus where the system does not know of any.
+    """The memory nodes of this machine; a single one with all cpus if the system describes none.
 
     ::
 
@@ -44,7 +44,7 @@ def allowed_cpus() -> tuple[int, ...]:
 
 
 def listed(cpus: tuple[int, ...]) -> str:
-    """Cpus as the system writes them: ``0-3,8``."""
+    """Cpus in the notation of the system: ``0-3,8``."""
     parts: list[str] = []
     for cpu in cpus:
         last = parts[-1].split("-") if parts else []
@@ -56,7 +56,7 @@ def listed(cpus: tuple[int, ...]) -> str:
 
 
 def _numbers(path: Path) -> tuple[int, ...]:
-    """The numbers in a file such as ``0-3,8``; none where it cannot be read."""
+    """The numbers in a file such as ``0-3,8``; none if it cannot be read."""
     try:
         text = path.read_text(encoding="ascii").strip()
         ranges = [part.split("-") for part in text.split(",") if part]

@@ -1,1 +1,1 @@
-"""Compilers, what they make, and where that is kept."""
+"""Compilers, their products, and the cache."""

@@ -1,4 +1,4 @@
-"""The C compiler: found, asked what it can do, and run."""
+"""The C compiler: found, probed for its abilities, and run."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ int probe(int *x, int n) {
 #: Operating systems, as Python and compilers both name them.
 _SYSTEMS = ("linux", "darwin", "freebsd")
 _WORD_BITS = 8 * struct.calcsize("P")
-#: A tool that is asked what it can do answers within so many seconds, or is not used.
+#: The time limit in seconds for probing a tool; a tool that exceeds it is not used.
 PROBE_SECONDS = 120.0
-#: What in the environment changes what a compiler finds.
+#: Environment variables that change the files that a compiler finds.
 _SEARCHED = ("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "PATH", "SDKROOT")
 #: Faults of this process or this machine, not of the tool that is started.
 _SHORTAGES = {
@@ -60,10 +60,10 @@ _SHORTAGES = {
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler: its command, what it calls itself, its family (gcc or clang), the machine it compiles for, and the
-    flags that turn OpenMP on (none where it has no OpenMP).
+    """A C compiler: its command, its version text, its family (gcc or clang), the machine it compiles for, and the
+    flags that turn OpenMP on (none if it has no OpenMP).
 
-    One that is `absent` was here before, and is not now, for that reason: what it has compiled is still in the cache.
+    An `absent` compiler was found earlier and is missing now, for that reason; its products are still in the cache.
     """
 
     command: tuple[str, ...]
@@ -75,7 +75,7 @@ class Toolchain:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this compiler from another, for keys of the cache."""
+        """The identity of this compiler in keys of the cache."""
         return {"command": list(self.command), "version": self.version, "machine": self.machine}
 
     @property
@@ -84,13 +84,13 @@ class Toolchain:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it compiles for machines of another kind than this one, where its libraries cannot be loaded."""
+        """Whether it compiles for another architecture than this machine's, so that its libraries cannot be loaded."""
         own = next((system for system in _SYSTEMS if sys.platform.startswith(system)), "")
         return _architecture(self.machine.partition("-")[0]) != this_architecture() or own not in self.machine
 
     @property
     def archiver(self) -> str:
-        """The command that makes static libraries of its object files: the environment's AR, or the compiler's own."""
+        """The command that makes static libraries of its object files: the environment's AR, or its own archiver."""
         named = os.environ.get("AR", "")
         if named or not self.is_foreign:
             return named or "ar"
@@ -104,7 +104,7 @@ class Toolchain:
         return f"{shlex.join(self.command)} ({self.version.splitlines()[0]})"
 
     def compile(self, source: str, flags: Sequence[str], folder: Path) -> str:
-        """Compiles a source of `folder` to an object file beside it; answers its name. Raises `ToolchainError`."""
+        """Compiles a source of `folder` to an object file beside it; returns its name. Raises `ToolchainError`."""
         made = Path(source).with_suffix(".o").name
         self.run([*flags, "-MMD", "-c", source, "-o", made], folder)
         return made
@@ -121,12 +121,12 @@ class Toolchain:
         self.run([*flags, "-shared", self.soname(library), "-o", library, *objects, *libraries], folder)
 
     def run(self, arguments: Sequence[str], folder: Path) -> None:
-        """Runs the compiler. Raises `ToolchainError` where it fails, and where it is absent."""
+        """Runs the compiler. Raises `ToolchainError` if it fails or is absent."""
         self.require_present()
         run_checked([*self.command, *arguments], folder)
 
     def require_present(self) -> None:
-        """Raises `ToolchainError` where it is absent."""
+        """Raises `ToolchainError` if it is absent."""
         if self.absent:
             raise ToolchainError(self.absent)
 
@@ -136,7 +136,7 @@ class Toolchain:
 
 
 def this_architecture() -> str:
-    """The architecture of this process, as compilers call it."""
+    """The architecture of this process, by the compilers' name."""
     found = _architecture(platform.machine())
     narrow = {"x86_64": "i386", "aarch64": "arm"}  # a process of 32 bits on a system of 64
     return narrow.get(found, found) if _WORD_BITS == 32 else found
@@ -150,9 +150,9 @@ def _architecture(name: str) -> str:
 
 
 def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
-    """The compiler that is named (`compiler`, or the environment's CC), else the first of gcc, clang and cc.
+    """The named compiler (`compiler`, or the environment's CC), else the first of gcc, clang and cc.
 
-    Raises `ToolchainError`, saying what to install, where there is none that works.
+    Raises `ToolchainError`, with installation advice, if none works.
     """
     if compiler is not None and not isinstance(compiler, str):
         raise ToolchainError(f'compiler={compiler!r} is no command; write one, such as compiler="gcc"')
@@ -170,8 +170,8 @@ def find_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
 
 
 def known_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
-    """What `find_toolchain` finds; where there is no compiler any more, what it found last, whose kernels are still in
-    the cache. Raises `ToolchainError` where there was none either.
+    """The result of `find_toolchain`; if there is no compiler any more, the last one found, whose kernels are still in
+    the cache. Raises `ToolchainError` if there has been none either.
     """
     try:
         return find_toolchain(cache, compiler)
@@ -183,14 +183,14 @@ def known_toolchain(cache: Cache, compiler: str | None = None) -> Toolchain:
 
 
 def note(cache: Cache, named: str, found: Toolchain) -> None:
-    """Remembers what was found under a name (none: the default)."""
+    """Records the compiler found under a name (empty: the default)."""
     record = {**asdict(found), "command": list(found.command), "openmp": list(found.openmp)}
     if cache.known(_last_key(named)) != record:
         cache.remember(_last_key(named), record)
 
 
 def last_found(cache: Cache, named: str) -> Toolchain | None:
-    """What was found last under a name."""
+    """The compiler last found under a name; None if there is none."""
     record = cache.known(_last_key(named))
     if record is None:
         return None
@@ -202,7 +202,7 @@ def _last_key(named: str) -> str:
 
 
 def examined(cache: Cache, text: str) -> Toolchain | str:
-    """The compiler behind a command line, or why there is none."""
+    """The compiler of a command line, or the reason why there is none."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -236,7 +236,7 @@ def _probe_key(command: tuple[str, ...], version: str) -> str:
 
 
 def _is_lasting(record: Mapping[str, Any]) -> bool:
-    """Whether it is remembered: a fault may be mended at any time, and OpenMP be installed."""
+    """Whether a record is cached: faults and missing OpenMP are not, since they may be repaired at any time."""
     return not record["fault"] and bool(record["openmp"]) and bool(record["machine"])
 
 
@@ -260,7 +260,7 @@ def _openmp_works(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
 
 
 def _links(command: tuple[str, ...], flags: list[str], source: str) -> str:
-    """What the compiler says against making a shared library of `source`: nothing where it succeeds."""
+    """The compiler's error message for a shared library of `source`; empty if it succeeds."""
     with work_folder() as folder:
         (folder / "probe.c").write_text(source, encoding="utf-8")
         answer = run([*command, *flags, "-shared", "-o", "probe.so", "probe.c"], folder)
@@ -270,7 +270,7 @@ def _links(command: tuple[str, ...], flags: list[str], source: str) -> str:
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """A temporary folder, which is removed. Raises `ToolchainError` where none can be made or written."""
+    """A temporary folder, removed at the end. Raises `ToolchainError` if none can be made or written."""
     try:
         with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
             yield Path(folder)
@@ -282,10 +282,10 @@ def work_folder() -> Iterator[Path]:
 def run(
     command: Sequence[str], folder: Path | None = None, *, bounded: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a tool, its messages in English. One that cannot be started answers with return code 127, and one that takes
-    longer than `PROBE_SECONDS`, where that is a bound, with 124.
+    """Runs a tool, with messages in English. The return code is 127 if the tool cannot be started, and 124 if it takes
+    longer than `PROBE_SECONDS` (if `bounded`).
 
-    Raises `ToolchainError` where this process may start no tool at all.
+    Raises `ToolchainError` if this process cannot start any tool.
     """
     try:
         process = subprocess.Popen(
@@ -310,7 +310,7 @@ def run(
 
 
 def _end(process: subprocess.Popen[str], whole: bool) -> None:
-    """Ends a tool; the `whole` session that it leads, where it has one."""
+    """Ends a tool, and the `whole` session if it leads one."""
     with contextlib.suppress(ProcessLookupError):
         if whole:
             os.killpg(process.pid, signal.SIGKILL)
@@ -320,7 +320,7 @@ def _end(process: subprocess.Popen[str], whole: bool) -> None:
 
 
 def run_checked(command: Sequence[str], folder: Path) -> None:
-    """Runs a tool; raises `ToolchainError` with the command and the tool's own words where it fails."""
+    """Runs a tool; raises `ToolchainError` with the command and the tool's own message if it fails."""
     answer = run(command, folder, bounded=False)
     if answer.returncode != 0:
         failed = f"{Path(command[0]).name} failed (return code {answer.returncode})"

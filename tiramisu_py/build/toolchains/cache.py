@@ -1,8 +1,8 @@
-"""The cache on disk: what was built from the same sources, by the same compiler, for the same processor, is reused.
+"""The cache on disk: libraries from the same sources, by the same compiler, for the same processor, are reused.
 
 An entry is a folder named by the key of its content. It is made in a private folder and renamed into place, so that any
-number of processes may share the cache. They wait for each other only to save work: of ranks that want the same entry,
-one builds it. Files whose checksums do not match are built again.
+number of processes may share the cache. They wait for each other only to save work: if several ranks need the same
+entry, one builds it. Files whose checksums do not match are built again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAXIMUM_BYTES = 1 << 30
 #: An entry used more recently than this is not evicted: another process may be about to load it.
 GRACE_SECONDS = 3600.0
 ABANDONED_SECONDS = 86400.0
-#: For so long a process waits for another that builds the same entry; then it builds it as well.
+#: The time for which a process waits for another that builds the same entry; then it builds the entry itself.
 PATIENCE_SECONDS = 60.0
 _MANIFEST = "manifest.json"
 _ATTEMPTS = 10
@@ -43,9 +43,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder that this user alone may write, with built entries and remembered records.
+    """A folder that only this user can write, with built entries and small records.
 
-    `temporary` keeps a cache alive that lasts only as long as this object.
+    `temporary` keeps the folder of a temporary cache alive as long as this object.
     """
 
     root: Path
@@ -53,10 +53,10 @@ class Cache:
     temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def entry(self, key: str, build: Callable[[Path], Iterable[Path]]) -> Path:
-        """The folder of the entry `key`; ``build(folder)`` fills it first where there is none that is intact.
+        """The folder of the entry `key`; if there is no intact one, ``build(folder)`` fills it first.
 
-        `build` answers the files outside the folder that the entry depends on: when they change, it is built again.
-        Raises `ToolchainError` where the folder cannot be written, and whatever `build` raises.
+        `build` returns the files outside the folder that the entry depends on: when they change, it is built again.
+        Raises `ToolchainError` if the folder cannot be written, and the exceptions of `build`.
         """
         final = self.root / "entries" / key
         if _is_intact(final):
@@ -96,7 +96,7 @@ class Cache:
         return published
 
     def _publish(self, work: Path, final: Path) -> Path:
-        """Renames a finished folder into place; where others keep damaging the place, to one of its own beside it."""
+        """Renames a finished folder into place, or to a place of its own if other processes keep damaging that one."""
         for _ in range(_ATTEMPTS):
             try:
                 os.rename(work, final)
@@ -112,7 +112,7 @@ class Cache:
         return beside
 
     def _discard(self, entry: Path) -> None:
-        """Removes an entry in one step, as others see it."""
+        """Removes an entry, atomically for other processes."""
         aside = Path(tempfile.mkdtemp(prefix="removing-", dir=self.root))
         try:
             os.rename(entry, aside / "entry")
@@ -122,7 +122,7 @@ class Cache:
             shutil.rmtree(aside, ignore_errors=True)
 
     def evict(self) -> None:
-        """Removes the least recently used entries beyond `maximum_bytes`, and what killed processes left behind."""
+        """Removes the least recently used entries beyond `maximum_bytes`, and leftovers of killed processes."""
         now = time.time()
         entries = sorted((_last_use(path), path) for path in _folders(self.root / "entries"))
         excess = sum(_bytes_of(path) for _, path in entries) - self.maximum_bytes
@@ -141,8 +141,8 @@ class Cache:
         make: Callable[[], Mapping[str, Any]],
         lasting: Callable[[Mapping[str, Any]], bool] = lambda record: not record.get("fault"),
     ) -> dict[str, Any]:
-        """The small record `key`, from disk where it is intact, else from ``make()``. What is not `lasting` (a fault,
-        by default) is not remembered: it is found out again when it is asked for again.
+        """The small record `key`, from disk if it is intact, else from ``make()``. A record that is not `lasting` (by
+        default, a fault) is not stored, but computed again each time.
         """
         stored = self.known(key)
         if stored is not None and lasting(stored):
@@ -153,7 +153,7 @@ class Cache:
         return record
 
     def known(self, key: str) -> dict[str, Any] | None:
-        """The record `key` on disk; None where there is none that is intact, and written by this user alone."""
+        """The record `key` on disk; None unless it is intact, and only this user can write it."""
         path = self._record(key)
         try:
             stored = json.loads(path.read_text(encoding="utf-8")) if is_private_file(path) else {}
@@ -167,7 +167,7 @@ class Cache:
         return self.root / "records" / f"{key}.json"
 
     def remember(self, key: str, record: Mapping[str, Any]) -> None:
-        """Writes the record `key`; where the folder cannot be written, nothing is remembered."""
+        """Writes the record `key`, unless the folder cannot be written."""
         path = self._record(key)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -182,8 +182,8 @@ class Cache:
 def open_cache() -> Cache:
     """The cache of this user: ``$TIRAMISU_CACHE_DIR``, ``$XDG_CACHE_HOME/tiramisu_py`` or ``~/.cache/tiramisu_py``.
 
-    A folder that others may write is never used: one that was asked for by name raises `ToolchainError`, a default one
-    is passed over for a private folder in the temporary directory.
+    A folder that others can write is never used: if the user named it, `ToolchainError` is raised; instead of a default
+    one, a private folder in the temporary directory is used.
     """
     named = os.environ.get("TIRAMISU_CACHE_DIR")
     if named:
@@ -209,7 +209,7 @@ def _default_roots() -> list[Path]:
 
 
 def _prepared(root: Path) -> tuple[Path, str]:
-    """The folder, made where it is missing, and what is wrong with it (nothing: an empty text)."""
+    """The folder, created if it is missing, and the reason why it cannot be used (empty if it can)."""
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)
@@ -227,7 +227,7 @@ def _prepared(root: Path) -> tuple[Path, str]:
 
 
 def foreign_hand(folder: Path) -> str:
-    """What is wrong with a folder that nobody else should be able to write: nothing, where nobody is."""
+    """The reason why a folder is not writable by this user alone; empty if it is."""
     try:
         found = folder.lstat()
     except OSError as error:
@@ -242,7 +242,7 @@ def foreign_hand(folder: Path) -> str:
 
 
 def is_private_file(path: Path) -> bool:
-    """Whether it is a file, and no link, that this user alone may write. Raises `OSError` where there is none."""
+    """Whether a path is a file, not a link, that only this user can write. Raises `OSError` if it does not exist."""
     found = path.lstat()
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
@@ -269,7 +269,7 @@ def _write_manifest(folder: Path, outside: Iterable[Path]) -> None:
 
 
 def _is_intact(folder: Path) -> bool:
-    """Whether an entry is whole, as it was built, and nobody else could have written it."""
+    """Whether an entry is complete and unchanged, and no other user could have written it."""
     try:
         if foreign_hand(folder) or not is_private_file(folder / _MANIFEST):
             return False
@@ -331,7 +331,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def digest(content: Any) -> str:
-    """The key of anything that JSON can write."""
+    """The key of any content that JSON can represent."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Kernels compiled for NVIDIA GPUs: by nvcc or NVRTC, for the architectures that are asked for, kept in the cache."""
+"""Compilation of kernels for NVIDIA GPUs: by nvcc or NVRTC, for the requested architectures, with the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.build.toolchains.nvrtc import find_nvrtc
 from tiramisu_py.errors import ToolchainError
 
-#: Compiled for where neither the user nor a GPU says otherwise.
+#: The default architectures, used if neither the user nor a GPU determines them.
 USUAL = (75, 80, 90)
 _REQUIRED = ("-std=c++17",)
 _INSTALL = """install one:
@@ -39,18 +39,18 @@ class CudaCompiler(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this compiler from another, for keys of the cache."""
+        """The identity of this compiler in keys of the cache."""
 
     def compile(
         self, file: str, sources: Mapping[str, str], architecture: Architecture, flags: Sequence[str]
     ) -> tuple[bytes, str]:
-        """The kernels in `file`, one of `sources`, and what the compiler says of them. Raises `ToolchainError`."""
+        """The compiled kernels of `file`, one of `sources`, and the compiler's log. Raises `ToolchainError`."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes of a GPU, as the compiler reports it: registers a thread, bytes of shared memory a block, and
-    bytes a thread of the stack and of registers that are stored to memory and loaded again.
+    """The resources of a kernel, as the compiler reports them: registers per thread, bytes of shared memory per block,
+    and bytes per thread of the stack frame, of spill stores and of spill loads.
     """
 
     registers: int
@@ -62,7 +62,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The images of a program, and what each kernel takes: by its name and by the architecture's (such as "sm_90")."""
+    """The images of a program, and the resources of each kernel: by its name and the architecture's ("sm_90")."""
 
     images: tuple[Image, ...]
     resources: Mapping[str, Mapping[str, Resources]]
@@ -70,9 +70,9 @@ class Compiled:
 
 
 def find_cuda_compiler(cache: Cache, oldest: int | None = None) -> CudaCompiler:
-    """nvcc where there is one that works, else NVRTC; one that knows the architecture `oldest`, where there is any.
+    """A working nvcc, or else NVRTC; preferably one that supports the architecture `oldest`.
 
-    Raises `ToolchainError`, saying what to install, where there is no compiler at all.
+    Raises `ToolchainError`, with installation advice, if there is no compiler at all.
     """
     faults: list[str] = []
     for least in dict.fromkeys((oldest, None)):
@@ -84,7 +84,7 @@ def find_cuda_compiler(cache: Cache, oldest: int | None = None) -> CudaCompiler:
 
 
 def cuda_flags(fast: Collection[str] = ()) -> tuple[str, ...]:
-    """Flags for both compilers: strict floating point, but for what `fast` gives up."""
+    """Flags for both compilers: strict floating point, except for the relaxations in `fast`."""
     contract = "--fmad=true" if "contract" in fast else "--fmad=false"
     division = ("--prec-div=false",) if "reciprocal" in fast else ()
     return (*_REQUIRED, contract, *division)
@@ -98,9 +98,9 @@ def compile_kernels(
     architectures: Sequence[Architecture],
     fast: Collection[str] = (),
 ) -> Compiled:
-    """The kernels in `file`, one of `sources`, for each architecture; from the cache where they are there already.
+    """The kernels in `file`, one of `sources`, for each architecture, compiled or from the cache.
 
-    Raises `ToolchainError` with the compiler's words.
+    Raises `ToolchainError` with the compiler's message.
     """
     flags = cuda_flags(fast)
     needed = {name: text for name, text in sorted(sources.items()) if name == file or name.endswith((".h", ".cuh"))}
@@ -135,7 +135,7 @@ def _resources(logs: Mapping[str, str]) -> dict[str, dict[str, Resources]]:
 
 
 def resources_in(log: str) -> dict[str, Resources]:
-    """What kernels take, by name, as ptxas reports it when it is asked for ``-v``."""
+    """The resources of kernels, by name, from the log of ``ptxas -v``."""
     found = {}
     parts = _ENTRY.split(log)[1:]
     for kernel, text in zip(parts[::2], parts[1::2], strict=True):
@@ -151,7 +151,7 @@ def resources_in(log: str) -> dict[str, Resources]:
 
 
 def oldest_architecture(asked: Sequence[object] | None, present: Collection[int]) -> int | None:
-    """The lowest number among the architectures that will be chosen, where something but the compiler says which."""
+    """The lowest number among the architectures to be chosen; None if the compiler alone determines them."""
     numbers = [int(found) for one in asked or () for found in re.findall(r"\d+", str(one))[:1]]
     return min(numbers or present, default=None)
 
@@ -159,8 +159,8 @@ def oldest_architecture(asked: Sequence[object] | None, present: Collection[int]
 def chosen_architectures(
     compiler: CudaCompiler, asked: Sequence[object] | None, present: Collection[int]
 ) -> tuple[Architecture, ...]:
-    """Those that the user asks for ("sm_90", 90, or "compute_90" for PTX), else those of the GPUs that are `present`,
-    else the usual ones and PTX of the first. Raises `ToolchainError` for one that the compiler does not know.
+    """The architectures that the user requests ("sm_90", 90, or "compute_90" for PTX), else those of the `present`
+    GPUs, else the default ones and PTX of the first. Raises `ToolchainError` for one unknown to the compiler.
     """
     if asked is not None:
         return _asked(compiler, asked)
@@ -190,7 +190,7 @@ def _architecture(compiler: CudaCompiler, asked: object) -> Architecture:
 
 
 def _nearest(compiler: CudaCompiler, number: int) -> Architecture:
-    """For a GPU: its own architecture, or PTX of the last one before it that the compiler knows."""
+    """The architecture for a GPU: its own, or PTX of the last one before it that the compiler knows."""
     if number in compiler.architectures:
         return Architecture(number)
     older = [known for known in compiler.architectures if known < number]

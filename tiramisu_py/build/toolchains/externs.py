@@ -1,4 +1,4 @@
-"""Functions of the user's in C that a compiler or the loader refuses: said in words of `tm.extern`."""
+"""External C functions that a compiler or the loader refuses: explained in terms of `tm.extern`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISSING = re.compile(r"undefined (?:symbol|reference)[: to`']*\s*`?(\w+)")
 
 
 def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ExternFunction]) -> ToolchainError:
-    """What is wrong with a function of the user's, if that is why a library cannot be made; else the error itself."""
+    """The error of an external function, if that prevents the build of a library; else the original error."""
     missing = set(_MISSING.findall(str(error)))
     for extern in externs:
         if extern.name in missing:
@@ -40,7 +40,7 @@ def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ExternFunct
 
 
 def _obstacle(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], extern: ExternFunction) -> str:
-    """What the compiler says against a function, after those that come before it; empty if nothing."""
+    """The compiler's objection to an external function, compiled after those `before` it; empty if there is none."""
     own = "header" if extern.header and not extern.source else "source"
     said = _said(folder, recipe, before, "")
     if said:
@@ -64,7 +64,7 @@ def _is_undeclared(folder: Path, recipe: Recipe, before: Sequence[ExternFunction
 
 
 def _pointer(folder: Path, recipe: Recipe, before: Sequence[ExternFunction], extern: ExternFunction) -> list[str]:
-    """What the compiler says of a function that is taken for something else: its type among that."""
+    """The compiler's message if a function's address is assigned to a wrong type: it contains the function's type."""
     line = f"struct tm_any; static struct tm_any *const tm_any = &{extern.name};"
     return _said(folder, recipe, before, line, flags=("-Werror=incompatible-pointer-types", "-Wno-unused-variable"))
 

@@ -1,4 +1,4 @@
-"""Compiler flags: strict floating point unless the user names what to give up. Warnings are the tests' business."""
+"""Compiler flags: strict floating point, except for relaxations that the user names. The tests enable warnings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Collection
 from tiramisu_py.backends.c import REQUIRED
 from tiramisu_py.errors import ToolchainError
 
-#: What the meaning of generated code rests on; an exported Makefile always passes these.
+#: The flags on which the semantics of generated code depends; an exported Makefile always passes them.
 STRICT = (*REQUIRED, "-fPIC")
 OPTIMISED = ("-O3",)
 #: A user's ``select(p[i] > p[i], ...)``, or a newer compiler, may warn about right code: no kernel fails for that.
 WARNINGS = ("-w",)
-#: Clang compiles and links with one list of flags, as gcc does, only when told that this is meant.
+#: Clang accepts one list of flags for compiling and linking, as gcc does, only with this flag.
 CLANG_WARNINGS = ("-Wno-unused-command-line-argument",)
 
-#: What `fast=` may name, and what the compiler may then do.
+#: The names in `fast=`, and the compiler flags of each.
 FAST = {
     "contract": ("-ffp-contract=fast",),
     "reassociate": ("-fassociative-math", "-fno-signed-zeros"),
@@ -28,11 +28,11 @@ SANITIZE = {
 
 
 def width_flag(vector_bytes: int) -> tuple[str, ...]:
-    """The flag that makes a compiler for x86 use vectors of this size whole, as the sources have them.
+    """The flag that makes an x86 compiler use whole vectors of this size, as in the sources.
 
-    Tuned for some processors, compilers prefer narrower ones (gcc 256 bits for all of Intel's with AVX-512, 128 for the
-    first Zen): each operation is then done in halves, which are joined through memory. There is none for vectors of 16
-    bytes, which are never split.
+    For some processors, compilers prefer narrower vectors (gcc 256 bits for all Intel processors with AVX-512, 128 for
+    the first Zen): each operation is then split in halves, which are joined through memory. Vectors of 16 bytes are
+    never split, and need no flag.
     """
     return (f"-mprefer-vector-width={8 * vector_bytes}",) if vector_bytes > 16 else ()
 

@@ -1,4 +1,4 @@
-"""Compiled kernels inside a library: the C text of the table that the runtime reads, and of the bytes in it."""
+"""Compiled kernels inside a library: the C text of the runtime's table of images, and of their bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _LINE = 32
 
-#: Where a library is, found out when it is loaded; see `relocatable_program`.
+#: C code that finds a library's folder when it is loaded; see `relocatable_program`.
 _BESIDE = """#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -31,19 +31,19 @@ __attribute__((constructor)) static void find_libraries(void) {
 
 @dataclass(frozen=True)
 class Architecture:
-    """What kernels are compiled for: the processor sm_`number`, or PTX for those from compute_`number` on."""
+    """An architecture of compiled kernels: sm_`number`, or PTX for architectures from compute_`number` on."""
 
     number: int
     virtual: bool = False
 
     @property
     def name(self) -> str:
-        """As the compilers call it."""
+        """The compilers' name for it."""
         return f"{'compute' if self.virtual else 'sm'}_{self.number}"
 
     @property
     def file_ending(self) -> str:
-        """Of a file with such kernels."""
+        """The file name extension of such kernels."""
         return "ptx" if self.virtual else "cubin"
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def program_sources(name: str, kernels: Sequence[str], images: Sequence[Image]) 
 
 
 def image_file(name: str, architecture: Architecture) -> str:
-    """The file with the bytes of an image, as a string literal of C."""
+    """The file with the bytes of an image, as a C string literal."""
     return f"{name}_{architecture.name}.inc"
 
 
@@ -87,7 +87,7 @@ def simulated_program(name: str, kernels: Sequence[str], driver: str, library: s
 
 
 def relocatable_program(name: str, kernels: Sequence[str], driver: str, library: str | None) -> dict[str, str]:
-    """The same for libraries of these names in the folder of the library that it becomes a part of."""
+    """The same for libraries of these names in the folder of the library that contains the program."""
     text = _BESIDE.replace("@DRIVER@", driver).replace("@KERNELS@", library or "")
     entries = ["{TM_GPU_SIMULATED, 0, kernels, sizeof kernels}"] if library else []
     return {f"{name}_images.c": text + _table(name, "driver", entries, kernels)}
@@ -115,6 +115,6 @@ def _quoted(text: str) -> str:
 
 
 def string_of(content: bytes) -> str:
-    """Bytes as a string literal of C, which has one more, 0, at its end."""
+    """Bytes as a C string literal, which adds a 0 byte at the end."""
     rows = (content[start : start + _LINE] for start in range(0, len(content), _LINE))
     return "".join(f'"\\x{row.hex(" ").replace(" ", chr(92) + "x")}"\n' for row in rows) or '""\n'

@@ -1,4 +1,4 @@
-"""From sources to a shared library on disk, and from there into this process."""
+"""Shared libraries: built from sources on disk, and loaded into this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tiramisu_py.build.toolchains.mpi import Mpi
 from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
 from tiramisu_py.errors import ToolchainError
 
-#: The runtime for GPUs, which a library carries along.
+#: The GPU runtime, which is part of a library.
 RUNTIME = "tm_gpu.c"
 
 _log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a library is made of and with: what the key of the cache says.
+    """The complete input of a library's build, from which the key of the cache is computed.
 
-    `sources` were emitted; `embedded` are files made from them, with the kernels for GPUs. `mpi` is what a distributed
-    function runs on.
+    `sources` are the emitted files; `embedded` are files made from them, with the GPU kernels. `mpi` is the MPI of a
+    distributed function.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Recipe:
 
     @property
     def linked(self) -> tuple[str, ...]:
-        """All that it is linked with here."""
+        """All libraries to link with here."""
         return (*self.libraries, *(self.mpi.linking if self.mpi else ()))
 
     @property
@@ -80,7 +80,7 @@ class Recipe:
 
     @property
     def openmp(self) -> tuple[str, ...]:
-        """The flags of OpenMP, where the sources use it and the compiler has it."""
+        """The flags of OpenMP, if the sources use it and the compiler has it."""
         return self.toolchain.openmp if self.uses_openmp else ()
 
     @property
@@ -96,9 +96,9 @@ class Recipe:
         return digest([self.name, files, self.toolchain.identity, list(self.flags), mpi, package_digest()])
 
     def compile_objects(self, folder: Path, cache: Cache | None = None) -> list[str]:
-        """Writes the sources into `folder` and compiles each C file; answers the object files.
+        """Writes the sources into `folder` and compiles each C file; returns the object files.
 
-        With a `cache`, the runtime for GPUs is compiled once for all programs.
+        With a `cache`, the GPU runtime is compiled once for all programs.
         """
         _write(self.files, folder)
         sources = [name for name in self.files if name.endswith(".c")]
@@ -127,7 +127,7 @@ class Recipe:
         return []
 
     def build(self, folder: Path, cache: Cache | None = None) -> list[Path]:
-        """Makes the shared library in `folder`; answers the headers outside of it that were included."""
+        """Makes the shared library in `folder`; returns the included headers outside of it."""
         objects = self.compile_objects(folder, cache)
         self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
         headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
@@ -153,13 +153,13 @@ def prepare(
     embedded: Mapping[str, str] | None = None,
     mpi: Mpi | None = None,
 ) -> Recipe:
-    """The recipe of a library; raises `ToolchainError` for options that are unknown, or where there is no compiler."""
+    """The recipe of a library; raises `ToolchainError` for unknown options, or if there is no compiler."""
     fast_flags(fast), sanitize_flags(sanitize)
     for file in sources:
         if not _FILE_NAME.fullmatch(file):
             raise ToolchainError(f"{file!r} cannot be the name of a source file")
     toolchain = known_toolchain(cache, compiler)
-    if sanitize and toolchain.family != "gcc":  # clang links its run time into programs, not into shared libraries
+    if sanitize and toolchain.family != "gcc":  # clang links its run-time library into programs only
         raise ToolchainError(f"sanitize= needs gcc, and the compiler is {toolchain}; give compiler='gcc'")
     recipe = Recipe(
         name, sources, toolchain, resolve_processor(cache, toolchain, target), tuple(sorted(set(fast))),
@@ -183,7 +183,7 @@ def load(recipe: Recipe, cache: Cache | None = None) -> Library:
     """The library of `recipe`, built if the cache has none, and loaded. Raises `ToolchainError`."""
     _require_sanitizer(recipe)
     cache = cache or open_cache()
-    for last in (False, True):  # a second time where another process removed the entry in between
+    for last in (False, True):  # again if another process removed the entry in between
         path = cache.entry(recipe.key, partial(recipe.build, cache=cache)) / recipe.file_name
         try:
             return Library(path, loaded_library(path, recipe.is_unloaded), cache)
@@ -197,7 +197,7 @@ def load(recipe: Recipe, cache: Cache | None = None) -> Library:
 
 
 def _require_sanitizer(recipe: Recipe) -> None:
-    """A library with the address sanitizer ends a process that was not started with it, so that is found out first."""
+    """Checks that the address sanitizer is loaded: otherwise its libraries would end the process."""
     if "address" in recipe.sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
         runtime = run([*recipe.toolchain.command, "-print-file-name=libasan.so"]).stdout.strip()
         raise ToolchainError(f'sanitize=("address",) needs Python to be started with LD_PRELOAD={runtime}')

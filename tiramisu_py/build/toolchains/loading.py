@@ -1,4 +1,4 @@
-"""Shared libraries: loaded, and unloaded when nobody has anything of them, for a process may compile thousands."""
+"""Shared libraries: loaded, and unloaded when no longer referenced, since a process may compile thousands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Place(ctypes.Structure):
 
 
 def loaded_library(path: Path, unloaded: bool) -> ctypes.CDLL:
-    """The library, for as long as it, or a function of it, is in use if it is to be `unloaded`. Raises `OSError`."""
+    """The library; if `unloaded`, only as long as it or one of its functions is referenced. Raises `OSError`."""
     library = ctypes.CDLL(str(path))
     if unloaded and _keeps_openmp(library):
         weakref.finalize(library, _closed, library._handle).atexit = False
@@ -33,7 +33,7 @@ def _closed(handle: int) -> None:
 
 
 def _keeps_openmp(library: ctypes.CDLL) -> bool:
-    """Whether the OpenMP that a library uses, if any, stays when the library goes: its threads run on in it."""
+    """Whether the OpenMP of a library, if any, stays loaded without it: its threads still run OpenMP's code."""
     own = ctypes.CDLL(None)
     if not (hasattr(own, "dladdr") and hasattr(own, "dlclose") and hasattr(os, "RTLD_NODELETE")):
         return False

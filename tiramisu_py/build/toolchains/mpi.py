@@ -1,4 +1,4 @@
-"""MPI: the implementation that mpi4py has loaded, and how programs are compiled for the same one.
+"""MPI: the implementation that mpi4py has loaded, and the compiler options for the same one.
 
 mpi4py is imported when a distributed function is compiled or called, not before.
 """
@@ -21,15 +21,15 @@ from tiramisu_py.errors import ToolchainError
 
 _INSTALL = "pip install 'tiramisu_py[mpi]' brings mpi4py and MPICH with its mpicc"
 _LINKING = ("-l", "-L", "-Wl,", "-Xlinker")
-#: What in the environment changes what an mpicc says.
+#: Environment variables that change the output of an mpicc.
 _WRAPPED = ("OMPI_CC", "OMPI_CFLAGS", "OMPI_LDFLAGS", "MPICH_CC", "CPATH", "C_INCLUDE_PATH")
-#: Macros of mpi.h that tell which implementation it belongs to, and its version.
+#: Macros of mpi.h that identify the implementation and its version.
 _MACROS = {"OMPI_MAJOR_VERSION": "Open MPI", "MPICH_VERSION": "MPICH"}
 
 
 @dataclass(frozen=True)
 class Mpi:
-    """An implementation of MPI: what it calls itself, and what a C compiler and linker must be told to use it."""
+    """An implementation of MPI: its version text, and the options of the C compiler and linker for it."""
 
     version: str
     mpicc: tuple[str, ...]
@@ -38,12 +38,12 @@ class Mpi:
 
     @property
     def identity(self) -> list[Any]:
-        """What tells it from another, for keys of the cache."""
+        """The identity of the implementation in keys of the cache."""
         return [self.version, list(self.mpicc), list(self.compiling), list(self.linking)]
 
 
 def mpi4py() -> Any:
-    """The module ``mpi4py.MPI``. Raises `ToolchainError`, saying what to install."""
+    """The module ``mpi4py.MPI``. Raises `ToolchainError`, with installation advice."""
     try:
         return importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
@@ -53,7 +53,7 @@ def mpi4py() -> Any:
 
 def find_mpi(cache: Cache) -> Mpi:
     """The implementation of this process, and its compiler: the environment's MPICC, the one beside Python, or another
-    of the same implementation. Raises `ToolchainError`, saying what is missing.
+    of the same implementation. Raises `ToolchainError`, naming what is missing.
     """
     version = " ".join(mpi4py().Get_library_version().strip("\0 \n").split())
     family = _family(version)
@@ -72,7 +72,7 @@ def find_mpi(cache: Cache) -> Mpi:
             return mpi
         faults.append(f"{shlex.join(command)}: {fault}")
     last = cache.known(_last_key(version, named))
-    if last is not None:  # what it has compiled is still in the cache
+    if last is not None:  # its products are still in the cache
         return Mpi(version, tuple(last["mpicc"]), tuple(last["compiling"]), tuple(last["linking"]))
     reasons = "; ".join(dict.fromkeys(faults)) or "none is on the PATH"
     raise ToolchainError(
@@ -98,7 +98,7 @@ def _family(version: str) -> str:
 
 
 def _mismatch(wanted: str, found: str) -> str:
-    """Why a compiler of one implementation does not go with the library of another."""
+    """The reason why a compiler does not match the loaded library: they belong to different implementations."""
     if wanted == found or not wanted:
         return ""
     return f"it is for {found or 'another MPI'}, and mpi4py has loaded {wanted}"
@@ -120,7 +120,7 @@ def _key(command: tuple[str, ...], path: str) -> str:
 
 
 def _asked(command: tuple[str, ...]) -> Mapping[str, Any]:
-    """What an mpicc says that it does, and of which implementation its mpi.h is."""
+    """The command that an mpicc reports, and the implementation of its mpi.h."""
     said = run([*command, "-show"])
     words = shlex.split(said.stdout)[1:] if said.returncode == 0 else []
     linking = [word for word in words if word.startswith(_LINKING)]

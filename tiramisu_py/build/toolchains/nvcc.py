@@ -1,4 +1,4 @@
-"""The CUDA compiler nvcc: found, asked what it can do, and run."""
+"""The CUDA compiler nvcc: found, probed for its abilities, and run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Nvcc:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this compiler from another, for keys of the cache."""
+        """The identity of this compiler in keys of the cache."""
         return {"nvcc": self.path, "version": self.version}
 
     def compile(
         self, file: str, sources: Mapping[str, str], architecture: Architecture, flags: Sequence[str]
     ) -> tuple[bytes, str]:
-        """The kernels in `file`, one of `sources`, and what the compiler says of them. Raises `ToolchainError`."""
+        """The compiled kernels of `file`, one of `sources`, and the compiler's log. Raises `ToolchainError`."""
         made = f"kernels.{architecture.file_ending}"
         with work_folder() as folder:
             for name, text in sources.items():
@@ -63,7 +63,7 @@ class Nvcc:
 
 
 def find_nvcc(cache: Cache, oldest: int | None = None) -> Nvcc | str:
-    """The first nvcc that works and knows the architecture `oldest`, or why there is none.
+    """The first working nvcc that supports the architecture `oldest`, or the reason why there is none.
 
     It is looked for in PATH, $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and Python's packages.
     """
@@ -101,7 +101,7 @@ def _examined(cache: Cache, path: str) -> Nvcc | str:
 
 
 def _host_compiler() -> list[str | None]:
-    """What nvcc has headers preprocessed with: without it, it is not usable."""
+    """The settings of nvcc's host compiler, which preprocesses headers: without one, nvcc is not usable."""
     return [shutil.which("g++"), os.environ.get("NVCC_CCBIN"), os.environ.get("NVCC_PREPEND_FLAGS")]
 
 

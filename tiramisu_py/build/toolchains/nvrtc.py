@@ -1,4 +1,4 @@
-"""NVRTC, the CUDA compiler that is a library: for machines without a toolkit. It needs no other compiler."""
+"""NVRTC, the CUDA compiler as a library, for machines without a toolkit. It needs no other compiler."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Nvrtc:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this compiler from another, for keys of the cache."""
+        """The identity of this compiler in keys of the cache."""
         return {"nvrtc": self.path, "version": self.version}
 
     def compile(
         self, file: str, sources: Mapping[str, str], architecture: Architecture, flags: Sequence[str]
     ) -> tuple[bytes, str]:
-        """The kernels in `file`, one of `sources`, and what the compiler says of them. Raises `ToolchainError`."""
+        """The compiled kernels of `file`, one of `sources`, and the compiler's log. Raises `ToolchainError`."""
         headers = {name: text for name, text in sources.items() if name != file}
         program = ctypes.c_void_p()
         self._check(
@@ -72,7 +72,7 @@ class Nvrtc:
 
 
 def find_nvrtc(oldest: int | None = None) -> Nvrtc | str:
-    """The first NVRTC that loads and knows the architecture `oldest`, or why there is none.
+    """The first loadable NVRTC that supports the architecture `oldest`, or the reason why there is none.
 
     It is looked for in Python's packages (the newest first), $CUDA_HOME, $CUDA_PATH, /usr/local/cuda and the system.
     """

@@ -1,4 +1,4 @@
-"""The processor that code is compiled for, as explicit flags: never "native", which means something else elsewhere."""
+"""The target processor as explicit compiler flags: never "native", whose meaning depends on the machine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _FEATURE = re.compile(r"#define __([A-Z][A-Z0-9_]*?)_* 1$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor: its name, the compiler flags that say it, and which of its instructions this machine lacks.
+    """A processor: its name, its compiler flags, and its instruction sets that are missing on this machine.
 
-    `is_local` when it is the processor of this machine, found out rather than named; `machine` is the kind of machine
-    that it belongs to where that is another one than this; `vector_bytes` is the size of its vectors, and `width` the
-    flag that the compiler needs to use them whole, if it has one.
+    `is_local` marks this machine's processor, detected and not named. `machine` is its architecture if that is not this
+    machine's. `vector_bytes` is the size of its vectors, and `width` the flag that the compiler needs to use whole
+    vectors, if any.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Processor:
 
     @property
     def obstacle(self) -> str:
-        """Why code for it cannot run here; nothing where it can."""
+        """The reason why code for it cannot run here; empty if it can."""
         if self.machine:
             return f"this machine is {this_architecture()}, not {self.machine}"
         return f"this machine lacks {', '.join(self.missing)}" if self.missing else ""
 
 
 def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = None) -> Processor:
-    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...); by default this machine's, or the one that
-    a compiler for machines of another kind takes by itself.
+    """The processor called `target` ("x86-64-v3", "znver3", "armv8-a", ...); by default this machine's, or the default
+    one of a cross compiler.
 
     Raises `ToolchainError` for a name that the compiler does not know.
     """
@@ -98,8 +98,8 @@ def _found(toolchain: Toolchain, target: str | None) -> dict[str, Any]:
 
 
 def _vectors(toolchain: Toolchain, flags: list[str], features: set[str]) -> dict[str, Any]:
-    """The size of vectors, and the flag for it where the compiler takes it: those of other machines, and old ones, do
-    not. A compiler that should take it and does not is asked again the next time.
+    """The size of vectors, and the flag for it if the compiler accepts it: compilers for other architectures, and old
+    ones, do not. A compiler that should accept it and does not is probed again the next time.
     """
     size = _vector_bytes(features)
     width = list(width_flag(size))
@@ -114,7 +114,7 @@ def _vector_bytes(features: set[str]) -> int:
 
 
 def this_machine() -> str:
-    """What tells this machine's processor from another: its model and the instructions it has."""
+    """The identity of this machine's processor: its model and its instruction sets."""
     words = [platform.machine(), platform.processor()]
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
@@ -129,7 +129,7 @@ def this_machine() -> str:
 
 
 def _native_flags(toolchain: Toolchain) -> list[str]:
-    """This machine's processor as the compiler passes it on to itself."""
+    """This machine's processor as explicit flags, as the compiler expands "native"."""
     for option in ("-march=native", "-mcpu=native"):
         answer = run([*toolchain.command, option, "-###", "-E", "-x", "c", "/dev/null"])
         if answer.returncode == 0:

@@ -33,8 +33,8 @@ or name one: CXX=/path/to/g++"""
 
 @dataclass(frozen=True)
 class Simulation:
-    """How the simulated GPU behaves. `seed` chooses the order of blocks, of threads and of what streams do;
-    `timing` when streams do it: eager (at once), lazy (as late as it may be), shuffled or threads (at the same time).
+    """The behaviour of the simulated GPU. `seed` chooses the order of blocks, threads and stream operations; `timing`
+    the time at which streams run: eager (at once), lazy (as late as possible), shuffled or threads (concurrently).
     """
 
     seed: int | None = None
@@ -48,7 +48,7 @@ class Simulation:
             raise ArgumentError(f"timing={self.timing!r}: choose among {', '.join(TIMINGS)}")
 
     def options(self, devices: int) -> str:
-        """As the simulator reads them, for programs that use so many devices."""
+        """The options as text for the simulator, for programs that use this number of devices."""
         words = [] if self.seed is None else [f"seed={self.seed}"]
         words += [] if self.timing is None else [f"timing={self.timing}"]
         words += [f"devices={min(devices, MOST_DEVICES)}"] if devices > 2 else []  # two unless it is told otherwise
@@ -63,7 +63,7 @@ class Simulator:
     loaded: ctypes.CDLL
 
     def configure(self, options: str) -> None:
-        """For the calling thread, from now on."""
+        """Sets the options of the simulator for the calling thread."""
         if self.loaded.tm_simulator_configure(options.encode()) != 0:
             raise ArgumentError(f"the simulator does not know the options {options!r} (TM_SIMULATOR)")
 
@@ -89,9 +89,9 @@ def simulated_kernels(
     kernels: Sequence[KernelSignature],
     checked: bool,
 ) -> Path:
-    """The library of the kernels in ``<name>.cu`` for the simulator; `checked` finds what they do wrong, and is slower.
+    """The library of the kernels in ``<name>.cu`` for the simulator; `checked` code detects errors, and is slower.
 
-    Raises `ToolchainError`, saying what to install where there is no C++ compiler.
+    Raises `ToolchainError`, with installation advice if there is no C++ compiler.
     """
     compiler = find_cxx(cache)
     around = simulated_source(name, f"{name}.cu", kernels)
@@ -116,9 +116,9 @@ def simulated_library(name: str) -> str:
 
 
 def find_cxx(cache: Cache) -> Toolchain:
-    """The environment's CXX, else the first of g++ and clang++; where there is none any more, the one found last.
+    """The environment's CXX, else the first of g++ and clang++; if there is none any more, the last one found.
 
-    Raises `ToolchainError`, saying what to install.
+    Raises `ToolchainError`, with installation advice.
     """
     named = os.environ.get("CXX", "").strip()
     faults = []

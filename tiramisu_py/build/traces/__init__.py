@@ -1,1 +1,1 @@
-"""The event log of a call, asked and drawn."""
+"""The event log of a call: queries and pictures."""

@@ -1,4 +1,4 @@
-"""The event log of a thread's last call, as a library keeps it (tm_trace.h), read into this process."""
+"""The event log of a thread's last call, read from a library's memory (tm_trace.h)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _EVENT = np.dtype(
 
 @dataclass(frozen=True)
 class LastCall:
-    """The log of a call, copied from C; it becomes a trace when it is asked for."""
+    """The log of a call, copied from C, and converted to a trace on demand."""
 
     function: str
     copied: bytes = b""
@@ -77,11 +77,11 @@ class LastCalls:
         self._here = local()
 
     def remember(self, call: LastCall | None) -> None:
-        """The last call of this thread; None while there is none that succeeded."""
+        """Stores the last call of this thread; None if it did not succeed."""
         self._here.call = call
 
     def trace(self, name: str) -> Trace:
-        """What it did. Raises `ArgumentError` where there is none."""
+        """The trace of this thread's last call. Raises `ArgumentError` if there is none."""
         call: LastCall | None = getattr(self._here, "call", None)
         if call is None:
             raise ArgumentError(f"{name} has no trace: it has not been called in this thread, or its last call failed")

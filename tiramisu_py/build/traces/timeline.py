@@ -1,4 +1,4 @@
-"""A trace as a picture: a row for each host and each stream, a bar for each event, time from left to right."""
+"""A trace as a picture: one row for each host and stream, one bar for each event, time from left to right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 if TYPE_CHECKING:
     from tiramisu_py.build.traces.traces import Trace, TraceEvent
 
-#: Light, so that dark words can be read on them.
+#: Light colours, so that dark text is readable on them.
 COLOURS = {
     "nest": "#9ecae1", "kernel": "#a1d99b", "upload": "#fdd0a2", "download": "#fdae6b", "transfer": "#e7cba8",
     "launch": "#d4ecc9", "copy": "#fee9d1", "wait": "#e3e3e3", "send": "#dadaeb", "receive": "#bcbddc",
@@ -31,7 +31,7 @@ def timeline(trace: Trace, width: int = 960) -> str:
 
 
 class _Picture:
-    """What the places and sizes in one picture follow from."""
+    """The layout of one picture."""
 
     def __init__(self, trace: Trace, width: int) -> None:
         self.trace, self.width = trace, width
@@ -88,7 +88,7 @@ class _Picture:
     # -- the bars
 
     def _bars(self, events: Sequence[TraceEvent], top: float) -> Iterator[str]:
-        """Events that begin and end on the same pixel as one of their kind before them are not drawn again."""
+        """The bars of events, except those that begin and end on the same pixel as an earlier one of their kind."""
         drawn: set[tuple[int, int, str]] = set()
         for event in events:
             begin, end = self._x(event.begin), self._x(event.end)

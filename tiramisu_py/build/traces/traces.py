@@ -1,4 +1,4 @@
-"""What a compiled function did and when: the events of one call, to be asked, printed, drawn and saved."""
+"""The events of one call of a compiled function: to be queried, printed, drawn and saved."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tiramisu_py.ir.log import DEVICE_KINDS, HOST_KINDS
 
 #: Kinds of events, by their numbers in tm_trace.h.
 KINDS = (*HOST_KINDS, *DEVICE_KINDS)
-#: A call has so many events at most (TM_TRACE_MOST).
+#: The maximum number of events of a call (TM_TRACE_MOST).
 MOST = 1 << 20
 _NANOSECONDS = 1e-9
-#: The column of the table from which on there are numbers.
+#: The first column of the table with numbers.
 _NUMBERS = 4
 
 
@@ -45,17 +45,17 @@ class TraceEvent:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Its duration."""
         return self.end - self.begin
 
     @property
     def on_host(self) -> bool:
-        """Whether it is something that the host does."""
+        """Whether it is an event of the host."""
         return self.kind in HOST_KINDS
 
     @property
     def place(self) -> str:
-        """Where it was done, in words: "host", or "GPU 0, stream 1"."""
+        """The place of the event, in words: "host", or "GPU 0, stream 1"."""
         if self.on_host:
             return "host"
         return f"GPU {self.device}, stream {self.stream}" if self.stream != -1 else f"GPU {self.device}"
@@ -65,7 +65,7 @@ class TraceEvent:
 class Trace:
     """The events of one call, in the order in which they began; seconds count from the first.
 
-    ``print(trace)`` is a table; `dropped` events were too many (or there was no memory), and are not among them.
+    ``print(trace)`` is a table; `dropped` is the number of events left out for lack of space or memory.
     """
 
     function: str
@@ -78,20 +78,20 @@ class Trace:
 
     @property
     def seconds(self) -> float:
-        """From the begin of the first event to the end of the last."""
+        """The seconds from the begin of the first event to the end of the last."""
         return max((event.end for event in self.events), default=0.0)
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that did something."""
+        """The ranks that have events."""
         return tuple(sorted({event.rank for event in self.events}))
 
     def of(
         self, kind: str | None = None, name: str | None = None, rank: int | None = None, device: int | None = None
     ) -> tuple[TraceEvent, ...]:
-        """The events of a kind, of a name, of a rank, of a device; of several of these, those of which all is true.
+        """The events with a given kind, name, rank and device; criteria that are not given do not count.
 
-        Raises `ArgumentError` for a kind that there is not.
+        Raises `ArgumentError` for an unknown kind.
         """
         if kind is not None and kind not in KINDS:
             raise ArgumentError(f"kind={kind!r} is no kind of event; there are {', '.join(KINDS)}")
@@ -102,7 +102,7 @@ class Trace:
         )  # fmt: skip
 
     def overlap(self, a: str | Sequence[TraceEvent], b: str | Sequence[TraceEvent]) -> float:
-        """The seconds in which events of both `a` and `b` run; each is a kind, a name, or events.
+        """The seconds in which events of both `a` and `b` run; each is a kind, a name, or a sequence of events.
 
         ``trace.overlap("kernel", "nest")`` is how long GPUs and cores computed at once.
         """
@@ -115,7 +115,7 @@ class Trace:
         return common
 
     def busy(self, events: str | Sequence[TraceEvent]) -> float:
-        """The seconds in which at least one of some events runs: of a kind, of a name, or the events themselves."""
+        """The seconds in which at least one of the events runs, given by a kind, a name, or themselves."""
         return sum(end - begin for begin, end in _union(self._chosen(events)))
 
     def _chosen(self, events: str | Sequence[TraceEvent]) -> Sequence[TraceEvent]:
@@ -124,7 +124,7 @@ class Trace:
         return self.of(kind=events) if events in KINDS else self.of(name=events)
 
     def gathered(self, comm: Any) -> Trace:
-        """The events of all ranks of a communicator of mpi4py in one trace, on every rank; all ranks call it.
+        """The events of all ranks of an mpi4py communicator in one trace, on every rank; collective.
 
         Ranks of one machine share a clock; those of different machines count from the moment when all had begun.
         """
@@ -142,8 +142,8 @@ class Trace:
         return Trace(self.function, in_order(events), dropped, lacking, origin + first[machine], first[machine])
 
     def save(self, path: str | Path) -> Path:
-        """Writes a file in the format of Chrome's traces, which https://ui.perfetto.dev shows: a process for each rank,
-        with a thread for its host and one for each stream. Answers the path.
+        """Writes a file in Chrome's trace format, which https://ui.perfetto.dev shows: one process for each rank, with
+        one thread for its host and one for each stream. Returns the path.
         """
         Path(path).write_text(json.dumps(self._chrome(), indent=1), encoding="utf-8")
         return Path(path)
@@ -166,7 +166,7 @@ class Trace:
         return {"displayTimeUnit": "ms", "otherData": {"dropped": self.dropped}, "traceEvents": [*named, *events]}
 
     def rows(self) -> Mapping[tuple[int, str], tuple[TraceEvent, ...]]:
-        """The events by rank and place: of each rank the host first, then its streams."""
+        """The events by rank and place: for each rank the host first, then its streams."""
         found: dict[tuple[int, str], list[TraceEvent]] = {}
         for event in self.events:
             found.setdefault((event.rank, event.place), []).append(event)
@@ -194,7 +194,7 @@ class Trace:
 
 
 def _order(event: TraceEvent) -> tuple[int, int, int]:
-    """Where the row of an event stands."""
+    """The sort key of an event's row."""
     return (event.rank, -1, 0) if event.on_host else (event.rank, event.device or 0, event.stream or 0)
 
 
@@ -213,7 +213,7 @@ def _arguments(event: TraceEvent) -> dict[str, Any]:
 
 
 def _union(events: Iterable[TraceEvent]) -> list[tuple[float, float]]:
-    """The times in which at least one of the events runs, apart from each other, in order."""
+    """The disjoint intervals in which at least one of the events runs, in order."""
     found: list[tuple[float, float]] = []
     for begin, end in sorted((event.begin, event.end) for event in events):
         if found and begin <= found[-1][1]:
@@ -229,7 +229,7 @@ def in_order(events: Iterable[TraceEvent]) -> tuple[TraceEvent, ...]:
 
 
 def _machine() -> str:
-    """What the processes of one machine, which share a clock, have in common."""
+    """The identity of this machine; processes with the same one share a clock."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
