@@ -225,7 +225,7 @@ def test_a_time_stencil_needs_space() -> None:
 def test_what_is_no_computation_is_refused() -> None:
     f, down, across = down_then_across()
     other = down_then_across()[2]
-    with pytest.raises(ArgumentError, match="stencil takes computations, and 3 is none"):
+    with pytest.raises(ArgumentError, match="stencil takes computations, and 3 is not one"):
         stencil(3)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="stencil needs at least one computation"):
         stencil()
@@ -260,7 +260,7 @@ def test_wrong_arguments_are_answered_by_what_to_write() -> None:
     f, down, across = down_then_across()
     with pytest.raises(ArgumentError, match=r"give them one by one, stencil\(down, across\)"):
         stencil([down, across])  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="image is none: inputs are found by what the computations read"):
+    with pytest.raises(ArgumentError, match="image is not one: inputs are found by what the computations read"):
         stencil(f["image"], down, across)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="give it those of blur, in the order"):
         pointwise(f)  # type: ignore[arg-type]

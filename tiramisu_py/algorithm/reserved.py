@@ -109,7 +109,7 @@ def obstacle_outside(name: str) -> str:
     if name in _HEADERS:
         return f"its header would be {name}.h, which is another one"
     if name.endswith(EXPORTED):
-        return f"names in {', '.join(EXPORTED)} are given to what a function exports beside itself"
+        return f"names that end in {', '.join(EXPORTED)} are reserved for the further symbols that a function exports"
     for made in (name + part for part in PARTS):
         if is_macro(made) or in_library(made) or made in USED:
             return f"its source would define {made}, which C's library has already"

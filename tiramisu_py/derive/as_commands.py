@@ -59,7 +59,7 @@ def _exchange(program: Program, name: str) -> Iterator[str]:
     texts = [_point(half) for half in (send, receive)]
     expected = [f"{name}_send", f"{name}_receive"]
     if len(halves) != 2 or texts[0] != texts[1] or [send.name, receive.name] != expected or send.sources:
-        raise CommandError(f"the exchange {name} is none that create_xfer could make")
+        raise CommandError(f"create_xfer cannot make the exchange {name}")
     props = [f"[tm.ASYNC, tm.{'NONBLOCK' if h.message and h.message.asynchronous else 'BLOCK'}]" for h in halves]
     options = f"send_props={props[halves.index(send)]}, recv_props={props[halves.index(receive)]},"
     if send.message is not None and send.message.collective:
@@ -119,7 +119,7 @@ def _form(form: isl.Aff, dims: Sequence[str]) -> str:
     """A form of a statement's dimensions with integer coefficients, as Python."""
     found = sets.terms(form)
     if found.denominator != 1 or found.divs or found.params:
-        raise CommandError(f"{form} is no sum of iterators, which a command could name")
+        raise CommandError(f"{form} is not a sum of iterators, so no command can name it")
     words = [(c, name if abs(c) == 1 else f"{abs(c)} * {name}") for c, name in zip(found.dims, dims, strict=True) if c]
     if found.constant or not words:
         words.append((found.constant, str(abs(found.constant))))
@@ -133,7 +133,7 @@ def _form(form: isl.Aff, dims: Sequence[str]) -> str:
 
 def _transfer(program: Program, statement: Statement, transfer: Transfer) -> Iterator[str]:
     if statement.sources:
-        raise CommandError(f"the transfer {statement.name} is of a copy, and none that create_xfer could make")
+        raise CommandError(f"create_xfer cannot make the transfer {statement.name}, which moves a copy")
     direction = {(True, False): "CPU2GPU", (False, True): "GPU2CPU", (False, False): "GPU2GPU"}[
         transfer.source is None, transfer.target is None
     ]
@@ -170,8 +170,8 @@ def _shifts(program: Program, statement: Statement, waits: Waiting) -> list[int]
     known = waits.by_iterator or (waits.by_loop and not others and names == statement.dims)
     if statement.loops and not (known and all(map(sets.is_constant, by)) and _names_loops(program, awaited, waits)):
         raise CommandError(
-            f"the wait {statement.name} is for what each iteration of {', '.join(program.loop_names(statement))} has "
-            "started, and none that commands could make: pseudocode() shows it"
+            f"commands cannot make the wait {statement.name} for the operations that each iteration of "
+            f"{', '.join(program.loop_names(statement))} has started: pseudocode() shows it"
         )
     return [sets.constant_of(form) for form in by]
 
@@ -220,6 +220,6 @@ def _handle(program: Program, name: str) -> str:
         return f'f["{name}"]'
     parts = [s.name for s in program.statements_of(statement.source)]
     if name not in parts:
-        raise CommandError(f"{name} is a copy, which no command names by itself")
+        raise CommandError(f"{name} is a copy, and no command can name it")
     whole = f'f["{statement.source}"]'
     return whole if len(parts) == 1 else f"{whole}.get_update({parts.index(name)})"

@@ -23,7 +23,7 @@ class Recorded:
             raise ArgumentError(f"{recipe} needs at least one computation")
         for stage in stages:
             if not isinstance(stage, Computation):
-                raise ArgumentError(f"{recipe} takes computations, and {stage!r} is none{_instead(recipe, stage)}")
+                raise ArgumentError(f"{recipe} takes computations, and {stage!r} is not one{_instead(recipe, stage)}")
         self.recipe = recipe
         self.stages = [stage for stage in stages if isinstance(stage, Computation)]
         owner = self.stages[0]._function

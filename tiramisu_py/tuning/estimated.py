@@ -31,8 +31,8 @@ class Estimate:
         self._machine = machine
         if any(slot.gpu is not None for slot in self._slots) and not machine.has_gpu:
             raise ArgumentError(
-                "the machine says nothing of a GPU, on which parts run: give gpu_flops, gpu_bandwidth and "
-                'link_bandwidth, or a GPU that is known by name, machine=tm.Machine.here(gpu="H200")'
+                "parts run on a GPU, and the machine has no rates of a GPU: give gpu_flops, gpu_bandwidth and "
+                'link_bandwidth, or the name of a known GPU, machine=tm.Machine.here(gpu="H200")'
             )
 
     def __call__(self, params: Mapping[str, int]) -> list[float]:

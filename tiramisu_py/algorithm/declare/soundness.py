@@ -221,7 +221,7 @@ def _endless(values: Values, c: Computation) -> list[Violation]:
         return [Violation("unknown", message, Witness(params, reader=(c.name, value), writer=(c.name, needed)))]
     params, value, needed = first_pair(cycle)
     witness = Witness(params, writer=(c.name, needed), reader=(c.name, value))
-    message = f"{indexed(c.name, value)} is defined by itself, {witness}: what it reads leads back to it"
+    message = f"{indexed(c.name, value)} depends on itself, {witness}: its reads lead back to it"
     return [Violation("algorithm", message, witness, repair=f"let {c.name} read only values that come before")]
 
 

@@ -56,7 +56,7 @@ def _foreign(declared: ArrayArgument, given: object, device: Device) -> DeviceAr
     if isinstance(given, np.ndarray) or not lives_on_gpu(given):
         kind = "an array of the host" if isinstance(given, np.ndarray) else f"of type {type(given).__name__}"
         raise ArgumentError(
-            f"{name} lives in the memory of {device}, and what is given is {kind}; {_remedy(name, device)}, "
+            f"{name} lives in the memory of {device}, and the argument is {kind}; {_remedy(name, device)}, "
             "or an array of CuPy, PyTorch or Numba"
         )
     try:

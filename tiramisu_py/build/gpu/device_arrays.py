@@ -100,7 +100,7 @@ class DeviceArray:
     ) -> object:
         """A capsule for ``torch.from_dlpack`` and the like. All work on the array is complete, on every stream."""
         if copy:
-            raise BufferError("the array is handed over in place; copy what the other library makes of it")
+            raise BufferError("the array is exported in place; make the copy in the other library")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array is on {self.device}; copy it to the host with .get()")
         return capsule_of(self, self.address if self.size else 0, self.shape, self.dtype, self.__dlpack_device__())

@@ -85,8 +85,8 @@ def _on_more(program: Program, statement: Statement, ranks: isl.Map) -> Statemen
     if not found.coords_map.is_injective():
         loops = ", ".join(program.loop_names(statement))
         raise CommandError(
-            f"the loops {loops} of {statement.name} do not tell apart what a rank computes beyond its block: blocks of "
-            "one iteration have no room for it; make them larger"
+            f"the loops {loops} of {statement.name} do not distinguish the instances that a rank computes beyond its "
+            "block: blocks of one iteration have no room for them; make the blocks larger"
         )
     return found
 
@@ -101,7 +101,7 @@ def _coordinates(program: Program, statement: Statement) -> isl.MultiAff:
     found = sets.as_single_function(relation) if relation.is_single_valued() else None
     if found is None:
         loops = ", ".join(program.loop_names(statement))
-        raise CommandError(f"the loops {loops} of {statement.name} do not go on beyond the block of a rank")
+        raise CommandError(f"the loops {loops} of {statement.name} cannot be extended beyond the block of a rank")
     return _with_room(program, statement, found, relation.domain())
 
 

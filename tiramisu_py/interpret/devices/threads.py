@@ -49,7 +49,7 @@ class Thread(Machine):
         """An array that threads share."""
         array = frame.array(buffer)
         if not isinstance(array, Watched):
-            raise InterpretError(f"{frame.where} shares {buffer}, which each thread has for itself")
+            raise InterpretError(f"{frame.where} shares {buffer}, which is private to each thread")
         return array
 
     def visit_allocate(self, node: Allocate, frame: Frame) -> Steps:
