@@ -20,7 +20,8 @@ needs_mpi = pytest.mark.skipif(not implementations(), reason="no MPI on this mac
 MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
 
 FINDING = """
-from tiramisu_py.build import mpi, open_cache
+from tiramisu_py.build import open_cache
+from tiramisu_py.build.toolchains import mpi
 found = mpi.find_mpi(open_cache())
 print(found.version.split(",")[0], found.mpicc, found.compiling, found.linking)
 """
