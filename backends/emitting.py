@@ -5,13 +5,13 @@ from __future__ import annotations
 from tiramisu_py.backends import c
 from tiramisu_py.backends.c.emitted import Emitted
 from tiramisu_py.backends.c.part import HostPart
-from tiramisu_py.backends.cuda.host import Gpus
-from tiramisu_py.backends.mpi.host import Ranks
-from tiramisu_py.backends.openmp.host import Threads
+from tiramisu_py.backends.cuda.gpus_part import GpusPart
+from tiramisu_py.backends.mpi.ranks_part import RanksPart
+from tiramisu_py.backends.openmp.threads_part import ThreadsPart
 from tiramisu_py.ir import LoopFunction
 
 #: What targets add to the host's source; their files are included in this order.
-HOST_PARTS: tuple[type[HostPart], ...] = (Gpus, Ranks, Threads)
+HOST_PARTS: tuple[type[HostPart], ...] = (GpusPart, RanksPart, ThreadsPart)
 
 
 def emit(function: LoopFunction) -> Emitted:

@@ -1,8 +1,9 @@
-"""The house: the rooms that the documentation lists are those on disk, and each is small."""
+"""The house: the documentation lists all rooms; each is small, and few modules share a name."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,8 @@ def test_the_documentation_lists_every_room_that_there_is() -> None:
 @pytest.mark.parametrize("room", rooms())
 def test_a_room_is_small_enough_to_be_read(room: str) -> None:
     assert len(rooms()[room]) <= MOST
+
+
+def test_few_modules_share_a_name() -> None:
+    names = Counter(name for modules in rooms().values() for name in modules)
+    assert sum(count > 1 for count in names.values()) < MOST

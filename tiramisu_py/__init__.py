@@ -112,12 +112,12 @@ from tiramisu_py.function import (
     params,
 )
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.pages import Policy
+from tiramisu_py.program.machine.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.devices.transfers import Direction, Mode
-from tiramisu_py.schedule.instances.targets import cores, gpu, shares
+from tiramisu_py.schedule.instances.target_kinds import cores, gpu, shares
 from tiramisu_py.schedule.loops.order import root
 from tiramisu_py.schedule.ranks.exchange_half import Property
 from tiramisu_py.schedule.ranks.rank_numbers import RANK as rank

@@ -9,7 +9,7 @@ import cgen
 
 from tiramisu_py.algorithm.expressions import Const, Expr
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.backends.c import pages
+from tiramisu_py.backends.c import first_touch_calls as pages
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.part import HostParts

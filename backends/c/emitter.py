@@ -9,15 +9,18 @@ from itertools import chain
 import cgen
 
 from tiramisu_py.algorithm.reserved import obstacle_outside
-from tiramisu_py.backends.c import pages, streams, traces, versions
+from tiramisu_py.backends.c import first_touch_calls as pages
+from tiramisu_py.backends.c import streaming_stores as streams
+from tiramisu_py.backends.c import trace_calls as traces
+from tiramisu_py.backends.c import version_files as versions
 from tiramisu_py.backends.c.checks import Checks
 from tiramisu_py.backends.c.definitions import Definition, of_user
 from tiramisu_py.backends.c.emitted import Emitted
-from tiramisu_py.backends.c.expressions.names import c_names
+from tiramisu_py.backends.c.expressions.c_names import c_names
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 from tiramisu_py.backends.c.expressions.scope import Scope, of_function
 from tiramisu_py.backends.c.layout import text
-from tiramisu_py.backends.c.long_functions import Parts, divided
+from tiramisu_py.backends.c.long_functions import FunctionParts, divided
 from tiramisu_py.backends.c.part import HostPart, HostParts
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.backends.c.statements import Statements
@@ -210,7 +213,7 @@ class Source:
         ended = cgen.Statement(f"return {self.host_parts.leaving('0')}")
         return [*statements.emit(self.function.body, scope), *self.host_parts.lines(lambda part: part.end()), ended]
 
-    def division(self, function: LoopFunction) -> Parts | None:
+    def division(self, function: LoopFunction) -> FunctionParts | None:
         """The functions that the body of a long function of the host, or of a version of it, is divided into."""
         return None if self.log.names else divided(function)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.backends.c import streams
+from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.layout import text
@@ -30,7 +30,7 @@ MANY = 48
 EACH = 16
 
 
-class Parts:
+class FunctionParts:
     """Divides the statements of `body`, a block of `function`; `definitions` are the functions that it became."""
 
     def __init__(self, function: LoopFunction, body: Block, around: list[Let]) -> None:
@@ -101,7 +101,7 @@ class Parts:
         return {name: f"const {declared}" if name in inputs else declared for name, declared in found.items()}
 
 
-def divided(function: LoopFunction) -> Parts | None:
+def divided(function: LoopFunction) -> FunctionParts | None:
     """The parts of a function of the host with a long body; None where it is not long, or stores past the caches."""
     if streams.uses_streams(function.body):
         return None
@@ -119,7 +119,7 @@ def divided(function: LoopFunction) -> Parts | None:
                 return None
     many = sum(isinstance(node, For | If | Let | Allocate) for node in body.body)
     alone = all(map(_is_alone, body.body))
-    return Parts(function, body, around) if many > MANY and alone else None
+    return FunctionParts(function, body, around) if many > MANY and alone else None
 
 
 def _is_alone(node: Node) -> bool:

@@ -20,7 +20,7 @@ from tiramisu_py.program.storage import Memory
 if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Expr
     from tiramisu_py.backends.c.statements import Statements
-    from tiramisu_py.backends.c.traces import Log
+    from tiramisu_py.backends.c.trace_calls import Log
     from tiramisu_py.ir import Load
 
 Lines = list[cgen.Generable]

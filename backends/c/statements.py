@@ -9,15 +9,15 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
-from tiramisu_py.backends.c import streams
-from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c import streaming_stores as streams
+from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
-from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.layout import chained, opened
-from tiramisu_py.backends.c.long_functions import Parts
+from tiramisu_py.backends.c.long_functions import FunctionParts
 from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.backends.c.temporaries import Temporaries
-from tiramisu_py.backends.c.traces import Log, traced
+from tiramisu_py.backends.c.trace_calls import Log, traced
 from tiramisu_py.backends.c.vectors import gathers
 from tiramisu_py.backends.c.vectors.masks import first_stored
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
@@ -64,7 +64,7 @@ class Statements:
         self.log = log or Log(function)
         self.temporaries = Temporaries(self)
         self.alignment: streams.Alignment | None = None
-        self.division: Parts | None = None
+        self.division: FunctionParts | None = None
         self.printers = self.parts.printers(self)
 
     @deep
@@ -233,7 +233,7 @@ class Statements:
         """``target = value`` as one step; the value reads the target."""
         return self.parts.atomic(place, target, value, scope)
 
-    def _vector_store(self, node: Store, array: Array, vectors: Vectors) -> cgen.Generable:
+    def _vector_store(self, node: Store, array: NamedArray, vectors: Vectors) -> cgen.Generable:
         kind = vectors.type(array.dtype)
         value = vectors(operand(node.value, array.dtype))
         spaced = vectors.spaced(node.buffer, node.indices)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import cgen
 
-from tiramisu_py.backends.c import pages
-from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c import first_touch_calls as pages
+from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.ir import Allocate, Block, Node
 from tiramisu_py.ir.rewriting import block, constant
-from tiramisu_py.program.pages import Pages
+from tiramisu_py.program.machine.pages import Pages
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Temporaries:
         return [cgen.Statement(f"memset({name}, 0, {size})")] if node.ring else []
 
     def _declare(self, node: Allocate, name: str, scope: Scope) -> None:
-        scope.declare_array(node.buffer, Array(name, node.dtype, node.extents, node.lanes))
+        scope.declare_array(node.buffer, NamedArray(name, node.dtype, node.extents, node.lanes))
 
     def _on_stack(self, node: Allocate, scope: Scope) -> bool:
         """Whether an array is of a constant size, and fits on what is left of the stack."""

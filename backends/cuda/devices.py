@@ -13,7 +13,7 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.backends.c.expressions.scalars import Scalars
-from tiramisu_py.backends.c.expressions.scope import Array, Scope
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.cuda.copy_boxes import Level, levels, product
 from tiramisu_py.backends.cuda.signature import unused_params
 from tiramisu_py.errors import CompilerDefect
@@ -127,7 +127,7 @@ class Devices:
         _require_one_thread(scope)
         name, text = scope.names[node.name], Scalars(scope).text
         count = "*".join(f"tm_count({text(extent)})" for extent in node.extents) or "1"
-        scope.declare_array(node.name, Array(name, int64, node.extents))
+        scope.declare_array(node.name, NamedArray(name, int64, node.extents))
         return [
             cgen.Statement(f"tm_gpu_event **{name} = NULL"),
             tried("tm_gpu_events", str(node.device), count, f"&{name}"),
@@ -153,7 +153,7 @@ class Devices:
         sizes = ", ".join(Scalars(scope).text(extent) for extent in node.extents) or "1"
         size = f"(size_t)TM_BYTES({kind}, {sizes})"
         device = str(node.device or 0)
-        array = Array(name, node.dtype, node.extents)
+        array = NamedArray(name, node.dtype, node.extents)
         lines: Lines = [cgen.Statement(f"{kind} *{name} = NULL")]
         match node.memory:
             case Memory.GPU:
@@ -164,7 +164,7 @@ class Devices:
                 lines += self._plain(name, kind, size, node.buffer)
                 free = tried("tm_gpu_free_host", name)
             case Memory.HOST_MAPPED:
-                array = Array(name, node.dtype, node.extents, device_name=f"{name}_device")
+                array = NamedArray(name, node.dtype, node.extents, device_name=f"{name}_device")
                 lines.append(cgen.Statement(f"void *{name}_device = NULL"))
                 lines.append(tried("tm_gpu_allocate_host", device, f"(void **)&{name}", f"&{name}_device", size))
                 lines += self._plain(name, kind, size, node.buffer)
@@ -232,7 +232,7 @@ def _numbers(texts: Iterable[str]) -> str:
     return f"(const int64_t[3]){{{', '.join(texts)}}}"
 
 
-def _on_device(array: Array) -> str:
+def _on_device(array: NamedArray) -> str:
     return array.device_name or array.name
 
 
@@ -247,7 +247,7 @@ def _stepped(start: Expr, counter: Expr, step: Expr) -> Expr:
     return Binary("+", start, product(step, counter), int64)
 
 
-def _place(array: Array, position: Expr, text: Text) -> str:
+def _place(array: NamedArray, position: Expr, text: Text) -> str:
     return array.name if constant(position) == 0 else f"&{array.name}[{text(position)}]"
 
 

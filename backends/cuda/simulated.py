@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiramisu_py.backends.cuda.signature import KernelSignature
-from tiramisu_py.program.gpu_target import CUDA
+from tiramisu_py.program.machine.gpu_target import CUDA
 
 _HERE = Path(__file__).parent
 #: What the paths of headers of kernels begin at.

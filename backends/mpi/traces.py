@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cgen
 
-from tiramisu_py.backends.c.traces import Log
+from tiramisu_py.backends.c.trace_calls import Log
 
 Lines = list[cgen.Generable]
 

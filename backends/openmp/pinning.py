@@ -9,7 +9,7 @@ from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
 from tiramisu_py.ir import For, LoopFunction
 from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.loops import Parallel
-from tiramisu_py.program.pins import Pin
+from tiramisu_py.program.machine.pins import Pin
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_threads.h"

@@ -21,7 +21,7 @@ from mpi4py import MPI
 from mpi_programs import ghost_rows, plate
 
 from tiramisu_py import Kernel
-from tiramisu_py.build.calls.ranks import as_c_communicator
+from tiramisu_py.build.calls.communicators import as_c_communicator
 from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT
 
 #: A round computes about so many points, so that many rounds fit between what else the machine does.

@@ -10,8 +10,8 @@ from tiramisu_py import ir
 from tiramisu_py.algorithm.expressions import Const, Iter
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.visitor import Visitor
-from tiramisu_py.interpret.devices.host import Host
-from tiramisu_py.interpret.devices.threads import Thread
+from tiramisu_py.interpret.devices.host_strand import Host
+from tiramisu_py.interpret.devices.thread_strands import Thread
 from tiramisu_py.interpret.machine import Machine
 from tiramisu_py.interpret.ranks.rank import Rank
 from tiramisu_py.ir import Node

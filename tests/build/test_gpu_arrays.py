@@ -16,7 +16,7 @@ from tests.build.gpu_programs import flip
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.build import DeviceArray, gpu_count, gpu_empty, pinned_empty, to_gpu
-from tiramisu_py.build.gpu.devices import as_device
+from tiramisu_py.build.gpu.available_gpus import as_device
 from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, ManagedTensor
 from tiramisu_py.build.gpu.dlpack import Tensor as DLTensor
 from tiramisu_py.build.gpu.foreign import foreign_array

@@ -14,7 +14,7 @@ import pytest
 import tiramisu_py as tm
 from tests.folders import modules_of
 from tiramisu_py.algorithm.reserved import is_taken_inside, obstacle_outside
-from tiramisu_py.backends.c.expressions.names import c_names
+from tiramisu_py.backends.c.expressions.c_names import c_names
 
 N, M = tm.params("N M")
 i, j = tm.iters("i j")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tiramisu_py.build.traces.timeline import COLOURS
-from tiramisu_py.build.traces.traces import KINDS, Trace, TraceEvent
+from tiramisu_py.build.traces.trace import KINDS, Trace, TraceEvent
 
 SVG = "{http://www.w3.org/2000/svg}"
 PIPELINE = Trace(

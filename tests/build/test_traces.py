@@ -21,7 +21,7 @@ from tests.mpi.programs import PROGRAMS
 from tiramisu_py.backends import emit
 from tiramisu_py.build import gpu_count
 from tiramisu_py.build.toolchains.mpi import mpi4py
-from tiramisu_py.build.traces.traces import Trace, TraceEvent
+from tiramisu_py.build.traces.trace import Trace, TraceEvent
 from tiramisu_py.passes import traced
 
 with_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")

@@ -10,7 +10,7 @@ import numpy as np
 
 import tiramisu_py as tm
 from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.kernels import signatures
+from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.build import compile_function
 from tiramisu_py.passes import traced
 

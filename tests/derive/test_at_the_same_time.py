@@ -17,7 +17,7 @@ import tiramisu_py as tm
 from tests.derive.cooperating import Program, blur, chunked, cooperative, in_two_loops, on_gpu, r, steps, two_gpus
 from tests.derive.cooperating import k as chunk
 from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.kernels import signatures
+from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.build import compile_function
 from tiramisu_py.program.editing import removed
 from tiramisu_py.program.ranks.spread import spread

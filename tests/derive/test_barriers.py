@@ -27,7 +27,7 @@ from tiramisu_py.program.loops import Combine, GpuBlock
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.devices.waits import with_barrier
+from tiramisu_py.schedule.devices.place_waits import with_barrier
 
 x, y, s, s0, s1 = (Iter(name) for name in ["x", "y", "s", "s0", "s1"])
 

@@ -7,7 +7,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.proof.collective_stories import gathered, panels, q, r, r1, transposed
-from tiramisu_py.program.ranks.collectives import collectives
+from tiramisu_py.program.ranks.collective_exchanges import collectives
 
 
 @pytest.mark.parametrize("make", [transposed, gathered])

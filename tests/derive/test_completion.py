@@ -14,7 +14,7 @@ from tests.schedule.gpu_pipelines import blur
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.derive import completion
-from tiramisu_py.derive.completion import COMPLETION, Step
+from tiramisu_py.derive.completion import COMPLETION, CompletionStep
 from tiramisu_py.program.loops import Bulk
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
@@ -266,10 +266,10 @@ def test_what_is_wrong_with_a_reduction_in_a_tree(name: str, monkeypatch: pytest
     assert any(kind == k and words in message for k, message in found), found
 
 
-def with_step(name: str, change: Change) -> tuple[Step, ...]:
+def with_step(name: str, change: Change) -> tuple[CompletionStep, ...]:
     """The completion, with a change of what one step makes, where it makes something."""
 
-    def wrong(step: Step) -> Step:
+    def wrong(step: CompletionStep) -> CompletionStep:
         def added(program: Program) -> Program:
             made = step.added(program)
             return made if made is program else change(made)

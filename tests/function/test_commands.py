@@ -14,7 +14,7 @@ from tests.schedule.pipelines import blur, c, c0, i, i0, i1, pair, r, r0, r1, sc
 from tiramisu_py import derive, schedule
 from tiramisu_py.function.saving.commands import COMMANDS
 from tiramisu_py.program.command import Command
-from tiramisu_py.schedule.command import OnFunction, OnStatements, Whole
+from tiramisu_py.schedule.command_fields import OnFunction, OnStatements, Whole
 from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.loops.transforms import Split
 

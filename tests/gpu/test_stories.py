@@ -21,7 +21,7 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.kernels import signatures
+from tiramisu_py.backends.cuda.kernel_text import signatures
 from tiramisu_py.build import compile_function
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.images import Architecture

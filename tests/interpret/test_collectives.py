@@ -11,7 +11,7 @@ import tiramisu_py as tm
 from tests.proof.collective_stories import element_by_element, exchange, gathered, steps
 from tiramisu_py.interpret import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.interpret.ranks.collectives import Meetings, halves
+from tiramisu_py.interpret.ranks.collective_meetings import Meetings, halves
 
 
 def derived() -> tm.Function:

@@ -21,10 +21,10 @@ from tests.rank_sums import on_a_grid, shared_value
 from tiramisu_py import sets
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.lower.ranks import callers_arrays as blocks
-from tiramisu_py.lower.ranks.callers_arrays import Arrays
+from tiramisu_py.lower.ranks import block_copies as blocks
+from tiramisu_py.lower.ranks.block_copies import Arrays
+from tiramisu_py.lower.ranks.combining_code import collected
 from tiramisu_py.lower.ranks.one_rank import on_one_rank
-from tiramisu_py.lower.ranks.rank_reductions import collected
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.memory.places import extent_box, outside

@@ -27,7 +27,7 @@ from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import Allocate, ArrayArgument, For, Launch, LoopFunction, Post
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import optimise
-from tiramisu_py.program.distribution import Distribution
+from tiramisu_py.program.machine.distribution import Distribution
 
 (N,) = tm.params("N")
 i, j, s, qi, qj, i1, j1 = tm.iters("i j s qi qj i1 j1")

@@ -10,7 +10,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.rank_sums import STORIES, i, total
-from tiramisu_py.backends.mpi.reductions import RUNTIME
+from tiramisu_py.backends.mpi.reduction_calls import RUNTIME
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
 

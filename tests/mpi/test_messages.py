@@ -8,7 +8,7 @@ import pytest
 from tests.backends.mpi.building import compiled
 from tests.backends.mpi.programs import ROWS, buffered_burst, elements, on_grid, ring, steps
 from tiramisu_py.algorithm import types as ty
-from tiramisu_py.build.calls.ranks import as_c_communicator
+from tiramisu_py.build.calls.communicators import as_c_communicator
 from tiramisu_py.build.toolchains import library
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError

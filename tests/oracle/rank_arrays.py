@@ -25,7 +25,7 @@ from tests.oracle.plain import function as compiled
 from tiramisu_py.interpret import Traffic, interpret_ranks
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.lower import lower
-from tiramisu_py.program.distribution import Dealt, Distribution, Pieces
+from tiramisu_py.program.machine.distribution import Dealt, Distribution, Pieces
 
 Array = np.ndarray[Any, np.dtype[Any]]
 #: What the caller's memory holds where no value is.

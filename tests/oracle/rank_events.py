@@ -12,8 +12,8 @@ from itertools import product
 
 from tests.oracle.events import Event, Execution, Misplaced, Place
 from tests.oracle.plain import Point, function, integers, points
-from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Bulk, Rank
+from tiramisu_py.program.machine.distribution import Dealt
 from tiramisu_py.program.statement import Role, SendMode, Statement
 from tiramisu_py.program.storage import Storage
 

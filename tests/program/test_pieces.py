@@ -9,8 +9,8 @@ import pytest
 
 import tiramisu_py as tm
 from tiramisu_py import sets
-from tiramisu_py.program.distribution import Distribution, Pieces
-from tiramisu_py.program.ranks import array_parts as holdings
+from tiramisu_py.program.machine.distribution import Distribution, Pieces
+from tiramisu_py.program.ranks import holdings
 
 R, G, H = tm.params("R G H")
 (r,) = tm.iters("r")

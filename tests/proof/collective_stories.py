@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tiramisu_py as tm
-from tiramisu_py.function.handles.exchanges import Exchange
+from tiramisu_py.function.handles.exchange_handles import Exchange
 
 q, p, r, c, t, k, r1 = tm.iters("q p r c t k r1")
 

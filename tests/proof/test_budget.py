@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tests.proof.stories import blur, r, stages
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive import completion
-from tiramisu_py.derive.completion import Step
+from tiramisu_py.derive.completion import CompletionStep
 from tiramisu_py.proof import Budget, check, theorem
 from tiramisu_py.proof.blame import NOT_FOUND, ONE_BY_ONE
 from tiramisu_py.proof.budget import MOMENT, SHARE
@@ -132,7 +132,7 @@ def test_an_error_of_isl_in_what_completes_a_program_does_not_escape(monkeypatch
     def broken(program: Any) -> Any:
         raise isl.Error("void point")
 
-    monkeypatch.setattr(completion, "COMPLETION", (Step("broken", "nothing", broken),))
+    monkeypatch.setattr(completion, "COMPLETION", (CompletionStep("broken", "nothing", broken),))
     report = f.check()
     assert [violation.kind for violation in report.violations] == ["unknown"]
     assert "void point" in report.violations[0].message

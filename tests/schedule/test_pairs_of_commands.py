@@ -35,7 +35,7 @@ def _prefetch(p: Any, q: Any) -> None:
     [
         [_prefetch, lambda p, q: p.store_in(tm.REGISTER)],
         [_prefetch, lambda p, q: p.compute_at(q, i), lambda p, q: p.store_in(tm.REGISTER)],
-        [_prefetch, lambda p, q: q.cache(p, i, [j])],
+        [lambda p, q: q.prefetch(q.cache(p, tm.root, [j]), i, 4)],
         [_prefetch, lambda p, q: q.separate_at(i, [2])],
         [lambda p, q: p.store_nontemporal(above=0), lambda p, q: p.inline()],
         [lambda p, q: p.fold(i, 4), lambda p, q: p.inline()],
@@ -57,4 +57,14 @@ def test_what_is_prefetched_is_not_inlined_and_the_message_says_what_to_leave_ou
     f.undo()
     p.inline()
     q.prefetch(f["a"], i, 4)
+    np.testing.assert_array_equal(f.compile()(ARRAY), f.evaluate(ARRAY))
+
+
+def test_what_is_prefetched_is_not_read_from_a_copy_and_the_message_says_what_to_leave_out() -> None:
+    f, p, q = _function()
+    _prefetch(p, q)
+    with pytest.raises(
+        tm.CommandError, match=r"leave out q\.prefetch\(p, \.\.\), or prefetch p_cache after the command"
+    ):
+        q.cache(p, i, [j])
     np.testing.assert_array_equal(f.compile()(ARRAY), f.evaluate(ARRAY))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.program.pages import Pages, Policy
+from tiramisu_py.program.machine.pages import Pages, Policy
 
 i, j, t, i0, i1 = tm.iters("i j t i0 i1")
 

@@ -8,8 +8,8 @@ import tiramisu_py as tm
 from tests.programs import texts
 from tests.schedule.ranked import B, P, blur, c, heat, i, j, q, q0, q1, r, r1, t, tiles, x
 from tiramisu_py import sets
-from tiramisu_py.program.distribution import Dealt
 from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.machine.distribution import Dealt
 from tiramisu_py.program.ranks.spread import axes, ranks
 
 

@@ -12,7 +12,7 @@ import tiramisu_py as tm
 from tests.tuning.programs import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
 from tiramisu_py.tuning.balancing import balanced
 from tiramisu_py.tuning.levels import levels
-from tiramisu_py.tuning.sizes import LEAST, equal_parts, short_sizes
+from tiramisu_py.tuning.sample_sizes import LEAST, equal_parts, short_sizes
 
 SIZES = {"R": 8000, "C": 2000}
 Times = Callable[[int, int], tuple[float, float]]

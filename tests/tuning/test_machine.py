@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
-from tiramisu_py.tuning.machine import GPUS
+from tiramisu_py.tuning.machine_model import GPUS
 from tiramisu_py.view.occupancy import GPUS as NAMED
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiramisu_py as tm
-from tiramisu_py.tuning.splitting import Cost, Cut, Division, fitted, makespan, split
+from tiramisu_py.tuning.splitting import Cost, Division, LevelCut, fitted, makespan, split
 
 
 class Anything:
@@ -31,7 +31,7 @@ def itself(value: int) -> int:
 
 
 def level(extent: int, names: str = "G", executors: tuple[int, ...] | None = None) -> Division:
-    cuts = tuple(Cut(name, itself) for name in names.split())
+    cuts = tuple(LevelCut(name, itself) for name in names.split())
     return Division(0, extent, cuts, executors or tuple(range(len(cuts) + 1)))
 
 
@@ -72,16 +72,16 @@ def test_parts_of_one_executor_follow_each_other() -> None:
 
 
 def test_points_may_be_formulas_of_one_parameter() -> None:
-    half = Division(0, 90, (Cut("G", lambda v: v // 2), Cut("G", itself)), (0, 1, 2))
+    half = Division(0, 90, (LevelCut("G", lambda v: v // 2), LevelCut("G", itself)), (0, 1, 2))
     assert split(half, [Cost(0, 1.0)] * 3, Anything()) in ({"G": 60}, {"G": 61})
-    falling = Division(0, 90, (Cut("G", lambda v: 90 - v),), (0, 1))
+    falling = Division(0, 90, (LevelCut("G", lambda v: 90 - v),), (0, 1))
     assert split(falling, [Cost(0, 1.0), Cost(0, 2.0)], Anything()) == {"G": 30}
-    constant = Division(0, 90, (Cut("G", itself), Cut(None, lambda _: 30)), (0, 1, 2))
+    constant = Division(0, 90, (LevelCut("G", itself), LevelCut(None, lambda _: 30)), (0, 1, 2))
     assert split(constant, [Cost(0, 2.0), Cost(0, 1.0), Cost(0, 0.1)], Anything())["G"] == 10
 
 
 def test_points_of_two_parameters_that_take_turns_are_refused() -> None:
-    turns = Division(0, 9, (Cut("G", itself), Cut("H", itself), Cut("G", lambda v: v + 2)), (0, 1, 2, 3))
+    turns = Division(0, 9, (LevelCut("G", itself), LevelCut("H", itself), LevelCut("G", lambda v: v + 2)), (0, 1, 2, 3))
     with pytest.raises(tm.ArgumentError, match="G and H take turns"):
         split(turns, [Cost(0, 1.0)] * 4, Anything())
 

@@ -13,8 +13,8 @@ from tests.schedule.gpu_pipelines import gather, on_gpu, transpose
 from tests.schedule.pipelines import i, i0, i1, j, j0, j1
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
-from tiramisu_py.program.gpu_target import CUDA
-from tiramisu_py.view.facts import AccessFacts, KernelFacts, _turns
+from tiramisu_py.program.machine.gpu_target import CUDA
+from tiramisu_py.view.kernel_facts import AccessFacts, KernelFacts, _turns
 
 a, b, im, it, w, j2 = tm.iters("a b im it w j2")
 N, M = tm.params("N M")

@@ -9,7 +9,7 @@ from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.processor import Processor
-from tiramisu_py.build.traces.traces import Trace, TraceEvent
+from tiramisu_py.build.traces.trace import Trace, TraceEvent
 
 __all__ = [
     "Cache",

@@ -9,8 +9,8 @@ from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.backends.c import Emitted
 from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.build.calls.arguments import Arguments
-from tiramisu_py.build.calls.ranks import Ranks
-from tiramisu_py.build.gpu.part import GpuOptions, GpuPart, compile_gpu_part
+from tiramisu_py.build.calls.communicators import Ranks
+from tiramisu_py.build.gpu.gpu_support import GpuOptions, GpuPart, compile_gpu_part
 from tiramisu_py.build.kernel import Kernel
 from tiramisu_py.build.toolchains.c_compiler import known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, open_cache

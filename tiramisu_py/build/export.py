@@ -30,7 +30,7 @@ from tiramisu_py.build.export_templates import (
     SIMULATED_README,
     WIDTH_IF_THERE,
 )
-from tiramisu_py.build.gpu.part import GpuPart
+from tiramisu_py.build.gpu.gpu_support import GpuPart
 from tiramisu_py.build.toolchains.c_compiler import run_checked, work_folder
 from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
 from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags

@@ -14,21 +14,21 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from tiramisu_py.build.calls.arguments import Arguments, Call
-from tiramisu_py.build.calls.arrays import address
-from tiramisu_py.build.calls.placement import new_array, report
-from tiramisu_py.build.calls.ranks import Ranks, as_c_communicator, c_communicator
-from tiramisu_py.build.calls.scalars import C_TYPES, Number, as_c
+from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
+from tiramisu_py.build.calls.communicators import Ranks, as_c_communicator, c_communicator
+from tiramisu_py.build.calls.numpy_arrays import address
+from tiramisu_py.build.calls.page_placement import new_array, report
+from tiramisu_py.build.calls.scalar_arguments import C_TYPES, Number, as_c
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.part import GpuPart
+from tiramisu_py.build.gpu.gpu_support import GpuPart
 from tiramisu_py.build.gpu.runtime import explained
 from tiramisu_py.build.machine.first_touch import FirstTouch, first_touch
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.library import Library, Recipe, load
-from tiramisu_py.build.traces.log import LastCall, LastCalls, read_log
-from tiramisu_py.build.traces.traces import Trace
+from tiramisu_py.build.traces.event_log import LastCall, LastCalls, read_log
+from tiramisu_py.build.traces.trace import Trace
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
@@ -220,12 +220,12 @@ class Kernel:
         last_error.argtypes = []
         return last_error
 
-    def _writes_nothing(self, call: Call) -> bool:
+    def _writes_nothing(self, call: PreparedCall) -> bool:
         """Whether all arrays to write are empty; loops over other dimensions could still run for very long."""
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
         return self.shared is not None and not any(call.values[name].size for name in written)
 
-    def _run(self, call: Call, comm: Any = None) -> LastCall | None:
+    def _run(self, call: PreparedCall, comm: Any = None) -> LastCall | None:
         entry, last_error = self._entry, self._last_error
         passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
         passed += [call.params[name] for name in self.function.params]

@@ -13,7 +13,7 @@ import islpy as isl
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
 from tiramisu_py.algorithm.domains.domain import parse_context
-from tiramisu_py.backends.c.pages import placed
+from tiramisu_py.backends.c.first_touch_calls import placed
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.library import Recipe
 from tiramisu_py.build.toolchains.processor import resolve_processor

@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.counting.lattice_points import classes
 from tiramisu_py.dependence.value_boxes import box_around
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import combined_loops, groups
+from tiramisu_py.program.ranks.combined_reductions import combined_loops, groups
 from tiramisu_py.program.statement import Statement
 
 

@@ -17,7 +17,7 @@ from tiramisu_py.counting.lattice_points import classes, count
 from tiramisu_py.dependence.value_boxes import copies_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.collectives import collectives
+from tiramisu_py.program.ranks.collective_exchanges import collectives
 from tiramisu_py.program.ranks.spread import axes, foreseen
 from tiramisu_py.program.statement import Device, Role, Statement
 

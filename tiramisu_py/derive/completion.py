@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiramisu_py.dependence.whole_vectors import with_room
+from tiramisu_py.dependence.vector_padding import with_room
 from tiramisu_py.derive.barriers.barriers import with_barriers
-from tiramisu_py.derive.barriers.rank_reductions import with_rank_reductions
+from tiramisu_py.derive.barriers.rank_partials import with_rank_reductions
 from tiramisu_py.derive.barriers.rounds import with_rounds_apart
-from tiramisu_py.derive.barriers.tree_reductions import with_tree_reductions
+from tiramisu_py.derive.barriers.tree_partials import with_tree_reductions
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
 
 
 @dataclass(frozen=True)
-class Step:
+class CompletionStep:
     """One step of the completion: its name, what it adds, and the program with that added."""
 
     name: str
@@ -29,12 +29,16 @@ class Step:
 
 
 #: The steps in their order: barriers are for what the schedule does; partial results of threads need none.
-COMPLETION: tuple[Step, ...] = (
-    Step("room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room),
-    Step("rank reductions", "start, combination and end of what ranks reduce together", with_rank_reductions),
-    Step("barriers", "barriers between threads of a block that use one another's values", with_barriers),
-    Step("tree reductions", "start, combination and end of what a block reduces in a tree", with_tree_reductions),
-    Step("rounds", "a barrier at the end of a block that goes on as another one", with_rounds_apart),
+COMPLETION: tuple[CompletionStep, ...] = (
+    CompletionStep(
+        "room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room
+    ),
+    CompletionStep("rank reductions", "start, combination and end of what ranks reduce together", with_rank_reductions),
+    CompletionStep("barriers", "barriers between threads of a block that use one another's values", with_barriers),
+    CompletionStep(
+        "tree reductions", "start, combination and end of what a block reduces in a tree", with_tree_reductions
+    ),
+    CompletionStep("rounds", "a barrier at the end of a block that goes on as another one", with_rounds_apart),
 )
 
 

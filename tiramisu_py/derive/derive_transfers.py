@@ -21,13 +21,13 @@ from tiramisu_py.dependence.value_boxes import loops_outside
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.derive.devices.asynchronous import completed, is_ordered, relaxed
 from tiramisu_py.derive.devices.batches import Batch, batches
+from tiramisu_py.derive.devices.derive_waits import with_waits
 from tiramisu_py.derive.devices.early_start import early, has_work_beside, meet
 from tiramisu_py.derive.devices.needs import needs
 from tiramisu_py.derive.devices.pipelines import pipelines
 from tiramisu_py.derive.devices.streams import on_own_sequences
-from tiramisu_py.derive.devices.waits import with_waits
 from tiramisu_py.derive.ranks.deep_halos import deepened
-from tiramisu_py.derive.ranks.exchanges import Exchanged, axis_name, with_exchanges
+from tiramisu_py.derive.ranks.derive_exchanges import Exchanged, axis_name, with_exchanges
 from tiramisu_py.derive.ranks.overlap import overlapped
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import removed
@@ -39,7 +39,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Device, Statement, Transfer
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.command import OnFunction
+from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.devices.transfers import collapsed, with_transfer
 
 

@@ -2,7 +2,7 @@
 
 from tiramisu_py.function.function import Function, iters, load, params
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
-from tiramisu_py.function.handles.exchanges import Exchange, Half
+from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.handles.selection import Part, Selection
 

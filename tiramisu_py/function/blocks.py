@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.expressions import Operand, Param
 from tiramisu_py.function.applying.scheduled import Scheduled
-from tiramisu_py.schedule.ranks.run_time_blocks import DeclareBlocks
+from tiramisu_py.schedule.ranks.declare_blocks import DeclareBlocks
 
 
 class BlockCommands(Scheduled):

@@ -10,17 +10,17 @@ from tiramisu_py.algorithm.expressions import ExternFunction, Iter, Param
 from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.blocks import BlockCommands
-from tiramisu_py.function.declarations import Declarations
+from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
-from tiramisu_py.function.handles.exchanges import Exchange, Half
+from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.on_ranks import OnRanks
 from tiramisu_py.function.saving.files import read, written
 from tiramisu_py.function.specializing import Specializing
-from tiramisu_py.function.transfers import TransferCommands
+from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.devices.waits import PlaceBarrier, Remove
+from tiramisu_py.schedule.devices.place_waits import PlaceBarrier, Remove
 from tiramisu_py.schedule.loops.order import InOrder, Root
 from tiramisu_py.schedule.ranks import exchange as messages
 

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.sizes import infer_params, shape_value
-from tiramisu_py.algorithm.evaluate.arguments import checked_arguments
+from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
+from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
 from tiramisu_py.counting.communication import communication
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function.results import Results
 from tiramisu_py.interpret import interpret_ranks
 from tiramisu_py.ir import ArrayArgument, LoopFunction
-from tiramisu_py.program.distribution import Distribution
-from tiramisu_py.program.ranks import array_parts as holdings
+from tiramisu_py.program.machine.distribution import Distribution
+from tiramisu_py.program.ranks import holdings
 from tiramisu_py.program.ranks.spread import axes, ranks
 from tiramisu_py.view import channels_picture
 

@@ -10,10 +10,10 @@ import islpy as isl
 import numpy as np
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.evaluate.arguments import extents
 from tiramisu_py.algorithm.evaluate.evaluate import evaluate
+from tiramisu_py.algorithm.evaluate.given_values import extents
 from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.kernels import kernel_names, signatures
+from tiramisu_py.backends.cuda.kernel_text import kernel_names, signatures
 from tiramisu_py.build import Kernel, Resources, compile_function, processor_for
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import ArgumentError, DeclarationError, LegalityError
@@ -21,8 +21,8 @@ from tiramisu_py.function.applying.scheduled import Scheduled
 from tiramisu_py.ir import LoopFunction
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import PIPELINE, optimise, traced
-from tiramisu_py.program.gpu_target import GpuTarget
-from tiramisu_py.program.pins import as_pin
+from tiramisu_py.program.machine.gpu_target import GpuTarget
+from tiramisu_py.program.machine.pins import as_pin
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable

@@ -9,7 +9,7 @@ import numpy as np
 from tiramisu_py.algorithm.evaluate import numeric
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.machine_faults import InterpretError
 
 #: A NumPy scalar, or a one-dimensional array with one element for each lane.
 Value = Any

@@ -10,9 +10,10 @@ import numpy as np
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.visitor import Visitor
-from tiramisu_py.interpret import arithmetic, masks
+from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.algorithm.visitor import Visitor
-from tiramisu_py.interpret import arithmetic, masks
+from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
-from tiramisu_py.interpret.reductions import combined, privatised
+from tiramisu_py.interpret.partial_results import combined, privatised
 from tiramisu_py.interpret.strands import Steps, deal, interleaved
 from tiramisu_py.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
 from tiramisu_py.program.loops import Parallel, Vector

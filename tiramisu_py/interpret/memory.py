@@ -9,7 +9,7 @@ import numpy as np
 
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.claims import Claims
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.ir import Allocate
 from tiramisu_py.program.storage import Memory
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.ir import Barrier, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 

@@ -7,7 +7,8 @@ unless it contains a `Ramp`, a vector `Load` or a vector variable; a scalar oper
 
 from __future__ import annotations
 
-from tiramisu_py.ir.devices import (
+from tiramisu_py.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
+from tiramisu_py.ir.gpu_statements import (
     Await,
     Barrier,
     Copy,
@@ -17,8 +18,8 @@ from tiramisu_py.ir.devices import (
     Record,
     TreeReduce,
 )
-from tiramisu_py.ir.expressions import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
-from tiramisu_py.ir.functions import (
+from tiramisu_py.ir.log import Traced
+from tiramisu_py.ir.loop_functions import (
     ArrayArgument,
     BlockBounds,
     KernelArray,
@@ -28,7 +29,6 @@ from tiramisu_py.ir.functions import (
     ScalarArgument,
     Version,
 )
-from tiramisu_py.ir.log import Traced
 from tiramisu_py.ir.messages import AllReduce, Collective, Complete, Piece, Post, Request, Requests, Side
 from tiramisu_py.ir.statements import (
     Allocate,

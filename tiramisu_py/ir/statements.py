@@ -10,7 +10,7 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir.roles import Roles, roles
 from tiramisu_py.program.loops import Combine, Tag
-from tiramisu_py.program.pages import Pages
+from tiramisu_py.program.machine.pages import Pages
 from tiramisu_py.program.storage import Memory
 
 if TYPE_CHECKING:

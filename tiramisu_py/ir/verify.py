@@ -88,7 +88,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Array:
+class KnownArray:
     """A buffer: its type, its number of indices, and the lanes of an element."""
 
     dtype: DType
@@ -97,22 +97,22 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Scope:
+class KnownNames:
     """What may be used at some place: variables, buffers, and the ranks of arrays of events and requests."""
 
     values: Mapping[str, Value]
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, KnownArray]
     handles: Mapping[str, int] = field(default_factory=dict)
     kernels: Mapping[str, KernelFunction] = field(default_factory=dict)
     in_kernel: bool = False
 
-    def with_value(self, name: str, value: Value) -> Scope:
+    def with_value(self, name: str, value: Value) -> KnownNames:
         return replace(self, values={**self.values, name: value})
 
-    def with_array(self, name: str, array: Array) -> Scope:
+    def with_array(self, name: str, array: KnownArray) -> KnownNames:
         return replace(self, arrays={**self.arrays, name: array})
 
-    def with_handles(self, name: str, rank: int) -> Scope:
+    def with_handles(self, name: str, rank: int) -> KnownNames:
         return replace(self, handles={**self.handles, name: rank})
 
 
@@ -122,13 +122,13 @@ def verify(function: LoopFunction) -> Iterator[str]:
     arrays = {}
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
-            arrays[argument.name] = Array(argument.dtype, len(argument.extents))
+            arrays[argument.name] = KnownArray(argument.dtype, len(argument.extents))
         else:
             values[argument.name] = Value(argument.dtype)
     if function.grid is not None:
         values |= {name: Value(int64) for name in function.grid.varying}
     kernels = {kernel.name: kernel for kernel in function.kernels}
-    scope = Scope(values, arrays, kernels=kernels)
+    scope = KnownNames(values, arrays, kernels=kernels)
     for condition, _ in function.preconditions:
         yield from _expected(condition, scope, bool_)
     for argument in function.arguments:
@@ -145,8 +145,8 @@ def verify(function: LoopFunction) -> Iterator[str]:
 def _kernel(kernel: KernelFunction) -> Iterator[str]:
     values = {name: Value(int64) for name in kernel.params}
     values |= {scalar.name: Value(scalar.dtype) for scalar in kernel.scalars}
-    arrays = {array.name: Array(array.dtype, len(array.extents)) for array in kernel.arrays}
-    scope = Scope(values, arrays, in_kernel=True)
+    arrays = {array.name: KnownArray(array.dtype, len(array.extents)) for array in kernel.arrays}
+    scope = KnownNames(values, arrays, in_kernel=True)
     for array in kernel.arrays:
         for extent in array.extents:
             yield from _expected(extent, scope, int64)
@@ -155,12 +155,12 @@ def _kernel(kernel: KernelFunction) -> Iterator[str]:
         yield f"kernel {kernel.name} has a barrier under a condition that threads of a block see differently"
 
 
-def _body(name: str, body: Node, scope: Scope) -> Iterator[str]:
+def _body(name: str, body: Node, scope: KnownNames) -> Iterator[str]:
     yield from (f"{name}: {said}" for said in _statement(body, scope)[0])
 
 
 @deep
-def _statement(node: Node, scope: Scope) -> tuple[list[str], Scope]:
+def _statement(node: Node, scope: KnownNames) -> tuple[list[str], KnownNames]:
     """What does not hold in a statement, and what is in scope for those after it in the same sequence."""
     found = [*_own(node, scope), *_of_expressions(node, scope)]
     if isinstance(node, Block | Mask):
@@ -177,7 +177,7 @@ def _statement(node: Node, scope: Scope) -> tuple[list[str], Scope]:
     return found, scope
 
 
-def _inside(node: Node, scope: Scope) -> Scope:
+def _inside(node: Node, scope: KnownNames) -> KnownNames:
     """What is in scope inside a statement."""
     match node:
         case For():
@@ -185,7 +185,7 @@ def _inside(node: Node, scope: Scope) -> Scope:
         case Let():
             return scope.with_value(node.variable, Value(node.value.dtype, _lanes(node.value, scope)))
         case Allocate():
-            return scope.with_array(node.buffer, Array(node.dtype, len(node.extents), max(node.lanes, 1)))
+            return scope.with_array(node.buffer, KnownArray(node.dtype, len(node.extents), max(node.lanes, 1)))
         case Events():
             return scope.with_handles(node.name, len(node.extents))
         case Requests():
@@ -196,7 +196,7 @@ def _inside(node: Node, scope: Scope) -> Scope:
 # -- statements
 
 
-def _own(node: Node, scope: Scope) -> Iterator[str]:
+def _own(node: Node, scope: KnownNames) -> Iterator[str]:
     """What does not hold of a statement, beside its expressions and what is inside."""
     if isinstance(node, HOST_ONLY if scope.in_kernel else KERNEL_ONLY):
         yield f"{type(node).__name__} is {'in a kernel' if scope.in_kernel else 'on the host'}"
@@ -246,7 +246,7 @@ def _own(node: Node, scope: Scope) -> Iterator[str]:
             yield from _message(node.array, node.dtype, Block(()), scope)
 
 
-def _loop(node: For, scope: Scope) -> Iterator[str]:
+def _loop(node: For, scope: KnownNames) -> Iterator[str]:
     yield from _expected(node.lower, scope, int64)
     yield from _expected(node.upper, scope, int64)
     if node.step < 1:
@@ -258,7 +258,7 @@ def _loop(node: For, scope: Scope) -> Iterator[str]:
         yield f"loop {node.variable} has two private copies of a buffer"
 
 
-def _assigned(node: Assign, scope: Scope) -> Iterator[str]:
+def _assigned(node: Assign, scope: KnownNames) -> Iterator[str]:
     variable = scope.values.get(node.variable)
     if variable is None or not variable.assignable:
         why = "constant" if variable else "not declared"
@@ -267,7 +267,7 @@ def _assigned(node: Assign, scope: Scope) -> Iterator[str]:
     yield from _fits(node.variable, node.value, variable.dtype, variable.lanes, scope)
 
 
-def _stored(node: Store | TreeReduce, scope: Scope) -> Iterator[str]:
+def _stored(node: Store | TreeReduce, scope: KnownNames) -> Iterator[str]:
     wrong = list(_element(node.buffer, node.indices, scope))
     yield from wrong
     if not wrong:
@@ -275,7 +275,7 @@ def _stored(node: Store | TreeReduce, scope: Scope) -> Iterator[str]:
         yield from _fits(node.buffer, node.value, scope.arrays[node.buffer].dtype, lanes, scope)
 
 
-def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: Scope) -> Iterator[str]:
+def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: KnownNames) -> Iterator[str]:
     """A value goes into a target of the same type; a scalar goes into all lanes."""
     if value.dtype != dtype:
         yield f"{target} is {dtype}, and is given {value.dtype} ({value})"
@@ -284,7 +284,7 @@ def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: Scope) -> I
         yield f"{target} has {lanes} lanes, and is given {own} ({value})"
 
 
-def _launched(node: Launch, scope: Scope) -> Iterator[str]:
+def _launched(node: Launch, scope: KnownNames) -> Iterator[str]:
     kernel = scope.kernels.get(node.kernel)
     if kernel is None:
         yield f"a launch starts {node.kernel}, which is no kernel"
@@ -304,14 +304,14 @@ def _launched(node: Launch, scope: Scope) -> Iterator[str]:
             yield f"a launch passes {name} for {array.name} of {node.kernel}, which is of another type or rank"
 
 
-def _copied(node: Copy, scope: Scope) -> Iterator[str]:
+def _copied(node: Copy, scope: KnownNames) -> Iterator[str]:
     for name, first in ((node.source, node.first), (node.target, node.into)):
         yield from _box(name, node.dtype, len(first), scope)
         if len(first) != len(node.extents):
             yield f"a copy of {len(node.extents)} extents begins at {len(first)} indices of {name}"
 
 
-def _message(array: str, dtype: DType, elements: Node, scope: Scope) -> Iterator[str]:
+def _message(array: str, dtype: DType, elements: Node, scope: KnownNames) -> Iterator[str]:
     yield from _box(array, dtype, None, scope)
     for piece in walk(elements):
         if isinstance(piece, Piece):
@@ -320,7 +320,7 @@ def _message(array: str, dtype: DType, elements: Node, scope: Scope) -> Iterator
                 yield f"a side of a box of {array} has another number of steps than {array} has indices"
 
 
-def _box(name: str, dtype: DType, rank: int | None, scope: Scope) -> Iterator[str]:
+def _box(name: str, dtype: DType, rank: int | None, scope: KnownNames) -> Iterator[str]:
     array = scope.arrays.get(name)
     if array is None:
         yield f"a box of {name} moves, which does not exist there"
@@ -328,7 +328,7 @@ def _box(name: str, dtype: DType, rank: int | None, scope: Scope) -> Iterator[st
         yield f"a box of {name} is {dtype} with {rank} indices, where {name} is {array.dtype} with {array.rank}"
 
 
-def _handle(name: str, rank: int, scope: Scope) -> Iterator[str]:
+def _handle(name: str, rank: int, scope: KnownNames) -> Iterator[str]:
     known = scope.handles.get(name)
     if known is None:
         yield f"{name} is used as an event or request, which does not exist there"
@@ -339,7 +339,7 @@ def _handle(name: str, rank: int, scope: Scope) -> Iterator[str]:
 # -- expressions
 
 
-def _of_expressions(node: Node, scope: Scope) -> Iterator[str]:
+def _of_expressions(node: Node, scope: KnownNames) -> Iterator[str]:
     """What does not hold of the expressions of a statement."""
     for expression in expressions(node):
         lanes: dict[int, int] = {}
@@ -349,7 +349,7 @@ def _of_expressions(node: Node, scope: Scope) -> Iterator[str]:
             lanes[id(part)] = _lanes_from(part, scope, lanes)
 
 
-def _expression(e: Expr, scope: Scope, lanes: Mapping[int, int]) -> Iterator[str]:
+def _expression(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> Iterator[str]:
     """What does not hold of an expression, given the lanes of its operands."""
     several = {lanes[id(child)] for child in e.children()} - {1}
     if len(several) > 1 and not isinstance(e, Load | Lane | Joined):
@@ -374,7 +374,7 @@ def _expression(e: Expr, scope: Scope, lanes: Mapping[int, int]) -> Iterator[str
             yield f"vectors of {lanes[id(e.low)]} and {lanes[id(e.high)]} lanes are shifted by {e.by}"
 
 
-def _known(e: Iter | Param | Scalar, scope: Scope) -> Iterator[str]:
+def _known(e: Iter | Param | Scalar, scope: KnownNames) -> Iterator[str]:
     value = scope.values.get(e.name)
     if value is None:
         yield f"{e.name} is not defined there"
@@ -388,7 +388,7 @@ def _binary(e: Binary) -> Iterator[str]:
         yield f"{e.op} makes {e.dtype} of {e.left.dtype} and {e.right.dtype}"
 
 
-def _element(buffer: str, indices: tuple[Expr, ...], scope: Scope, dtype: DType | None = None) -> Iterator[str]:
+def _element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames, dtype: DType | None = None) -> Iterator[str]:
     """What does not hold of an element of a buffer; one more index names a lane of an element that is a vector."""
     array = scope.arrays.get(buffer)
     if array is None:
@@ -403,7 +403,7 @@ def _element(buffer: str, indices: tuple[Expr, ...], scope: Scope, dtype: DType 
         yield f"{buffer} is {array.dtype}, and is loaded as {dtype}"
 
 
-def _expected(e: Expr, scope: Scope, dtype: DType) -> Iterator[str]:
+def _expected(e: Expr, scope: KnownNames, dtype: DType) -> Iterator[str]:
     """A bound, an extent or a condition has a type, and one lane."""
     if e.dtype != dtype:
         yield f"{e} is {e.dtype}, where {dtype} is needed"
@@ -412,7 +412,7 @@ def _expected(e: Expr, scope: Scope, dtype: DType) -> Iterator[str]:
         yield f"{e} has {lanes} lanes, where there is one"
 
 
-def _lanes(e: Expr, scope: Scope) -> int:
+def _lanes(e: Expr, scope: KnownNames) -> int:
     """The lanes of an expression."""
     lanes: dict[int, int] = {}
     for part in parts(e):
@@ -420,7 +420,7 @@ def _lanes(e: Expr, scope: Scope) -> int:
     return lanes[id(e)]
 
 
-def _lanes_from(e: Expr, scope: Scope, lanes: Mapping[int, int]) -> int:
+def _lanes_from(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> int:
     match e:
         case Iter() | Param() | Scalar():
             return scope.values[e.name].lanes if e.name in scope.values else 1
@@ -436,11 +436,11 @@ def _lanes_from(e: Expr, scope: Scope, lanes: Mapping[int, int]) -> int:
     return max((lanes[id(child)] for child in e.children()), default=1)
 
 
-def _element_lanes(buffer: str, indices: int, scope: Scope) -> int:
+def _element_lanes(buffer: str, indices: int, scope: KnownNames) -> int:
     array = scope.arrays.get(buffer)
     return array.lanes if array is not None and indices == array.rank else 1
 
 
-def _lanes_of_element(buffer: str, indices: tuple[Expr, ...], scope: Scope) -> int:
+def _lanes_of_element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames) -> int:
     """How many elements a store goes to, or the lanes of the one."""
     return max([_element_lanes(buffer, len(indices), scope), *(_lanes(index, scope) for index in indices)])

@@ -13,9 +13,9 @@ from tiramisu_py.ir import ArrayArgument, ScalarArgument
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.remainders import as_remainders
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.functions import Precondition
-from tiramisu_py.lower.ranks.callers_arrays import Arrays
-from tiramisu_py.lower.statements.arrays import array_name
+from tiramisu_py.ir.loop_functions import Precondition
+from tiramisu_py.lower.ranks.block_copies import Arrays
+from tiramisu_py.lower.statements.instances import array_name
 from tiramisu_py.lower.statements.templates import of_operands
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer

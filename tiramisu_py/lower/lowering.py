@@ -11,31 +11,31 @@ import islpy as isl
 from tiramisu_py.algorithm.domains.from_isl import condition_of_params
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
 from tiramisu_py.dependence.accesses import Touches
-from tiramisu_py.dependence.whole_vectors import loaded_past_the_end, with_whole_vectors
+from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
-from tiramisu_py.ir.functions import Precondition
+from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
-from tiramisu_py.lower.kernels.kernel import Kernel, Maker
+from tiramisu_py.lower.kernels.kernel_function import LoweredKernel, Maker
 from tiramisu_py.lower.loops.nest import Nest
-from tiramisu_py.lower.loops.windows import as_padded, as_rings, in_windows
-from tiramisu_py.lower.operations.collectives import Calls
+from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
+from tiramisu_py.lower.operations.collective_operations import Calls
 from tiramisu_py.lower.operations.events import Waits
-from tiramisu_py.lower.operations.host import Host, host_of, pieces_of_operation
-from tiramisu_py.lower.operations.launches import Grid, launch
-from tiramisu_py.lower.operations.messages import Messages
-from tiramisu_py.lower.operations.transfers import copies
-from tiramisu_py.lower.ranks.callers_arrays import Arrays
-from tiramisu_py.lower.ranks.device_boxes import device_boxes
+from tiramisu_py.lower.operations.host_part import HostProgram, host_of, pieces_of_operation
+from tiramisu_py.lower.operations.launches import LaunchGrid, launch
+from tiramisu_py.lower.operations.message_operations import Messages
+from tiramisu_py.lower.operations.transfer_operations import copies
+from tiramisu_py.lower.ranks.block_copies import Arrays
+from tiramisu_py.lower.ranks.combining_code import Collected, collected
+from tiramisu_py.lower.ranks.least_device_boxes import device_boxes
 from tiramisu_py.lower.ranks.local_boxes import localised
 from tiramisu_py.lower.ranks.one_rank import Ranked, on_one_rank
-from tiramisu_py.lower.ranks.rank_reductions import Collected, collected
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
-from tiramisu_py.lower.statements.arrays import Array, arrays_of
 from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
+from tiramisu_py.lower.statements.instances import Instance, arrays_of
 from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
-from tiramisu_py.lower.statements.operation import Operation
+from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.prefetch import lookaheads
 from tiramisu_py.lower.versions import with_versions
 from tiramisu_py.passes.base import About, FunctionPass
@@ -112,10 +112,10 @@ class _Lowering:
             nontemporal_above=_nontemporal_above(self.program),
         )
 
-    def _nest(self, bodies: Sequence[Body | Operation], arrays: Mapping[str, Array]) -> Fragment | None:
+    def _nest(self, bodies: Sequence[Body | LoweredOperation], arrays: Mapping[str, Instance]) -> Fragment | None:
         return Nest(self.host.program, bodies, self.variables, self.reserved, arrays, self.rings).lowered()
 
-    def _bodies(self, statement: Statement) -> list[Body | Operation]:
+    def _bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
         """What the executions of a statement of the host's part do."""
         if statement.name in self.reductions.names:
             return self.reductions.bodies(self.program, statement)
@@ -130,13 +130,15 @@ class _Lowering:
 class Gpu:
     """What the statements of the host's part do: those of the host itself, and operations of GPUs."""
 
-    def __init__(self, program: Program, host: Host, variables: Mapping[LoopId, str], reserved: frozenset[str]) -> None:
+    def __init__(
+        self, program: Program, host: HostProgram, variables: Mapping[LoopId, str], reserved: frozenset[str]
+    ) -> None:
         self.program = program
         self.host = host
         self.variables = variables
         self.waits = Waits(program, host, reserved.union(variables.values()))
-        self.grids = {name: Grid(nest) for name, nest in host.launched.items()}
-        self.kernels: dict[str, Kernel] = {}
+        self.grids = {name: LaunchGrid(nest) for name, nest in host.launched.items()}
+        self.kernels: dict[str, LoweredKernel] = {}
         self.preconditions: dict[object, Precondition] = {}
         for name, grid in self.grids.items():
             instances = host.program.statements[name].instances
@@ -160,7 +162,7 @@ class Gpu:
         needed = host.context if is_distributed else reduce(isl.Set.union, others, where).intersect(host.context)
         return None if needed.is_subset(where) else condition_of_params(where, host.context)
 
-    def bodies(self, statement: Statement) -> list[Body | Operation]:
+    def bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
         """What the executions of a statement of the host's part do."""
         if statement.waits is not None:
             return list(self.waits.awaits(statement))
@@ -170,7 +172,7 @@ class Gpu:
         bodies = (body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement))
         return [replace(body, ahead=ahead) for body in bodies]
 
-    def _operations(self, statement: Statement) -> list[Operation]:
+    def _operations(self, statement: Statement) -> list[LoweredOperation]:
         if statement.name not in self.host.launched:
             return copies(self.program, self.program.statements[statement.name], statement)
         kernel = self.kernels.get(statement.name)
@@ -189,7 +191,7 @@ def groups(program: Program) -> list[list[Statement]]:
     return [found[position] for position in sorted(found)]
 
 
-def _whole(arrays: Mapping[str, Array], nests: Sequence[Fragment]) -> Node:
+def _whole(arrays: Mapping[str, Instance], nests: Sequence[Fragment]) -> Node:
     if not nests:
         return Block(())
     waiting = sequence(nests).waiting
@@ -202,7 +204,7 @@ def _nontemporal_above(program: Program) -> int | None:
     return min((bound for bound in given if bound is not None), default=None)
 
 
-def _externs(bodies: Sequence[Body | Operation | Kernel]) -> tuple[ExternFunction, ...]:
+def _externs(bodies: Sequence[Body | LoweredOperation | LoweredKernel]) -> tuple[ExternFunction, ...]:
     return tuple({extern.name: extern for body in bodies for extern in body.externs}.values())
 
 

@@ -17,7 +17,7 @@ from tiramisu_py.ir.arithmetic.facts import Facts, facts_of
 from tiramisu_py.ir.rewriting import Names, names, with_children
 from tiramisu_py.ir.uniform_control import check_uniform
 from tiramisu_py.passes.base import About, FunctionPass, NestPass, Pass, around_nests
-from tiramisu_py.passes.folding import Decide, Simplify
+from tiramisu_py.passes.constant_folding import Decide, Simplify
 from tiramisu_py.passes.kernels.full_blocks import FullBlocks
 from tiramisu_py.passes.kernels.launch_constants import LaunchConstants
 from tiramisu_py.passes.kernels.readability import NameValues, WriteRemainders

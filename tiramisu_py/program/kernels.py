@@ -16,8 +16,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.errors import UnsupportedError
-from tiramisu_py.program.gpu_target import GpuTarget
 from tiramisu_py.program.loops import AXES, Combine, GpuBlock, GpuThread, Launch, LoopId
+from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device, Role, Statement
 

@@ -13,9 +13,9 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm, Computation, value_names
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.program.command import Entry
-from tiramisu_py.program.distribution import Blocks, Distribution
-from tiramisu_py.program.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.loops import Bulk, GpuBlock, Loop, LoopId, Rank
+from tiramisu_py.program.machine.distribution import Blocks, Distribution
+from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.ordering import Order, static_positions
 from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Buffer, Storage, home_of

@@ -13,7 +13,7 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.algorithm.types import DType, as_dtype
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import LoopId
-from tiramisu_py.program.pages import Pages
+from tiramisu_py.program.machine.pages import Pages
 
 
 class Memory(Enum):

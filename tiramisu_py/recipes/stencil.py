@@ -10,7 +10,7 @@ from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
 from tiramisu_py.program.storage import Memory
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.reads import offsets, sources
+from tiramisu_py.recipes.read_offsets import offsets, sources
 from tiramisu_py.recipes.recorded import Recorded, processor
 
 #: Narrower elements are computed in wider types: rows are kept in the first-level cache instead of registers.

@@ -6,7 +6,7 @@ from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.function import Computation
 from tiramisu_py.recipes.cpu import Cpu
-from tiramisu_py.recipes.reads import sources
+from tiramisu_py.recipes.read_offsets import sources
 from tiramisu_py.recipes.recorded import Recorded, processor
 from tiramisu_py.recipes.time_plans import best_plan
 from tiramisu_py.schedule.locality.time_halos import distances, halos

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program, Sizes
-from tiramisu_py.schedule.arguments import size
-from tiramisu_py.schedule.command import OnFunction
+from tiramisu_py.schedule.command_arguments import size
+from tiramisu_py.schedule.command_fields import OnFunction
 
 #: A function has at most so many versions beside the general one.
 MOST_VERSIONS = 16

@@ -5,6 +5,29 @@ tuple: its name and the names of its dimensions, over all parameters of the func
 frame; functions are lists of them.
 """
 
+from tiramisu_py.sets.affine_functions import (
+    as_single_function,
+    at_any_point,
+    compose,
+    from_frame,
+    function,
+    graph,
+    graph_of,
+    identity,
+    identity_on,
+    is_identity,
+    is_square,
+    joined,
+    nothing_on,
+    outputs,
+    piecewise,
+    prefix,
+    preimage,
+    pulled,
+    renamed,
+    with_params_of,
+    without_dim_names,
+)
 from tiramisu_py.sets.bounding_boxes import Interval, greatest, interval_around, interval_between, nearest_bounds
 from tiramisu_py.sets.domains import (
     as_set,
@@ -99,29 +122,6 @@ from tiramisu_py.sets.frames import (
     sized_frame,
     tuple_name,
     with_params,
-)
-from tiramisu_py.sets.functions import (
-    as_single_function,
-    at_any_point,
-    compose,
-    from_frame,
-    function,
-    graph,
-    graph_of,
-    identity,
-    identity_on,
-    is_identity,
-    is_square,
-    joined,
-    nothing_on,
-    outputs,
-    piecewise,
-    prefix,
-    preimage,
-    pulled,
-    renamed,
-    with_params_of,
-    without_dim_names,
 )
 from tiramisu_py.sets.numbers import Row, constraints, floors_and_rows, parameter_constraints
 from tiramisu_py.sets.relations import (

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import islpy as isl
 
+from tiramisu_py.sets.affine_functions import at_any_point
 from tiramisu_py.sets.domains import largest_value
 from tiramisu_py.sets.forms import constant_of, is_constant, pieces, plus
 from tiramisu_py.sets.frames import sized_frame
-from tiramisu_py.sets.functions import at_any_point
 from tiramisu_py.sets.relations import lower_bounds, on_line, span_above
 
 

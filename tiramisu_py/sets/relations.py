@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
+from tiramisu_py.sets.affine_functions import function
 from tiramisu_py.sets.forms import plus, variables
 from tiramisu_py.sets.frames import carrying, integer, number, params, sized_frame, tuple_name
-from tiramisu_py.sets.functions import function
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from tiramisu_py.sets.functions import preimage
+from tiramisu_py.sets.affine_functions import preimage
 
 _SET = isl.dim_type.set
 

@@ -6,8 +6,8 @@ from functools import reduce
 
 import islpy as isl
 
+from tiramisu_py.sets.affine_functions import function
 from tiramisu_py.sets.forms import greatest, pieces, raised, variables
-from tiramisu_py.sets.functions import function
 from tiramisu_py.sets.relations import without_gaps
 
 

@@ -16,7 +16,7 @@ from tiramisu_py.counting.work import Counter, Work
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.program import Program
 from tiramisu_py.tuning.levels import Level, Slot
-from tiramisu_py.tuning.machine import Machine
+from tiramisu_py.tuning.machine_model import Machine
 from tiramisu_py.tuning.owners import owners
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
-from tiramisu_py.algorithm.domains.sizes import extent_value, shape_value
+from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, shape_value
 from tiramisu_py.errors import ArgumentError
 
 Array = npt.NDArray[Any]

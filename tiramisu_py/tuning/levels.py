@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.domains.sizes import extent_value, params_of
+from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, params_of
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.loops import LoopId, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Gpu, Partition, Target, ranks_of
-from tiramisu_py.tuning.splitting import Cut, Division
+from tiramisu_py.tuning.splitting import Division, LevelCut
 
 Params = Mapping[str, int]
 
@@ -88,10 +88,12 @@ class Level:
         cuts = tuple(self._cut(position, known) for position in range(len(self.stage.points)))
         return Division(low, high, cuts, tuple(_executor(slot, self.slots) for slot in self.slots))
 
-    def _cut(self, position: int, known: Params) -> Cut:
+    def _cut(self, position: int, known: Params) -> LevelCut:
         point = self.stage.points[position]
         name = next(iter(params_of(point) - set(known)), None)
-        return Cut(name, lambda value: extent_value(point, dict(known) if name is None else {**known, name: value}))
+        return LevelCut(
+            name, lambda value: extent_value(point, dict(known) if name is None else {**known, name: value})
+        )
 
 
 def levels(program: Program, known: Collection[str]) -> tuple[Level, ...]:

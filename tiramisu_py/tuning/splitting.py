@@ -33,7 +33,7 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class LevelCut:
     """A point of a level, as a function of the value of the parameter `name` (constant if that is None)."""
 
     name: str | None
@@ -50,7 +50,7 @@ class Division:
 
     low: int
     high: int
-    cuts: tuple[Cut, ...]
+    cuts: tuple[LevelCut, ...]
     executors: tuple[Hashable, ...]
 
     def iterations(self, at: Mapping[str, int]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.gpu_target import CUDA
+from tiramisu_py.program.machine.gpu_target import CUDA
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tiramisu_py.algorithm.types import DType, float32, strong
-from tiramisu_py.backends.c.expressions.precedence import POSTFIX, UNARY, Code, call
+from tiramisu_py.backends.c.expressions.parentheses import POSTFIX, UNARY, Code, call
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 
 

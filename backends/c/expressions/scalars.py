@@ -23,9 +23,9 @@ from tiramisu_py.algorithm.expressions import (
 )
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, float32, strong
-from tiramisu_py.backends.c.expressions.functions import PREDICATES, c_function
 from tiramisu_py.backends.c.expressions.literals import half, literal
-from tiramisu_py.backends.c.expressions.precedence import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
+from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, c_function
+from tiramisu_py.backends.c.expressions.parentheses import OR, POSTFIX, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalar_types import SCALAR_TYPES
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.errors import CompilerDefect

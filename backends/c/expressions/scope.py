@@ -15,7 +15,7 @@ from tiramisu_py.ir.rewriting import constant
 
 
 @dataclass(frozen=True, eq=False)
-class Array:
+class NamedArray:
     """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order.
 
     A `nested` one is an array of arrays, ``a[i][j]``; threads of a block share it if
@@ -71,7 +71,7 @@ class Scope:
     """Names in sight: one scope for each C block, to which the declarations in it add."""
 
     names: Mapping[str, str]
-    arrays: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, NamedArray] = field(default_factory=dict)
     lanes: Lanes = field(default_factory=Lanes)
     facts: Facts = field(default_factory=Facts)
     stack: int = 0
@@ -95,7 +95,7 @@ class Scope:
         self.facts = self.facts.inside(node)
         self.declare(node.variable, lanes)
 
-    def declare_array(self, name: str, array: Array) -> None:
+    def declare_array(self, name: str, array: NamedArray) -> None:
         """Add a buffer."""
         self.declared.add(name)
         self.arrays[name] = array
@@ -107,7 +107,7 @@ def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
     scope = Scope(names, facts=facts_of(function))
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
-            array = Array(names[argument.name], argument.dtype, argument.extents)
+            array = NamedArray(names[argument.name], argument.dtype, argument.extents)
             scope.declare_array(argument.name, array)
             if argument.device is not None:
                 scope.declare_array(f"{argument.name}@gpu{argument.device}", array)

@@ -16,7 +16,7 @@ import cgen
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Select
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, int32
-from tiramisu_py.backends.c.expressions.precedence import call
+from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.types import DType, strong, uint8
-from tiramisu_py.backends.c.expressions.precedence import Code, call
+from tiramisu_py.backends.c.expressions.parentheses import Code, call
 from tiramisu_py.ir import Load, Store
 from tiramisu_py.ir.rewriting import constant
 

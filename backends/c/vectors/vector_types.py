@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from tiramisu_py.algorithm.types import DType, int32, strong, uint8
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
-from tiramisu_py.backends.c.vectors import idioms, masks
+from tiramisu_py.backends.c.vectors import idiom_calls as idioms
+from tiramisu_py.backends.c.vectors import masks
 
 VECTORS = "tm_vectors.h"
 GATHERS = "tm_gathers.h"

@@ -18,8 +18,8 @@ from tiramisu_py.algorithm.expressions import (
 )
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
-from tiramisu_py.backends.c.expressions.functions import PREDICATES, c_function
-from tiramisu_py.backends.c.expressions.precedence import OR, TERNARY, Code, call, cast, infix, prefix
+from tiramisu_py.backends.c.expressions.math_functions import PREDICATES, c_function
+from tiramisu_py.backends.c.expressions.parentheses import OR, TERNARY, Code, call, cast, infix, prefix
 from tiramisu_py.backends.c.expressions.scalars import Scalars, compared, operand
 from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.vectors import dots, masks, widths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64
-from tiramisu_py.backends.c.expressions.precedence import Code, call, cast
+from tiramisu_py.backends.c.expressions.parentheses import Code, call, cast
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 
 #: The signed integers by width, which masks are made of.

@@ -18,7 +18,7 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Param
 from tiramisu_py.algorithm.types import DType, bool_, float32, int64
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED
-from tiramisu_py.backends.cuda.kernels import device_sources, kernel_names, signatures
+from tiramisu_py.backends.cuda.kernel_text import device_sources, kernel_names, signatures
 from tiramisu_py.backends.cuda.simulated import (
     RUNTIME_FLAGS,
     RUNTIME_FOLDER,

@@ -44,7 +44,7 @@ from tiramisu_py.algorithm.conversions import typed as in_type
 from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_
 from tiramisu_py.algorithm.expressions import ExternFunction, binary, select
 from tiramisu_py.algorithm.types import DType, float32
-from tiramisu_py.backends.cuda.kernels import emit_kernels, kernel_names, signatures
+from tiramisu_py.backends.cuda.kernel_text import emit_kernels, kernel_names, signatures
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.ir import (
     Assign,

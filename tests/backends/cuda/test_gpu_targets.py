@@ -11,22 +11,22 @@ import pytest
 import tiramisu_py as tm
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.backends import emit
-from tiramisu_py.backends.cuda.kernels import emit_kernels, signatures
-from tiramisu_py.backends.cuda.scope import KernelScope
-from tiramisu_py.backends.cuda.vectors import vector
+from tiramisu_py.backends.cuda.kernel_scope import KernelScope
+from tiramisu_py.backends.cuda.kernel_text import emit_kernels, signatures
+from tiramisu_py.backends.cuda.kernel_vectors import vector
 from tiramisu_py.build import compile_function
 from tiramisu_py.errors import CommandError, CompilerDefect, ToolchainError
-from tiramisu_py.interpret.devices import kernels as machine
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.devices import kernel_run as machine
+from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.ir import Block, KernelFunction, LoopFunction
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import optimise
-from tiramisu_py.program.gpu_target import CUDA, GpuTarget
+from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import check
 from tiramisu_py.schedule.devices.tag_gpu import check_limits
-from tiramisu_py.view.facts import kernel_facts
+from tiramisu_py.view.kernel_facts import kernel_facts
 
 (N,) = tm.params("N")
 i, i0, i1 = tm.iters("i i0 i1")

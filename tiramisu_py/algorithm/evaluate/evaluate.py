@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.algorithm.evaluate.arguments import Arguments, checked_arguments, output_shape
 from tiramisu_py.algorithm.evaluate.computing import Computing
+from tiramisu_py.algorithm.evaluate.given_values import GivenValues, checked_arguments, output_shape
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.evaluate.valuation import Valuation, all_known
 from tiramisu_py.algorithm.expressions import Access
@@ -51,7 +51,7 @@ def needed(algorithm: Algorithm) -> list[str]:
     return [name for name in algorithm.computations if name in found]
 
 
-def _output(algorithm: Algorithm, computing: Computing, given: Arguments) -> Array:
+def _output(algorithm: Algorithm, computing: Computing, given: GivenValues) -> Array:
     c = computing.c
     array = given.initial.get(c.name)
     if array is None:

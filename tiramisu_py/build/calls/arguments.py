@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.declarations import Algorithm, Input
-from tiramisu_py.algorithm.declare.facts import verify_facts
-from tiramisu_py.algorithm.domains.sizes import extent_value, infer_params, shape_value
-from tiramisu_py.build.calls.arrays import allocated, check_bools, check_overlap, viewed
+from tiramisu_py.algorithm.declare.assumptions import verify_facts
+from tiramisu_py.algorithm.domains.extents_from_arguments import extent_value, infer_params, shape_value
 from tiramisu_py.build.calls.device_arguments import device_allocated, device_viewed
-from tiramisu_py.build.calls.scalars import number
+from tiramisu_py.build.calls.numpy_arrays import allocated, check_bools, check_overlap, viewed
+from tiramisu_py.build.calls.scalar_arguments import number
+from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
-from tiramisu_py.build.gpu.devices import Device
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
 
@@ -32,7 +32,7 @@ _REMEMBERED = 64
 
 
 @dataclass(frozen=True)
-class Call:
+class PreparedCall:
     """The data of one call: parameters, arguments in C order, and the arrays returned to the caller."""
 
     params: Mapping[str, int]
@@ -79,7 +79,7 @@ class Arguments:
         """All scalar arguments."""
         return {name: a for name, a in {**self.inputs, **self.passed}.items() if isinstance(a, ScalarArgument)}
 
-    def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> Call:
+    def bind(self, positional: Sequence[object], named: Mapping[str, object]) -> PreparedCall:
         """The checked call; raises `ArgumentError`, naming the wrong argument and the repair."""
         given = self._matched(positional, named)
         arrays = {name: self._viewed(argument, given[name]) for name, argument in self.arrays.items() if name in given}
@@ -88,7 +88,7 @@ class Arguments:
         self._complete(arrays, params)
         values: dict[str, Array | DeviceArray] = {**arrays, **scalars}
         self._verify(values, params)
-        return Call(params, values, tuple(self._result(name, given, arrays) for name in self.function.outputs))
+        return PreparedCall(params, values, tuple(self._result(name, given, arrays) for name in self.function.outputs))
 
     def _result(
         self, name: str, given: Mapping[str, object], arrays: Mapping[str, Array | DeviceArray]

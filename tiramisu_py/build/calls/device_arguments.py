@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.gpu.device_arrays import DeviceArray, gpu_empty
-from tiramisu_py.build.gpu.devices import Device
 from tiramisu_py.build.gpu.foreign import ForeignArray, foreign_array, lives_on_gpu
 from tiramisu_py.build.gpu.runtime import runtime_for
 from tiramisu_py.errors import ArgumentError

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.build.gpu.devices import Device, as_device
+from tiramisu_py.build.gpu.available_gpus import Device, as_device
 from tiramisu_py.build.gpu.dlpack import CUDA, EXTENSION, capsule_of
 from tiramisu_py.build.gpu.runtime import Runtime, runtime_for
 from tiramisu_py.errors import ArgumentError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiramisu_py.backends.cuda.simulated import RUNTIME_FLAGS, RUNTIME_HEADERS, RUNTIME_LIBRARIES, RUNTIME_SOURCES
-from tiramisu_py.build.gpu.devices import Device
+from tiramisu_py.build.gpu.available_gpus import Device
 from tiramisu_py.build.toolchains.c_compiler import Toolchain, known_toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache
 from tiramisu_py.build.toolchains.simulator import Simulation, Simulator, load_simulator, texts

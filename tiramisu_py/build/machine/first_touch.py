@@ -17,7 +17,7 @@ from tiramisu_py.build.toolchains.c_compiler import Toolchain
 from tiramisu_py.build.toolchains.cache import Cache, digest
 from tiramisu_py.build.toolchains.flags import STRICT
 from tiramisu_py.errors import ArgumentError
-from tiramisu_py.program.pins import Pin
+from tiramisu_py.program.machine.pins import Pin
 
 _SOURCE = "tm_first_touch.c"
 _HEADERS = ("tm_numa.h", "tm_threads.h", "tm_runtime.h")

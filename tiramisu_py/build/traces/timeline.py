@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 if TYPE_CHECKING:
-    from tiramisu_py.build.traces.traces import Trace, TraceEvent
+    from tiramisu_py.build.traces.trace import Trace, TraceEvent
 
 #: Light colours, so that dark text is readable on them.
 COLOURS = {

@@ -27,7 +27,7 @@ from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.devices.waits import with_barrier
+from tiramisu_py.schedule.devices.place_waits import with_barrier
 
 
 def with_barriers(program: Program, touches: Touches | None = None) -> Program:

@@ -16,7 +16,7 @@ from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.devices.waits import with_barrier
+from tiramisu_py.schedule.devices.place_waits import with_barrier
 
 
 def with_rounds_apart(program: Program) -> Program:

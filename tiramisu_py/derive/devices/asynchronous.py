@@ -8,7 +8,7 @@ from dataclasses import replace
 from tiramisu_py import sets
 from tiramisu_py.dependence.accesses import Memory, Touches
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.derive.devices.waits import with_waits
+from tiramisu_py.derive.devices.derive_waits import with_waits
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import removed
 from tiramisu_py.program.program import Program

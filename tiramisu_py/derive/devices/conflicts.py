@@ -36,7 +36,7 @@ class Distance:
 
 
 @dataclass(frozen=True, eq=False)
-class Conflict:
+class DeviceConflict:
     """Two dependent statements without a wait between them, with the least distance of the dependence."""
 
     first: Statement
@@ -65,7 +65,7 @@ class Conflicts:
         self._memory: Memory = {}
         self._ordered: set[Pair] = set()
 
-    def of(self, program: Program, only: frozenset[Pair] | None = None) -> Iterator[Conflict]:
+    def of(self, program: Program, only: frozenset[Pair] | None = None) -> Iterator[DeviceConflict]:
         """Pairs of statements with conflicting accesses in no guaranteed order; `only` the given ones, if any."""
         if not Happens(program).operations:
             return
@@ -82,7 +82,7 @@ class Conflicts:
             else:
                 depth = min(shared(first, second), program.host_depth(first), program.host_depth(second))
                 iterations = unordered.apply_domain(x.prefix(depth)).apply_range(y.prefix(depth))
-                yield Conflict(first, second, distance(iterations), pair)
+                yield DeviceConflict(first, second, distance(iterations), pair)
 
 
 def _key(touch: Touch) -> tuple[str, str, bool]:

@@ -24,7 +24,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name
+from tiramisu_py.schedule.command_arguments import find, loop_name
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import loop_name, size
+from tiramisu_py.schedule.command_arguments import loop_name, size
 
 
 def deepened(program: Program, depth: Mapping[object, object]) -> Program:

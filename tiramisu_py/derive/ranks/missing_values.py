@@ -16,7 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.counting.lattice_points import few_points
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.accesses import Touches
-from tiramisu_py.derive.ranks.collectives import takes_all
+from tiramisu_py.derive.ranks.form_collectives import takes_all
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Memory, Storage

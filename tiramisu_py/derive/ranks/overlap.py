@@ -19,7 +19,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.derive.completion import as_proven
-from tiramisu_py.derive.ranks.exchanges import Exchanged
+from tiramisu_py.derive.ranks.derive_exchanges import Exchanged
 from tiramisu_py.derive.ranks.missing_values import keys
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_name

@@ -25,7 +25,7 @@ Growth = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Slab:
     """The block of a statement in the frame ``[instance, rank]``: `sides` are forms >= 0; `inside` are other bounds.
 
     `phase` is the number of an iteration in its group, and `left` the number of remaining iterations.
@@ -75,7 +75,7 @@ def slabs(of: Repeated) -> Ranks | None:
     return ranks if of.is_enough(ranks) else None
 
 
-def _block(of: Repeated, statement: Statement) -> Block | None:
+def _block(of: Repeated, statement: Statement) -> Slab | None:
     """The block of a statement as sides that can be moved, within its instances on the ranks that there are."""
     own = of.own[statement.name].coalesce()
     flat = sets.named(sets.flat_pairs(own, statement.name), None)
@@ -94,7 +94,7 @@ def _block(of: Repeated, statement: Statement) -> Block | None:
         sides += [side, side.neg()] if both else [side]
     at = sets.outputs(sets.compose(instance, sets.function(statement.frame, None, [of.iteration(statement)])))[0]
     group = sets.scaled(sets.floor_div(at, of.count), of.count)
-    return Block(statement, inside, sides, sets.plus(group, of.count - 1).sub(at), at.sub(group))
+    return Slab(statement, inside, sides, sets.plus(group, of.count - 1).sub(at), at.sub(group))
 
 
 def _ranks(of: Repeated) -> isl.Set:
@@ -102,7 +102,7 @@ def _ranks(of: Repeated) -> isl.Set:
     return sets.union_of(own.range() for own in of.own.values()).coalesce()
 
 
-def _growth(of: Repeated, blocks: dict[str, Block]) -> dict[str, list[Growth]] | None:
+def _growth(of: Repeated, blocks: dict[str, Slab]) -> dict[str, list[Growth]] | None:
     """The growth of each side of each block; None if it is unbounded."""
     phases = range(of.count - 1, max(-1, of.count - 1 - LAST), -1)
     moved = {(name, phase): [0] * len(block.sides) for name, block in blocks.items() for phase in phases}
@@ -131,7 +131,7 @@ def _growth(of: Repeated, blocks: dict[str, Block]) -> dict[str, list[Growth]] |
     return None
 
 
-def _beyond(block: Block, computed: isl.Set, phase: int, least: list[int]) -> list[int] | None:
+def _beyond(block: Slab, computed: isl.Set, phase: int, least: list[int]) -> list[int] | None:
     """The moves of a block's sides that cover the instances `computed` in a phase, and at least `least`."""
     here = computed.intersect(block.at(phase))
     if here.is_empty():
@@ -146,7 +146,7 @@ def _beyond(block: Block, computed: isl.Set, phase: int, least: list[int]) -> li
     return found
 
 
-def _is_far(block: Block, by: list[Growth]) -> bool:
+def _is_far(block: Slab, by: list[Growth]) -> bool:
     """Whether a side moves by two blocks or more: the needed instances are then far away, not all in between."""
     for side, growth in zip(block.sides, by, strict=True):
         across = [form for form in map(side.add, block.sides) if sets.is_constant(form)]

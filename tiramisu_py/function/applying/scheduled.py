@@ -21,7 +21,7 @@ from tiramisu_py.program.initial import caught_up, initial_program
 from tiramisu_py.program.ordering import may_contradict
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import Report
-from tiramisu_py.schedule.command import of_owner
+from tiramisu_py.schedule.command_fields import of_owner
 
 
 class Scheduled:

@@ -9,11 +9,11 @@ from tiramisu_py.algorithm.expressions import Expr, Operand
 from tiramisu_py.algorithm.misuse import Symbolic
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.function.commands.ranks import Distributable
+from tiramisu_py.function.commands.rank_commands import Distributable
 from tiramisu_py.function.handles.operations import Awaitable
 from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.program.statement import Role
-from tiramisu_py.schedule.command import Array, Named
+from tiramisu_py.schedule.command_fields import Named, NamedInput
 
 if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
@@ -51,7 +51,7 @@ class Input(Indexed, Distributable):
 
     @property
     def _named(self) -> Named:
-        return Array(self.name, self.name, self.name)
+        return NamedInput(self.name, self.name, self.name)
 
     def __getitem__(self, indices: Indices) -> Expr:
         declared = self._function.program.algorithm.inputs[self.name]

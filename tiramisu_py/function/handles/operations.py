@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from tiramisu_py.algorithm.expressions import Iter
-from tiramisu_py.function.applying.statements import Statements
-from tiramisu_py.function.commands.loops import LoopCommands
-from tiramisu_py.function.commands.order import OrderCommands
-from tiramisu_py.function.commands.ranks import RankCommands
-from tiramisu_py.schedule.command import Named, Single
-from tiramisu_py.schedule.devices.waits import WaitFor
+from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.function.commands.loop_commands import LoopCommands
+from tiramisu_py.function.commands.order_commands import OrderCommands
+from tiramisu_py.function.commands.rank_commands import RankCommands
+from tiramisu_py.schedule.command_fields import Named, Single
+from tiramisu_py.schedule.devices.place_waits import WaitFor
 from tiramisu_py.schedule.ranks.exchange import CollapseMany
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Barrier(Operation):
     """A point that all threads of a block reach before any of them goes on."""
 
 
-class Awaitable(Statements):
+class Awaitable(AppliedStatements):
     """What can be waited for."""
 
     def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
-from tiramisu_py.function.applying.statements import Nameable
-from tiramisu_py.function.commands.cases import CaseCommands
-from tiramisu_py.function.commands.copies import CopyCommands
-from tiramisu_py.function.commands.gpu import GpuCommands
-from tiramisu_py.function.commands.loops import LoopCommands
-from tiramisu_py.function.commands.memory_hints import StoreCommands
-from tiramisu_py.function.commands.order import OrderCommands
-from tiramisu_py.function.commands.partition import PartitionCommands
-from tiramisu_py.function.commands.ranks import RankCommands
-from tiramisu_py.function.commands.storage import StorageCommands
-from tiramisu_py.function.commands.time import TimeCommands
+from tiramisu_py.function.applying.applied import Nameable
+from tiramisu_py.function.commands.case_commands import CaseCommands
+from tiramisu_py.function.commands.copy_commands import CopyCommands
+from tiramisu_py.function.commands.gpu_commands import GpuCommands
+from tiramisu_py.function.commands.loop_commands import LoopCommands
+from tiramisu_py.function.commands.memory_hint_commands import StoreCommands
+from tiramisu_py.function.commands.order_commands import OrderCommands
+from tiramisu_py.function.commands.partition_commands import PartitionCommands
+from tiramisu_py.function.commands.rank_commands import RankCommands
+from tiramisu_py.function.commands.storage_commands import StorageCommands
+from tiramisu_py.function.commands.time_commands import TimeCommands
 from tiramisu_py.function.handles.operations import Awaitable
-from tiramisu_py.schedule.command import Named, Parts
+from tiramisu_py.schedule.command_fields import Named, NamedParts
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
 from tiramisu_py.schedule.locality.compute_at import ComputeAt
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
@@ -146,7 +146,7 @@ class Part(Selection):
 
     @property
     def _named(self) -> Named:
-        return Parts(self._source, repr(self), self.name, (self._statement,))
+        return NamedParts(self._source, repr(self), self.name, (self._statement,))
 
     def __repr__(self) -> str:
         for role in ("init", "update"):
@@ -169,7 +169,7 @@ class Piece(Selection):
 
     @property
     def _named(self) -> Named:
-        return Parts(self._source, self._name, self._name, tuple(part._statement for part in self._each))
+        return NamedParts(self._source, self._name, self._name, tuple(part._statement for part in self._each))
 
     def __repr__(self) -> str:
         return self._name

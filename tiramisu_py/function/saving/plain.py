@@ -27,10 +27,10 @@ from tiramisu_py.algorithm.types import DType, named_type
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function.saving.commands import COMMANDS
 from tiramisu_py.program.loops import Combine
-from tiramisu_py.program.pages import Policy
+from tiramisu_py.program.machine.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.program.targets import Cores, Gpu, Shares
-from tiramisu_py.schedule import command as named
+from tiramisu_py.schedule import command_fields as named
 from tiramisu_py.schedule.devices.transfers import Direction, Mode
 from tiramisu_py.schedule.loops.order import Root, root
 from tiramisu_py.schedule.ranks.exchange_half import Property
@@ -44,8 +44,8 @@ _NODES = (
     ex.Const, ex.Iter, ex.Param, ex.Access, ex.Unary, ex.Binary, ex.Select, ex.Cast, ex.Call, RankNumber,
 )  # fmt: skip
 _RECORDS = (
-    *_NODES, *COMMANDS, named.Array, named.Whole, named.Parts, named.Single, named.Both, ex.ExternFunction, Location,
-    Buffer, Shares, Cores, Gpu, Cut,
+    *_NODES, *COMMANDS, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
+    ex.ExternFunction, Location, Buffer, Shares, Cores, Gpu, Cut,
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: What is no part of a file: whose values they are is said by the file, and Python cannot be carried.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from tiramisu_py.interpret.faults import InterpretError
+from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.strands import Steps
 
 #: A GPU and one of its streams.
@@ -15,12 +15,12 @@ MOODS = ("lazy", "random", "eager")
 
 
 @dataclass(eq=False)
-class Operation:
+class QueuedOperation:
     """A kernel, a copy, or an event on an operation sequence. It starts when the operations `after` are complete."""
 
     queue: Queue
     steps: Steps
-    after: tuple[Operation, ...] = ()
+    after: tuple[QueuedOperation, ...] = ()
     complete: bool = False
 
 
@@ -30,9 +30,9 @@ class Queues:
 
     choice: random.Random
     mood: str
-    waiting: dict[Queue, list[Operation]] = field(default_factory=dict)
+    waiting: dict[Queue, list[QueuedOperation]] = field(default_factory=dict)
 
-    def put(self, operation: Operation) -> None:
+    def put(self, operation: QueuedOperation) -> None:
         """Append an operation to its sequence."""
         self.waiting.setdefault(operation.queue, []).append(operation)
 
@@ -44,7 +44,7 @@ class Queues:
             for _ in range(self.choice.choice((1, 10, 100))):
                 self._step(self._ready())
 
-    def until(self, operation: Operation) -> None:
+    def until(self, operation: QueuedOperation) -> None:
         """Run operations until the given one is complete; when lazy, only those that it needs."""
         needed = self._needed(operation)
         while not operation.complete:
@@ -58,11 +58,11 @@ class Queues:
         while ready := self._ready():
             self._step(ready)
 
-    def _ready(self) -> list[Operation]:
+    def _ready(self) -> list[QueuedOperation]:
         heads = [operations[0] for operations in self.waiting.values() if operations]
         return [head for head in heads if all(before.complete for before in head.after)]
 
-    def _step(self, ready: list[Operation]) -> None:
+    def _step(self, ready: list[QueuedOperation]) -> None:
         if not ready:
             return
         operation = self.choice.choice(ready)
@@ -72,9 +72,9 @@ class Queues:
             operation.complete = True
             self.waiting[operation.queue].remove(operation)
 
-    def _needed(self, operation: Operation) -> set[Operation]:
+    def _needed(self, operation: QueuedOperation) -> set[QueuedOperation]:
         """An operation, and all operations that must precede it."""
-        found: set[Operation] = set()
+        found: set[QueuedOperation] = set()
         pending = [operation]
         while pending:
             one = pending.pop()

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from tiramisu_py.interpret.checked_call import entered, left, returned
 from tiramisu_py.interpret.claims import Claim
-from tiramisu_py.interpret.devices.host import Host
+from tiramisu_py.interpret.devices.host_strand import Host
 from tiramisu_py.interpret.devices.queues import MOODS, Queues
-from tiramisu_py.interpret.entry import entered, left, returned
 from tiramisu_py.interpret.evaluator import Evaluator, Frame, bound
-from tiramisu_py.interpret.faults import InterpretError
-from tiramisu_py.interpret.ranks.collectives import ByPeer, Meeting, Meetings, halves
-from tiramisu_py.interpret.ranks.messages import Half, Network
-from tiramisu_py.interpret.ranks.rank_reductions import Seat
+from tiramisu_py.interpret.machine_faults import InterpretError
+from tiramisu_py.interpret.ranks.collective_meetings import ByPeer, CollectiveMeeting, Meetings, halves
+from tiramisu_py.interpret.ranks.combined_on_ranks import Seat
+from tiramisu_py.interpret.ranks.traffic import MessageHalf, Network
 from tiramisu_py.interpret.strands import Steps
 from tiramisu_py.ir import AllReduce, Collective, Complete, LoopFunction, Node, Piece, Post, Request, Requests
 from tiramisu_py.program.statement import SendMode
@@ -32,7 +32,7 @@ def shape_of(function: LoopFunction, params: Mapping[str, int]) -> tuple[int, ..
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """A rank: its number, its coordinates, and the total number of ranks."""
 
     number: int
@@ -44,10 +44,10 @@ class Place:
 
 
 @dataclass
-class Slot:
+class RequestSlot:
     """One request: the half that uses it, and the message for which a persistent request was set up."""
 
-    half: Half | None = None
+    half: MessageHalf | None = None
     setup: tuple[object, ...] | None = None
 
 
@@ -57,7 +57,7 @@ class Rank(Host):
     def __init__(
         self,
         function: LoopFunction,
-        place: Place,
+        place: RankPlace,
         given: Mapping[str, Any],
         params: Mapping[str, int],
         network: Network,
@@ -68,12 +68,12 @@ class Rank(Host):
         super().__init__(function, random.Random(own), Queues(random.Random(own), MOODS[own % len(MOODS)]))
         self.function, self.place, self.network = function, place, network
         self.shape = shape_of(function, params)
-        self.requests: dict[str, list[Slot]] = {}
+        self.requests: dict[str, list[RequestSlot]] = {}
         self.pieces: list[tuple[np.ndarray, ...]] = []
         self.by_peer: ByPeer = {}
         self.meetings, self.calls = meetings, 0
         #: The halves and meetings that it waits for; it continues when all of them have arrived.
-        self.awaited: Sequence[Half | Meeting | Seat] = []
+        self.awaited: Sequence[MessageHalf | CollectiveMeeting | Seat] = []
         self.ended = False
         names = () if function.grid is None else function.grid.coordinates
         self.steps = self._whole(given, params, dict(zip(names, place.coordinates, strict=True)))
@@ -150,7 +150,7 @@ class Rank(Host):
             half.finish()
         yield None
 
-    def _half(self, node: Post, frame: Frame) -> Half:
+    def _half(self, node: Post, frame: Frame) -> MessageHalf:
         frame.where = node.statement
         self.pieces = []
         for _ in self.run(node.elements, frame):
@@ -173,12 +173,12 @@ class Rank(Host):
         array.claims.add(claim, array.data.shape)
         me = self.place.number
         channel = (me, peer, node.tag) if node.sends else (peer, me, node.tag)
-        half = Half(node.sends, channel, node.statement, array, at, count, node.mode, claim)
+        half = MessageHalf(node.sends, channel, node.statement, array, at, count, node.mode, claim)
         if node.sends and node.mode is SendMode.BUFFERED:
             half.values, half.arrived = half.taken(), True
         return half
 
-    def _take(self, node: Post, request: Request, half: Half, frame: Frame) -> None:
+    def _take(self, node: Post, request: Request, half: MessageHalf, frame: Frame) -> None:
         slots = self._slots(request.requests, node.statement)
         index = Evaluator(frame).integer(request.index)
         if not 0 <= index < len(slots):
@@ -196,7 +196,7 @@ class Rank(Host):
                 raise InterpretError(f"{node.statement} starts a persistent request that was set up for something else")
             slot.setup = setup
 
-    def _slots(self, name: str, statement: str) -> list[Slot]:
+    def _slots(self, name: str, statement: str) -> list[RequestSlot]:
         if name not in self.requests:
             raise InterpretError(f"{statement} uses the requests {name}, which do not exist there")
         return self.requests[name]
@@ -204,7 +204,7 @@ class Rank(Host):
     def visit_requests(self, node: Requests, frame: Frame) -> Steps:
         frame.where = f"the requests {node.name}"
         count = Evaluator(frame).integer(node.count)
-        self.requests[node.name] = slots = [Slot() for _ in range(max(0, count))]
+        self.requests[node.name] = slots = [RequestSlot() for _ in range(max(0, count))]
         yield from self.run(node.body, frame)
         for slot in slots:
             if slot.half is not None:
@@ -237,7 +237,7 @@ class Rank(Host):
         yield from self._until([self.network.combinations.joined(node, self.shape, self.place, array)])
         yield None
 
-    def _until(self, awaited: Sequence[Half | Meeting | Seat]) -> Steps:
+    def _until(self, awaited: Sequence[MessageHalf | CollectiveMeeting | Seat]) -> Steps:
         self.awaited = awaited
         yield None
         self.awaited = []

@@ -24,13 +24,13 @@ from tiramisu_py.lower.loops.anchors import Anchor
 from tiramisu_py.lower.loops.dimensions import Dimension
 from tiramisu_py.lower.loops.isl_ast import LoopNode
 from tiramisu_py.lower.loops.nest import Nest
-from tiramisu_py.lower.operations.launches import Grid
+from tiramisu_py.lower.operations.launches import LaunchGrid
 from tiramisu_py.lower.statements.allocation import Fragment
-from tiramisu_py.lower.statements.arrays import Array
 from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.lower.statements.loop_names import unique
-from tiramisu_py.lower.statements.operation import Operation
+from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import GpuThread, LoopId
 from tiramisu_py.program.program import Program
@@ -115,13 +115,13 @@ class KernelLoops(Nest):
     def __init__(
         self,
         program: Program,
-        grid: Grid,
+        grid: LaunchGrid,
         threads: Threads,
-        bodies: Sequence[Body | Operation],
+        bodies: Sequence[Body | LoweredOperation],
         variables: Mapping[LoopId, str],
         reserved: frozenset[str],
         host: isl.Set,
-        inside: Mapping[str, Array],
+        inside: Mapping[str, Instance],
     ) -> None:
         self.nest = grid.nest
         self.grid = grid
@@ -229,13 +229,13 @@ class KernelLoops(Nest):
         deep = {name for name in found.waiting if self._level(self.arrays[name]) > self.outer}
         return bool(deep) or len(allocated) != len(set(allocated))
 
-    def _scoped(self, waiting: frozenset[str], least: int) -> list[Array]:
+    def _scoped(self, waiting: frozenset[str], least: int) -> list[Instance]:
         """Shared memory exists all through the kernel, a register in the innermost sequential loop of its scope."""
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if self._level(array) >= max(least, self.outer + 1)]
         return sorted(chosen, key=lambda array: -self._level(array))
 
-    def _level(self, array: Array) -> int:
+    def _level(self, array: Instance) -> int:
         if array.buffer.memory is Memory.SHARED or self.at_top:
             return 0
         sequential = [depth for depth, loop in enumerate(array.buffer.scope) if not self._is_thread(loop)]

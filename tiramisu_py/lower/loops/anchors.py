@@ -14,7 +14,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.ir import Allocate, Node
 from tiramisu_py.ir.rewriting import walk
-from tiramisu_py.lower.statements.arrays import Array
+from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -67,7 +67,7 @@ def time_beside(program: Program, like: Statement, instances: isl.Set, position:
     return sets.function(space, None, vector)
 
 
-def parted(arrays: Mapping[str, Array], node: Node, waiting: frozenset[str]) -> bool:
+def parted(arrays: Mapping[str, Instance], node: Node, waiting: frozenset[str]) -> bool:
     """Whether an array that each iteration of some loop has a copy of is not allocated exactly once in a nest."""
     allocated = [inner.buffer for inner in walk(node) if isinstance(inner, Allocate)]
     local = {name for name in {*allocated, *waiting} if name in arrays and arrays[name].buffer.scope}

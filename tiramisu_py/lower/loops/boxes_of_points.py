@@ -32,7 +32,7 @@ class Boxes:
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class PointBoxes:
     """Points as images of `points`, a relation from the frame outside, for which `template` has forms.
 
     `fits` says whether a box can be one piece of code, and `code` makes it, from the values of `forms` of the prefix.

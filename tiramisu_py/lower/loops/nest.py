@@ -27,16 +27,16 @@ from tiramisu_py.lower.loops.isl_ast import (
     positions,
     scheduled,
 )
+from tiramisu_py.lower.loops.register_windows import Ring, Rotation, rotation_of
 from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.loops.value_bounds import tightened
-from tiramisu_py.lower.loops.windows import Ring, Rotation, rotation_of
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
-from tiramisu_py.lower.statements.arrays import Array, arrays_of
 from tiramisu_py.lower.statements.body import Body
 from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.instances import Instance, arrays_of
 from tiramisu_py.lower.statements.loop_names import loop_value
-from tiramisu_py.lower.statements.operation import Operation
-from tiramisu_py.lower.statements.private_copies import privates
+from tiramisu_py.lower.statements.operation import LoweredOperation
+from tiramisu_py.lower.statements.reduction_copies import privates
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -58,10 +58,10 @@ class Nest(TreeToLoops[list[Fragment]]):
     def __init__(
         self,
         program: Program,
-        bodies: Sequence[Body | Operation],
+        bodies: Sequence[Body | LoweredOperation],
         variables: Mapping[LoopId, str],
         reserved: frozenset[str],
-        arrays: Mapping[str, Array] | None = None,
+        arrays: Mapping[str, Instance] | None = None,
         rings: Sequence[Ring] = (),
     ) -> None:
         self.program = program
@@ -189,7 +189,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         body = self.bodies[leaf.statement]
         statement = body.piece.statement
         self.executed.setdefault(leaf.statement, []).append(leaf.executed)
-        forms = leaf.values(body.forms) if isinstance(body, Operation) else leaf.expressions(body.forms)
+        forms = leaf.values(body.forms) if isinstance(body, LoweredOperation) else leaf.expressions(body.forms)
         values = [value(e, self.names[statement.name]) for e in forms]
         waiting = frozenset(self.buffers[leaf.statement])
         node = with_named_parts(body.at(values), Names(self.reserved.union(self.variables.values())))
@@ -275,7 +275,7 @@ class Nest(TreeToLoops[list[Fragment]]):
             names[f"@{depth}"] = loop_value(self.program, loop, self.variables[loop])
         return names
 
-    def _scoped(self, waiting: frozenset[str], least: int) -> list[Array]:
+    def _scoped(self, waiting: frozenset[str], least: int) -> list[Instance]:
         """The waiting arrays whose scope has at least so many loops; those of most loops first, so that they nest."""
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if len(array.buffer.scope) >= least]

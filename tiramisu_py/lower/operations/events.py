@@ -17,10 +17,10 @@ from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.ir import Await, Block, Events, Node, Record
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.lower.operations.host import Host
+from tiramisu_py.lower.operations.host_part import HostProgram
 from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.loop_names import unique
-from tiramisu_py.lower.statements.operation import Operation, Template
+from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -55,7 +55,7 @@ class Event:
 class Waits:
     """The events of a program."""
 
-    def __init__(self, program: Program, host: Host, taken: frozenset[str]) -> None:
+    def __init__(self, program: Program, host: HostProgram, taken: frozenset[str]) -> None:
         self.program = program
         self.host = host
         self.taken = set(taken)
@@ -107,7 +107,7 @@ class Waits:
 
     # -- in code
 
-    def recorded(self, operation: Operation) -> Operation:
+    def recorded(self, operation: LoweredOperation) -> LoweredOperation:
         """An operation with the records of its events after it."""
         name = operation.piece.statement.name
         listed = [event for event in self.events.values() if event.operation == name]
@@ -120,7 +120,7 @@ class Waits:
             nodes.append(Record(event.name, places, *event.queue))
         return replace(operation, forms=tuple(forms), template=Block(tuple(nodes))) if listed else operation
 
-    def awaits(self, wait: Statement) -> list[Operation]:
+    def awaits(self, wait: Statement) -> list[LoweredOperation]:
         """What a wait does: it waits for the events of the groups that some operation completes."""
         assert wait.waits is not None
         found = []
@@ -134,7 +134,7 @@ class Waits:
             template = Template()
             places = template.places(event.indices(event.awaited, piece.frame))
             node = Await(event.name, places, wait.waits.device, wait.waits.on, wait.name)
-            found.append(Operation(piece, tuple(template.forms), node))
+            found.append(LoweredOperation(piece, tuple(template.forms), node))
         return found
 
     def around(self, body: Node) -> Node:

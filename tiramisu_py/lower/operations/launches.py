@@ -14,16 +14,16 @@ from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import KernelFunction, Launch, Scalar
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.ir.functions import Precondition
-from tiramisu_py.lower.statements.arrays import array_name
+from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.lower.statements.index_set_splitting import Piece
-from tiramisu_py.lower.statements.operation import Operation, Template
+from tiramisu_py.lower.statements.instances import array_name
+from tiramisu_py.lower.statements.operation import LoweredOperation, Template
 from tiramisu_py.program.kernels import KernelNest, axis_name
 from tiramisu_py.program.loops import GpuBlock, LoopId
 from tiramisu_py.program.program import Program
 
 
-class Grid:
+class LaunchGrid:
     """The blocks of a kernel: for each axis its loop, and the range of its coordinates in one launch."""
 
     def __init__(self, nest: KernelNest) -> None:
@@ -88,8 +88,8 @@ def _axis(program: Program, loop: LoopId) -> int:
 
 
 def launch(
-    grid: Grid, kernel: KernelFunction, piece: Piece, variables: Mapping[LoopId, str], blocks: str | None
-) -> Operation:
+    grid: LaunchGrid, kernel: KernelFunction, piece: Piece, variables: Mapping[LoopId, str], blocks: str | None
+) -> LoweredOperation:
     """The launch of a kernel in each iteration of the host's loops around it."""
     nest, here, template = grid.nest, sets.identity(piece.frame), Template()
     x, y, z = template.places([sets.pulled(grid.extent(axis), here) for axis in range(3)])
@@ -108,7 +108,7 @@ def launch(
         device=nest.launch.device,
         stream=nest.launch.stream,
     )
-    return Operation(piece, tuple(template.forms), node, frozenset(names))
+    return LoweredOperation(piece, tuple(template.forms), node, frozenset(names))
 
 
 def _values(kernel: KernelFunction, host: Mapping[str, Expr]) -> tuple[Expr, ...]:

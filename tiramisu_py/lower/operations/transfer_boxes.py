@@ -17,7 +17,7 @@ from tiramisu_py.program.storage import Storage
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class TransferBox:
     """For iterations of the loops outside: the least index of the source, the extents, and target less source."""
 
     outside: isl.Set
@@ -26,7 +26,7 @@ class Box:
     into: list[isl.PwAff]
 
 
-def boxes_of(program: Program, statement: Statement) -> tuple[int, list[Box]]:
+def boxes_of(program: Program, statement: Statement) -> tuple[int, list[TransferBox]]:
     """How many loops the host runs for a transfer, and the boxes that it copies in each of their iterations.
 
     Those are the loops outside of the bulk, and as many more as it takes for what is copied at a time to be boxes.
@@ -53,7 +53,7 @@ def storages_of(program: Program, statement: Statement) -> tuple[Storage, Storag
     return program.storage_for(statement, statement.source), program.storages[statement.target]
 
 
-def _box(program: Program, statement: Statement, instances: isl.Set, depth: int) -> Box | None:
+def _box(program: Program, statement: Statement, instances: isl.Set, depth: int) -> TransferBox | None:
     source, target = storages_of(program, statement)
     at_source = _elements(program, statement, source, _read(program, statement))
     at_target = _elements(program, statement, target, sets.outputs(program.value_of(statement)))
@@ -75,7 +75,7 @@ def _box(program: Program, statement: Statement, instances: isl.Set, depth: int)
     into = [low.add(by) for low, by in zip(lows, apart, strict=True)]
     extents = [sets.extent_between(low, high) for low, high in zip(lows, highs, strict=True)]
     listed = [[form.gist(domain) for form in forms] for forms in (lows, extents, into)]
-    return Box(domain, *listed)
+    return TransferBox(domain, *listed)
 
 
 def _read(program: Program, statement: Statement) -> list[isl.Aff]:

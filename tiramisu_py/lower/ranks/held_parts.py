@@ -17,7 +17,7 @@ from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.one_rank import Ranked
-from tiramisu_py.program.distribution import Dealt, Distribution, Pieces
+from tiramisu_py.program.machine.distribution import Dealt, Distribution, Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import own_elements
 from tiramisu_py.program.storage import Buffer, Storage

@@ -22,7 +22,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.boxes_by_rank import each_range
 from tiramisu_py.lower.ranks.one_rank import Ranked, widened
-from tiramisu_py.lower.statements.arrays import INSIDE
+from tiramisu_py.lower.statements.instances import INSIDE
 from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
@@ -30,7 +30,7 @@ from tiramisu_py.program.storage import Buffer
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class LocalSide:
     """One dimension of a box: its first index and its extent.
 
     The first index is a form of parameters; or an expression, which becomes a parameter of this rank, by its name.
@@ -42,7 +42,7 @@ class Side:
 
 def localised(ranked: Ranked, touches: Touches) -> Ranked:
     """The program with each array of the whole call cut down to what this rank touches of it."""
-    program, boxes = ranked.program, dict[str, list[Side | None]]()
+    program, boxes = ranked.program, dict[str, list[LocalSide | None]]()
     for buffer in program.buffers.values():
         if buffer.scope or buffer.argument or buffer.memory in INSIDE or not _is_local(program, buffer):
             continue
@@ -87,7 +87,7 @@ def _is_local(program: Program, buffer: Buffer) -> bool:
     return True
 
 
-def cut(program: Program, buffer: Buffer, box: list[Side | None]) -> Program:
+def cut(program: Program, buffer: Buffer, box: list[LocalSide | None]) -> Program:
     """The program with a buffer that begins at the origins of a box, and has its extents (None: as before)."""
     if not any(box):
         return program
@@ -103,7 +103,7 @@ def cut(program: Program, buffer: Buffer, box: list[Side | None]) -> Program:
     return program.with_buffer(replace(buffer, extents=extents))
 
 
-def _origin(side: Side, frame: isl.Space) -> isl.Aff:
+def _origin(side: LocalSide, frame: isl.Space) -> isl.Aff:
     assert not isinstance(side.origin, Expr)
     if isinstance(side.origin, str):
         return sets.parameter(frame, side.origin)
@@ -111,12 +111,12 @@ def _origin(side: Side, frame: isl.Space) -> isl.Aff:
     return sets.on_frame(sets.outputs(sets.with_params_of(on_params, frame))[0], frame)
 
 
-def sides(ranked: Ranked, touched: isl.Set) -> list[Side | None]:
+def sides(ranked: Ranked, touched: isl.Set) -> list[LocalSide | None]:
     """A box around elements, by dimension; None where it is the same on each rank."""
     return [_side(ranked, sets.component_of(touched, axis), axis == 0) for axis in range(sets.size(touched))]
 
 
-def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
+def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> LocalSide | None:
     context = ranked.program.context
     line = line.intersect_params(context).coalesce()
     low, high = sets.smallest_coordinate(line, 0).coalesce(), sets.largest(line, 0).coalesce()
@@ -125,12 +125,12 @@ def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
     interval = sets.interval_between(lows, highs)
     if interval is not None:
         if sets.involves(interval.low, ranked.varying):
-            return Side(interval.low, arithmetic.number(interval.extent))
+            return LocalSide(interval.low, arithmetic.number(interval.extent))
         return _rank_by_rank(ranked, line, is_first)
     moves, ends = (any(sets.involves(form, ranked.varying) for form in forms) for forms in (lows, highs))
     if not lows or not (moves or ends) or sets.has_divisions(line):
         return _rank_by_rank(ranked, line, is_first)
-    found: Side | None = None
+    found: LocalSide | None = None
     if ranked.grid is not None and ranked.grid.bounds is not None:
         found = _between_bounds(ranked, lows, highs)
     if found is None and not moves:
@@ -139,15 +139,15 @@ def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
         return found
     origin = next((a for a in lows if all(_is_above(a, b, line) for b in lows)), lows[0])
     extent = sets.zero_elsewhere(sets.extent_between(sets.on_params(origin).to_pw_aff(), high))
-    return Side(origin, simplified(of_params(extent.gist(context), context)))
+    return LocalSide(origin, simplified(of_params(extent.gist(context), context)))
 
 
-def _rank_by_rank(ranked: Ranked, line: isl.Set, is_first: bool) -> Side | None:
+def _rank_by_rank(ranked: Ranked, line: isl.Set, is_first: bool) -> LocalSide | None:
     found = each_range(ranked, line, is_first)
-    return None if found is None else Side(found.first, found.count)
+    return None if found is None else LocalSide(found.first, found.count)
 
 
-def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -> Side | None:
+def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -> LocalSide | None:
     """From a form of the rank's own lower bound to one of its upper bound, where there are such."""
     assert ranked.grid is not None
     _, lower, upper = ranked.grid.varying
@@ -157,7 +157,7 @@ def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -
         return None
     context = ranked.program.context
     extent = of_params(sets.extent_between(sets.on_params(low), sets.on_params(high).to_pw_aff()), context)
-    return Side(low, simplified(extent))
+    return LocalSide(low, simplified(extent))
 
 
 def _is_above(a: isl.Aff, b: isl.Aff, line: isl.Set) -> bool:

@@ -20,10 +20,10 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import ProcessGrid
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
-from tiramisu_py.lower.ranks.run_time_blocks import in_own_block
-from tiramisu_py.program.distribution import Pieces
+from tiramisu_py.lower.ranks.blocks_of_one_rank import in_own_block
 from tiramisu_py.program.fresh_names import free_parameter
 from tiramisu_py.program.loops import LoopId, Rank
+from tiramisu_py.program.machine.distribution import Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, depth_of, ranks
 from tiramisu_py.program.statement import Statement

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tiramisu_py.algorithm.conversions import typed
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import Allocate, Block, Node
-from tiramisu_py.lower.statements.arrays import Array
+from tiramisu_py.lower.statements.instances import Instance
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Memory
 
@@ -39,7 +39,7 @@ def sequence(fragments: Sequence[Fragment]) -> Fragment:
     return Fragment(Block(tuple(nodes)), fragments[0].statement, waiting, allocated)
 
 
-def allocating(array: Array, body: Node) -> Allocate:
+def allocating(array: Instance, body: Node) -> Allocate:
     """An array around its uses."""
     buffer, on_gpu = array.buffer, array.device is not None
     extents = tuple(typed(extent, int64) for extent in buffer.extents)
@@ -51,7 +51,7 @@ def allocating(array: Array, body: Node) -> Allocate:
     )
 
 
-def allocated_in(fragments: Sequence[Fragment], arrays: Sequence[Array]) -> Fragment:
+def allocated_in(fragments: Sequence[Fragment], arrays: Sequence[Instance]) -> Fragment:
     """Fragments in sequence, with `arrays` allocated around the ones that use them.
 
     A loop that isl left out (it has one iteration) is a run of siblings; the same loop may stand beside it in full,
@@ -63,7 +63,7 @@ def allocated_in(fragments: Sequence[Fragment], arrays: Sequence[Array]) -> Frag
     return sequence(listed)
 
 
-def _around_runs(fragments: list[Fragment], array: Array) -> list[Fragment]:
+def _around_runs(fragments: list[Fragment], array: Instance) -> list[Fragment]:
     result: list[Fragment] = []
     run: list[Fragment] = []
     for fragment in fragments:
@@ -75,7 +75,7 @@ def _around_runs(fragments: list[Fragment], array: Array) -> list[Fragment]:
     return result + _around_uses(run, array)
 
 
-def _around_uses(run: list[Fragment], array: Array) -> list[Fragment]:
+def _around_uses(run: list[Fragment], array: Instance) -> list[Fragment]:
     using = [position for position, fragment in enumerate(run) if array.name in fragment.waiting]
     if not using:
         return run

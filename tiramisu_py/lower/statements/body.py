@@ -16,8 +16,8 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import Block, Comment, Deferred, If, Load, Node, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.lower.statements.index_set_splitting import Piece, iterator_names, point_forms
-from tiramisu_py.lower.statements.places import Places
 from tiramisu_py.lower.statements.prefetch import Lookahead
+from tiramisu_py.lower.statements.store_places import Places
 from tiramisu_py.lower.statements.templates import Forms, filled
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement

@@ -16,7 +16,7 @@ from tiramisu_py.lower.statements.templates import Wanted, filled
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
+class LoweredOperation:
     """What every execution of an operation does, as a template over `forms` (functions of the piece's instances)."""
 
     piece: Piece

@@ -21,7 +21,7 @@ from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
 
 
 @dataclass(frozen=True, eq=False)
-class Version:
+class TileVersion:
     """A statement in which a tile has a certain extent, and the test for it, where all larger ones have failed."""
 
     test: Expr
@@ -39,7 +39,7 @@ def special(node: Node, keys: Iterator[Key]) -> Key | None:
     return next((key for key in keys if any(key in conditions for conditions in known)), None)
 
 
-def versions(node: Node, condition: Expr) -> Iterator[Version]:
+def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
     """A version for each extent of the tiles that this condition, which does not hold, says to be full."""
     assert isinstance(condition, Binary)
     key, most = condition.key(), constant(condition.right)
@@ -49,7 +49,7 @@ def versions(node: Node, condition: Expr) -> Iterator[Version]:
     count = 0
     for short in range(1, min(extents)):
         test = simplified(Binary(">=", condition.left, number(most - short), bool_))
-        version = Version(test, simplify(_shortened(node, key, short)))
+        version = TileVersion(test, simplify(_shortened(node, key, short)))
         count += _statements(version.node)
         if count > MOST_COPIES:
             return

@@ -13,19 +13,19 @@ Cell = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Access:
+class ElementAccess:
     """The element that constant indices name: its position, and its lanes."""
 
     cell: Cell
     lanes: int
 
     @property
-    def next(self) -> Access:
+    def next(self) -> ElementAccess:
         """The vector that follows."""
         return replace(self, cell=(*self.cell[:-1], self.cell[-1] + 1))
 
 
-def accesses(node: Allocate, inside: Node) -> Iterator[Access | None]:
+def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
     """Every access to a buffer in a statement: what it names, or None where that is not constant."""
     for statement in walk(inside):
         if isinstance(statement, Store) and statement.buffer == node.buffer:
@@ -46,7 +46,7 @@ def accesses(node: Allocate, inside: Node) -> Iterator[Access | None]:
                 yield first.next
 
 
-def access(node: Allocate, indices: tuple[Expr, ...]) -> Access | None:
+def access(node: Allocate, indices: tuple[Expr, ...]) -> ElementAccess | None:
     """The element, or the vector in which the first element is."""
     lanes, last = node.lanes, indices[-1:]
     positions = [constant(index) for index in indices]
@@ -55,7 +55,7 @@ def access(node: Allocate, indices: tuple[Expr, ...]) -> Access | None:
         positions[-1] = start // lanes if start is not None else None
     if any(position is None for position in positions):
         return None
-    return Access(tuple(p for p in positions if p is not None), lanes)
+    return ElementAccess(tuple(p for p in positions if p is not None), lanes)
 
 
 def shift(node: Allocate, indices: tuple[Expr, ...]) -> int:

@@ -67,7 +67,7 @@ def _values(e: Expr) -> Iterator[Expr]:
 
 
 @dataclass
-class Parts:
+class RegisterParts:
     """Splits vectors of `width` lanes into parts of `size`; `lane` is the variable of loops over lanes.
 
     Stores of narrow elements fill a register of `register` bytes, if that is given.
@@ -131,7 +131,7 @@ class Parts:
             return None
         size = min(max(self.register // widest(node), 2), self.width)
         if size > self.size and not any(map(self._uses_parts, (node.value, *node.indices))):
-            own = Parts(self.width, size, self.lane, self.taken, self.register)
+            own = RegisterParts(self.width, size, self.lane, self.taken, self.register)
             return own.split(node) if size < self.width else node
         lanes = min(self.width, self.register // node.value.dtype.bytes)
         count = lanes // self.size

@@ -37,7 +37,7 @@ from tiramisu_py.passes.vectors.accumulators import Accumulation, accumulated
 from tiramisu_py.passes.vectors.epilogue import each_whole, limited, masked, most_iterations, overlapping
 from tiramisu_py.passes.vectors.idioms import with_idioms
 from tiramisu_py.passes.vectors.remarks import remarked
-from tiramisu_py.passes.vectors.split_registers import Parts, widest
+from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest
 from tiramisu_py.passes.vectors.widen import Strips
 from tiramisu_py.program.loops import Combine, Vector
 
@@ -196,10 +196,12 @@ class VectorLoop:
         """Vectors of the strips in parts that fit a register of the processor."""
         if not self.on_host:
             size = max(self.register // widest(self.loop.body), 2)
-            return Parts(self.width, size, lane, self.taken).split(node) if size < self.width else node
+            return RegisterParts(self.width, size, lane, self.taken).split(node) if size < self.width else node
         node = with_idioms(node, lane)
         size = max(self.register // widest(node), 2)
-        return Parts(self.width, size, lane, self.taken, self.register).split(node) if size < self.width else node
+        return (
+            RegisterParts(self.width, size, lane, self.taken, self.register).split(node) if size < self.width else node
+        )
 
     def _vectors(self, accumulation: Accumulation, masked: bool = False) -> Node:
         loop = self.loop

@@ -19,8 +19,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
-from tiramisu_py.program.distribution import Blocks
 from tiramisu_py.program.loops import Loop, Rank
+from tiramisu_py.program.machine.distribution import Blocks
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import Bounds, both
 from tiramisu_py.program.statement import Role, Statement

@@ -16,8 +16,8 @@ from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.program.distribution import Blocks
 from tiramisu_py.program.loops import RankBlock
+from tiramisu_py.program.machine.distribution import Blocks
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 

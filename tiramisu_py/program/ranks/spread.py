@@ -16,10 +16,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import Affine
-from tiramisu_py.program.distribution import Dealt, Pieces
 from tiramisu_py.program.loops import Loop, LoopId, Rank
+from tiramisu_py.program.machine.distribution import Dealt, Pieces
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import on_all_accumulators
+from tiramisu_py.program.ranks.combined_reductions import on_all_accumulators
 from tiramisu_py.program.ranks.run_time_blocks import own
 from tiramisu_py.program.statement import Statement
 

@@ -23,7 +23,7 @@ from tiramisu_py.algorithm.traversal import accesses, walk
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.dependence.whole_vectors import padded_loop, past_the_end
+from tiramisu_py.dependence.vector_padding import padded_loop, past_the_end
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.program import Program

@@ -10,8 +10,8 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
-from tiramisu_py.program.distribution import Dealt, OwnBlock, Pieces
 from tiramisu_py.program.loops import Rank
+from tiramisu_py.program.machine.distribution import Dealt, OwnBlock, Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import in_any_block, named_by, own_elements
 from tiramisu_py.program.statement import Statement

@@ -17,7 +17,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.collectives import Collective, collectives
+from tiramisu_py.program.ranks.collective_exchanges import Collective, collectives
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.messages.exchanges import exchanges
 from tiramisu_py.proof.messages.halves import element_of, executed, soonest

@@ -22,8 +22,8 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.collectives import collectives, with_calls
-from tiramisu_py.program.ranks.reductions import meetings
+from tiramisu_py.program.ranks.collective_exchanges import collectives, with_calls
+from tiramisu_py.program.ranks.combined_reductions import meetings
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.messages import collectives as collective_exchanges
 from tiramisu_py.proof.messages.exchanges import Exchange, exchanges

@@ -16,7 +16,7 @@ from tiramisu_py import sets
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.requests import outside, slots
+from tiramisu_py.program.ranks.request_numbers import outside, slots
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Storage
 from tiramisu_py.proof.messages.halves import element_of, executed, soonest

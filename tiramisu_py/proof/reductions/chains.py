@@ -21,7 +21,7 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ordering import shared
-from tiramisu_py.program.ranks.reductions import meetings
+from tiramisu_py.program.ranks.combined_reductions import meetings
 from tiramisu_py.program.statement import Role, Statement
 
 

@@ -15,7 +15,7 @@ from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
-from tiramisu_py.program.private_copies import private_copies
+from tiramisu_py.program.private_buffers import private_copies
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, race_at, statements, unordered
 from tiramisu_py.proof.memory.values import first_spot

@@ -16,7 +16,14 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import combined_loops, groups, inner_ranks, meetings, not_combined, outside_of
+from tiramisu_py.program.ranks.combined_reductions import (
+    combined_loops,
+    groups,
+    inner_ranks,
+    meetings,
+    not_combined,
+    outside_of,
+)
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.violations.findings import Finding, Key, fault, rank_words
 from tiramisu_py.sets import smallest

@@ -29,7 +29,7 @@ from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Rank
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.ranks.reductions import combined_loops, not_combined
+from tiramisu_py.program.ranks.combined_reductions import combined_loops, not_combined
 from tiramisu_py.program.statement import Device, Role
 from tiramisu_py.proof.memory.loop_repairs import order_repair
 from tiramisu_py.proof.memory.races import pair_spots

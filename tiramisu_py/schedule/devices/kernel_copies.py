@@ -21,12 +21,12 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.arguments import listed, loop_name, size, statements
-from tiramisu_py.schedule.command import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import listed, loop_name, size, statements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.devices.copy_threads import spread
 from tiramisu_py.schedule.devices.tag_gpu import check_limits, kernel_around
+from tiramisu_py.schedule.locality.cached_copies import check_copy, laid_out
 from tiramisu_py.schedule.locality.compute_at import loads, scope_of, without_holes
-from tiramisu_py.schedule.locality.copies import check_copy, laid_out
 from tiramisu_py.schedule.nesting import check_nesting
 
 #: Bytes that one asynchronous copy into shared memory can take.
@@ -36,7 +36,7 @@ WIDTHS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
-class Cache:
+class KernelCopy:
     """What `cache_shared` and `cache_local` make of a source: the name of the copy, its loops, and how it is kept."""
 
     name: str
@@ -66,7 +66,7 @@ def in_shared_memory(
     buffers: object,
     vector: object = 1,
     layout: object = None,
-) -> Cache:
+) -> KernelCopy:
     """A cache in shared memory, its arguments checked."""
     if buffers not in (1, 2) or isinstance(buffers, bool):
         raise CommandError(f"buffers={buffers!r}: a copy has 1 buffer, or 2 that take turns")
@@ -77,7 +77,7 @@ def in_shared_memory(
     unknown = [given for given in chosen or () if given not in named]
     if unknown:
         raise CommandError(f"threads={unknown}: name iterators of the copy, {', '.join(named)}")
-    return Cache(
+    return KernelCopy(
         name,
         source,
         named,
@@ -91,13 +91,15 @@ def in_shared_memory(
     )
 
 
-def in_registers(name: str, source: str, iterators: object) -> Cache:
+def in_registers(name: str, source: str, iterators: object) -> KernelCopy:
     """A cache in registers, its arguments checked."""
-    return Cache(name, source, tuple(loop_name(given) for given in listed(iterators, "iterators")), Memory.REGISTER)
+    return KernelCopy(
+        name, source, tuple(loop_name(given) for given in listed(iterators, "iterators")), Memory.REGISTER
+    )
 
 
 @dataclass(frozen=True)
-class Place:
+class CopyPlace:
     """Where a copy is made: its kernel, the loops around it, who reads it there, and from where it copies."""
 
     kernel: KernelNest
@@ -106,7 +108,7 @@ class Place:
     origin: str
 
 
-def cache(program: Program, consumer: Sequence[str], level: object, wanted: Cache, command: str) -> Program:
+def cache(program: Program, consumer: Sequence[str], level: object, wanted: KernelCopy, command: str) -> Program:
     """Copy what the consumer reads in each iteration of a loop of its kernel, and let it read the copy."""
     check_copy(program, wanted.source, wanted.iterators, wanted.name)
     place = _place(program, consumer, level, wanted)
@@ -126,7 +128,7 @@ def cache(program: Program, consumer: Sequence[str], level: object, wanted: Cach
     return program
 
 
-def _place(program: Program, consumer: Sequence[str], level: object, wanted: Cache) -> Place:
+def _place(program: Program, consumer: Sequence[str], level: object, wanted: KernelCopy) -> CopyPlace:
     scope = scope_of(program, consumer, level)
     inside = [s for s in statements(program, consumer) if s.loops[: len(scope)] == scope]
     kernel = kernel_around(program, inside[0])
@@ -144,14 +146,14 @@ def _place(program: Program, consumer: Sequence[str], level: object, wanted: Cac
     origins = {reader.sources.get(wanted.source, wanted.source) for reader in readers}
     if len(origins) > 1:
         raise CommandError(f"{', '.join(consumer)} reads {wanted.source} from several copies: {', '.join(origins)}")
-    place = Place(kernel, scope, readers, origins.pop())
+    place = CopyPlace(kernel, scope, readers, origins.pop())
     if wanted.memory is Memory.REGISTER:
         _check_own_threads(program, readers, scope, level)
     _check_possible(program, place, wanted)
     return place
 
 
-def _check_possible(program: Program, place: Place, wanted: Cache) -> None:
+def _check_possible(program: Program, place: CopyPlace, wanted: KernelCopy) -> None:
     level = program.loops[place.scope[-1]]
     if wanted.buffers == 2 and isinstance(level.tag, GpuBlock | GpuThread):
         raise CommandError(f"buffers=2: two buffers take turns in a sequential loop, and {level.name} is none")
@@ -175,7 +177,7 @@ def _check_own_threads(
                 )
 
 
-def _needed(program: Program, place: Place, wanted: Cache) -> isl.Map:
+def _needed(program: Program, place: CopyPlace, wanted: KernelCopy) -> isl.Map:
     """The values that each iteration of the scope reads: in shared memory, those that any thread reads."""
     parts = list[isl.Map]()
     for reader in place.readers:
@@ -189,7 +191,9 @@ def _needed(program: Program, place: Place, wanted: Cache) -> isl.Map:
     return without_holes(program, wanted.source, found)
 
 
-def _box(program: Program, place: Place, needed: isl.Map, wanted: Cache) -> tuple[tuple[int, ...], isl.MultiAff]:
+def _box(
+    program: Program, place: CopyPlace, needed: isl.Map, wanted: KernelCopy
+) -> tuple[tuple[int, ...], isl.MultiAff]:
     extents, index = local_index(program, needed, len(place.scope), wanted.source)
     if not all(isinstance(extent, Const) for extent in extents):
         inner = program.loops[place.scope[-1]].name
@@ -204,8 +208,8 @@ def _box(program: Program, place: Place, needed: isl.Map, wanted: Cache) -> tupl
 
 def _copying(
     program: Program,
-    place: Place,
-    wanted: Cache,
+    place: CopyPlace,
+    wanted: KernelCopy,
     needed: isl.Map,
     index: isl.MultiAff,
     extents: tuple[int, ...],
@@ -244,7 +248,7 @@ def _copying(
 
 
 def _spread(
-    place: Place, wanted: Cache, instances: isl.Set, at: list[isl.Aff], extents: tuple[int, ...], command: str
+    place: CopyPlace, wanted: KernelCopy, instances: isl.Set, at: list[isl.Aff], extents: tuple[int, ...], command: str
 ) -> tuple[list[tuple[Loop, isl.Aff]], isl.Set]:
     """The copy's own loops, which deal its elements out to the threads of the block, and its instances.
 
@@ -274,12 +278,14 @@ def _spread(
     return own, instances
 
 
-def _axis(place: Place, loop: LoopId) -> int | None:
+def _axis(place: CopyPlace, loop: LoopId) -> int | None:
     tag = place.kernel.program.loops[loop].tag
     return tag.axis if isinstance(tag, GpuThread) else None
 
 
-def _stored(program: Program, place: Place, wanted: Cache, extents: tuple[int, ...], index: isl.MultiAff) -> Program:
+def _stored(
+    program: Program, place: CopyPlace, wanted: KernelCopy, extents: tuple[int, ...], index: isl.MultiAff
+) -> Program:
     """The buffer of the copy, and the storages through which it is read and filled."""
     declared = program.algorithm.source(wanted.source)
     per_block = len(place.kernel.host) + len(place.kernel.blocks)
@@ -300,7 +306,7 @@ def _stored(program: Program, place: Place, wanted: Cache, extents: tuple[int, .
 
 
 def _laid_out(
-    program: Program, wanted: Cache, extents: tuple[int, ...], index: isl.MultiAff
+    program: Program, wanted: KernelCopy, extents: tuple[int, ...], index: isl.MultiAff
 ) -> tuple[tuple[int, ...], isl.MultiAff]:
     """The extents and the index of a copy with a layout of its own."""
     assert wanted.layout is not None
@@ -323,7 +329,7 @@ def _one_later(index: isl.MultiAff, level: int) -> isl.MultiAff:
     return sets.compose(sets.function(space, None, moved), index)
 
 
-def _after_origin(program: Program, place: Place, name: str, wanted: Cache, command: str) -> Program:
+def _after_origin(program: Program, place: CopyPlace, name: str, wanted: KernelCopy, command: str) -> Program:
     made = program.storages[place.origin].buffer
     copied = place.origin != wanted.source
     filling = [s for s in program.storing if s.name != name and program.storages[s.target].buffer == made]

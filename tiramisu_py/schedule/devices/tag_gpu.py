@@ -15,8 +15,8 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Launch, Loop
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Memory
-from tiramisu_py.schedule.arguments import find, listed, loop_name, loops_named, size, statements, unused
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import find, listed, loop_name, loops_named, size, statements, unused
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.loops.transforms import parted, tile
 from tiramisu_py.schedule.nesting import block_loops, check_nesting

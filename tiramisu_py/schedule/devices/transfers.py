@@ -23,8 +23,8 @@ from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Bulk, Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement, Transfer
-from tiramisu_py.schedule.arguments import check_new_name, listed, loop_name, size
-from tiramisu_py.schedule.command import OnFunction
+from tiramisu_py.schedule.command_arguments import check_new_name, listed, loop_name, size
+from tiramisu_py.schedule.command_fields import OnFunction
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.sets import smallest
 

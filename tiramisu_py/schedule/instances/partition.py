@@ -15,12 +15,12 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares, Target, ranks_of
-from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, statements
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import check_new_name, find, listed, loop_name, loops_named, statements
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.instances.partition_cuts import parts_of, verify
 from tiramisu_py.schedule.instances.partition_targets import dealt_to_ranks, on_target
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
-from tiramisu_py.schedule.instances.targets import checked
+from tiramisu_py.schedule.instances.target_kinds import checked
 
 #: At which iterations a loop is cut: points, shares, or ranges.
 Where = Shares | Sequence[Expr | int] | Sequence[tuple[Expr | int, Expr | int]]

@@ -17,7 +17,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Shares
-from tiramisu_py.schedule.arguments import listed
+from tiramisu_py.schedule.command_arguments import listed
 from tiramisu_py.sets import smallest
 
 

@@ -17,8 +17,8 @@ from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import depth_of
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import check_new_name, find, listed, loop_name, loops_named, statements
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import check_new_name, find, listed, loop_name, loops_named, statements
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.ranks.rank_numbers import RankNumber
 
 

@@ -14,8 +14,8 @@ from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import check_new_name, find, loop_name, statements
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, statements
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
 #: Beyond so many bodies a select stays in place: a box has an inside, four edges and four corners.

@@ -17,8 +17,8 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import loop_name, loops_named, statements
-from tiramisu_py.schedule.command import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import loop_name, loops_named, statements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.loops.order import Root
 from tiramisu_py.schedule.loops.single_iterations import without_single_iterations
 from tiramisu_py.schedule.nesting import check_nesting

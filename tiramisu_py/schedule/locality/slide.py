@@ -23,8 +23,8 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
-from tiramisu_py.schedule.arguments import loop_name, size, statements, whole
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import loop_name, size, statements, whole
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.locality.compute_at import filled, loads
 from tiramisu_py.schedule.locality.sliding_window import Sliding, Window, window_of
 from tiramisu_py.schedule.storage.fold import check_plain

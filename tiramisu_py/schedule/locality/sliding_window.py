@@ -14,7 +14,7 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Storage
-from tiramisu_py.schedule.arguments import loop_name
+from tiramisu_py.schedule.command_arguments import loop_name
 from tiramisu_py.schedule.locality.compute_at import read_by
 
 

@@ -22,7 +22,7 @@ from tiramisu_py.program.statement import Statement
 
 
 @dataclass(frozen=True)
-class Distance:
+class StepDistance:
     """A read of `source` by the statement `reader`, `least` to `most` levels back.
 
     `below` and `above` are how far it reaches on either side of the reader's point, by dimension.
@@ -47,7 +47,7 @@ class Halo:
 
 def distances(
     program: Program, steps: Sequence[Statement], sources: Sequence[str], time: str, dims: Sequence[str]
-) -> list[Distance]:
+) -> list[StepDistance]:
     """The reads of the sources by the statements of a step; raises `CommandError` where one has no constant reach."""
     return [
         _distance(program, statement, access, relation, time, dims)
@@ -71,7 +71,7 @@ def _readings(program: Program, statement: Statement) -> list[tuple[Access, isl.
 
 def _distance(
     program: Program, statement: Statement, access: Access, relation: isl.Map, time: str, dims: Sequence[str]
-) -> Distance:
+) -> StepDistance:
     source = access.source
     own = value_names(program.algorithm.source(statement.source))
     theirs = value_names(program.algorithm.source(source))
@@ -93,7 +93,7 @@ def _distance(
     (low, high), *others = spans
     if high > 0:
         raise CommandError(f"{statement.name} reads {access}, of a later level: {time} is not the loop over time")
-    return Distance(
+    return StepDistance(
         statement.name,
         statement.source,
         source,
@@ -104,7 +104,9 @@ def _distance(
     )
 
 
-def halos(reads: Sequence[Distance], sources: Sequence[str], dim: str, position: int, level: str) -> tuple[Halo, Halo]:
+def halos(
+    reads: Sequence[StepDistance], sources: Sequence[str], dim: str, position: int, level: str
+) -> tuple[Halo, Halo]:
     """The halos along a dimension, below and above."""
     sides = []
     for amounts in ([d.below[position] for d in reads], [d.above[position] for d in reads]):

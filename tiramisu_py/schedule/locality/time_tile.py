@@ -24,8 +24,8 @@ from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import check_new_name, loop_name, size, statements, whole
-from tiramisu_py.schedule.command import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, size, statements, whole
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.instances.separate import in_place_of
 from tiramisu_py.schedule.locality.time_levels import Passes, TimeTile
 from tiramisu_py.schedule.locality.time_tile_buffers import stored

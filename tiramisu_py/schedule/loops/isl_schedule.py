@@ -12,8 +12,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import statements
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import statements
+from tiramisu_py.schedule.command_fields import OnStatements
 
 
 def raw_schedule(program: Program, names: Sequence[str], text: object) -> Program:

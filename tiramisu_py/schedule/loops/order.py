@@ -12,8 +12,8 @@ from tiramisu_py.program.loops import Combine, GpuBlock, GpuThread, Loop, LoopId
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name, statements
-from tiramisu_py.schedule.command import Named, OnFunction, OnStatements
+from tiramisu_py.schedule.command_arguments import find, loop_name, statements
+from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 

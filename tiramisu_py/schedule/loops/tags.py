@@ -11,8 +11,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Tag, Unroll, Vector
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 SCHEDULES = ("static", "dynamic", "guided")

@@ -19,8 +19,8 @@ from tiramisu_py.program.editing import Coordinates, Rewrite, reversed_loop
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size, statements, unused, whole
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements, unused, whole
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.nesting import check_nesting
 
 

@@ -12,8 +12,8 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
-from tiramisu_py.schedule.arguments import find, loop_name, loops_named
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.loops.tags import unroll
 from tiramisu_py.schedule.loops.transforms import innermost, split
 

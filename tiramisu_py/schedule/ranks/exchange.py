@@ -19,18 +19,18 @@ from tiramisu_py.program.loops import Loop, Rank
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Message, Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.arguments import check_new_name, statements
-from tiramisu_py.schedule.command import OnFunction, OnStatements
+from tiramisu_py.schedule.command_arguments import check_new_name, statements
+from tiramisu_py.schedule.command_fields import OnFunction, OnStatements
 from tiramisu_py.schedule.devices.transfers import Mode, check_values, collapse_many, source_of
 from tiramisu_py.schedule.locality.compute_at import loads
 from tiramisu_py.schedule.nesting import check_nesting
 from tiramisu_py.schedule.ranks import exchange_half
+from tiramisu_py.schedule.ranks.declare_blocks import relative_peers
 from tiramisu_py.schedule.ranks.distribute import check_axes
-from tiramisu_py.schedule.ranks.exchange_half import Half, Property, check_given, together
-from tiramisu_py.schedule.ranks.run_time_blocks import relative_peers
+from tiramisu_py.schedule.ranks.exchange_half import ExchangeHalf, Property, check_given, together
 
 
-def exchange(program: Program, name: str, send: Half, receive: Half, command: str) -> Program:
+def exchange(program: Program, name: str, send: ExchangeHalf, receive: ExchangeHalf, command: str) -> Program:
     """The program with an exchange: the statements ``<name>_send`` and ``<name>_receive``.
 
     Loops of their own run over the points; one whose name is that of a loop that is tagged as rank is tagged likewise.
@@ -48,7 +48,7 @@ def exchange(program: Program, name: str, send: Half, receive: Half, command: st
     return program
 
 
-def half_of(program: Program, made: str, name: str, half: Half, role: Role, command: str) -> Program:
+def half_of(program: Program, made: str, name: str, half: ExchangeHalf, role: Role, command: str) -> Program:
     """The program with one half of an exchange."""
     source = half.access.source
     check_memory(program, source)
@@ -94,7 +94,7 @@ def half_of(program: Program, made: str, name: str, half: Half, role: Role, comm
     return program
 
 
-def _tag(program: Program, half: Half, dim: str) -> Rank | None:
+def _tag(program: Program, half: ExchangeHalf, dim: str) -> Rank | None:
     """The tag of a loop of a half: that of the loops of its name that run on ranks, or its own axis for ``tm.rank``."""
     tagged: dict[Rank, str] = {}
     for statement in sorted(program.acting, key=lambda s: s.source != half.access.source):

@@ -36,7 +36,7 @@ class Property(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Half:
+class ExchangeHalf:
     """One half of an exchange, as it was declared: the points at which ``access`` is sent, or received.
 
     `rank_dims` are the iterators that are the rank's own coordinates, with their axes. All ranks take part in a
@@ -70,7 +70,7 @@ def check_given(given: Mapping[str, object], direction: object) -> None:
         )
 
 
-def together(program: Program, send: Half, receive: Half) -> tuple[Half, Half]:
+def together(program: Program, send: ExchangeHalf, receive: ExchangeHalf) -> tuple[ExchangeHalf, ExchangeHalf]:
     """The halves of an exchange in which all ranks take part together; raises where they cannot."""
     if program.blocks is not None:
         raise CommandError(
@@ -93,7 +93,7 @@ def together(program: Program, send: Half, receive: Half) -> tuple[Half, Half]:
 
 def half(
     program: Program, name: str, role: Role, domain: object, access: Access, to: object, props: object, owner: object
-) -> Half:
+) -> ExchangeHalf:
     """One half of an exchange, from what the user gives; `domain` may be a pair of a domain and a condition."""
     sends = role is Role.SEND
     made, to_word = f"{name}.{'send' if sends else 'recv'}", "to=" if sends else "source="
@@ -116,7 +116,7 @@ def half(
     for index in access.indices:
         check_references(program.algorithm, f"{access} in {made}", index, found.iterators, owner)
     own = {number.name: number.axis for number in used if number.name in found.iterators}
-    return Half(tuple(found.iterators), found.points, access, peers, asynchronous, mode, persistent, own)
+    return ExchangeHalf(tuple(found.iterators), found.points, access, peers, asynchronous, mode, persistent, own)
 
 
 def _peers(to: object, word: str) -> tuple[Expr, ...]:

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import axes, ranks
-from tiramisu_py.schedule.arguments import size
+from tiramisu_py.schedule.command_arguments import size
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,8 +9,8 @@ from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Memory, as_memory
-from tiramisu_py.schedule.arguments import size
-from tiramisu_py.schedule.command import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import size
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 from tiramisu_py.schedule.ranks.distribute import held_alike
 from tiramisu_py.schedule.ranks.exchange import check_still_sent
 from tiramisu_py.schedule.storage.shared_scope import settled

@@ -12,10 +12,10 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Operand, as_expr
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError, DeclarationError
-from tiramisu_py.program.distribution import Pieces
+from tiramisu_py.program.machine.distribution import Pieces
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.targets import Shares
-from tiramisu_py.schedule.arguments import listed, loop_name, size
+from tiramisu_py.schedule.command_arguments import listed, loop_name, size
 
 
 @dataclass(frozen=True, eq=False, repr=False)

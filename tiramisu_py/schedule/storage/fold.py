@@ -12,8 +12,8 @@ from tiramisu_py.algorithm.types import int64
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
-from tiramisu_py.schedule.arguments import loop_name, size, statements
-from tiramisu_py.schedule.command import OnStatements
+from tiramisu_py.schedule.command_arguments import loop_name, size, statements
+from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 
 

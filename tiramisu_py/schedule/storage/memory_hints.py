@@ -12,8 +12,8 @@ from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Ahead, NonTemporal, Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.arguments import find, loop_name, loops_named, size, statements
-from tiramisu_py.schedule.command import Named, OnStatements
+from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
 
 #: Memory that no cache of the host stands before.
 _ELSEWHERE = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.arguments import statements
+from tiramisu_py.schedule.command_arguments import statements
 
 
 def check_all_parts(program: Program, names: Sequence[str], command: str) -> None:

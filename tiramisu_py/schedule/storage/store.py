@@ -18,11 +18,11 @@ from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory, Storage
-from tiramisu_py.schedule.arguments import check_new_name, statements
+from tiramisu_py.schedule.command_arguments import check_new_name, statements
 from tiramisu_py.schedule.storage.local_layouts import kept_in
 from tiramisu_py.schedule.storage.memory_hints import check_past_caches
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
-from tiramisu_py.schedule.storage.pages import moved, placed
+from tiramisu_py.schedule.storage.place import moved, placed
 
 #: Why the array that a caller passes is in none of these memories.
 CALLERS = {

@@ -1,0 +1,266 @@
+"""Non-temporal stores in C: the versions of a function, how a call chooses, and where threads wait for their stores.
+
+The body is printed once, as a function that is always inlined, with a constant that says whether it stores past the
+caches. A distributed function, or one that uses GPUs, has one body, in which that is a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.traversal import walk as parts
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.backends.c.expressions.parentheses import PRODUCT, call
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
+from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
+from tiramisu_py.ir import (
+    AllReduce,
+    ArrayArgument,
+    Collective,
+    Complete,
+    Copy,
+    For,
+    Launch,
+    Let,
+    LoopFunction,
+    Node,
+    Post,
+    Prefetch,
+    Ramp,
+    Store,
+)
+from tiramisu_py.ir.arithmetic.linear import along_lanes, is_index, linear, number
+from tiramisu_py.ir.rewriting import children, constant, names, walk
+from tiramisu_py.lower.statements.prefetch import LINE
+from tiramisu_py.program.loops import Parallel
+
+RUNTIME = "tm_stores.h"
+#: The constant, or variable, that says whether to store past the caches.
+STREAMS = "tm_streams"
+#: Vectors begin at multiples of their size, up to this; smaller ones than `LEAST` are stored as ever.
+MOST, LEAST = 64, 16
+#: What lets GPUs and other ranks read what this thread has stored.
+_READERS = (AllReduce, Collective, Complete, Copy, Launch, Post)
+
+
+def uses_streams(node: Node) -> bool:
+    """Whether anything inside stores whole vectors past the caches."""
+    return any(isinstance(inner, Store) and is_stream(inner) for inner in walk(node))
+
+
+def is_stream(node: Store) -> bool:
+    """Whether a store writes a whole vector past the caches."""
+    vector = _vector(node)
+    return vector is not None and vector[1] * node.value.dtype.bytes >= LEAST
+
+
+def _vector(node: Store) -> tuple[Expr, int] | None:
+    """The last index of a non-temporal store of neighbours, in lane 0, and the number of lanes."""
+    if not node.nontemporal or not node.indices or any(map(_lanes, node.indices[:-1])):
+        return None
+    line, lanes = along_lanes(node.indices[-1]), _lanes(node.indices[-1])
+    return (line[0], lanes) if line is not None and line[1] == 1 and lanes > 1 else None
+
+
+def _lanes(index: Expr) -> int:
+    return max((part.lanes for part in parts(index) if isinstance(part, Ramp)), default=0)
+
+
+def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
+    """The header that a function with such stores, or prefetches, includes."""
+    bodies = [function.body, *(version.function.body for version in function.versions)]
+    if not any(uses_streams(body) or any(isinstance(node, Prefetch) for node in walk(body)) for body in bodies):
+        return ()
+    return packaged("c", RUNTIME)
+
+
+class Stream(cgen.Statement):
+    """A store past the caches."""
+
+
+class _Arrived(cgen.Statement):
+    """Where a thread waits for these."""
+
+
+def arrived() -> list[cgen.Generable]:
+    """Where a thread waits until what it stored past the caches is in memory."""
+    return [_Arrived(f"TM_STREAMED({STREAMS})")]
+
+
+def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
+    """The lines of a block, where a thread waits only once for stores that follow each other."""
+    kept: list[cgen.Generable] = []
+    followed = False
+    for line in reversed(lines):
+        if isinstance(line, _Arrived) and followed:
+            continue
+        followed = isinstance(line, _Arrived) or (followed and isinstance(line, Stream | cgen.LineComment))
+        kept.append(line)
+    return kept[::-1]
+
+
+def is_outermost(node: For, scope: Scope) -> bool:
+    """Whether a serial loop is the outermost of one thread that stores past the caches, and so waits at its end.
+
+    One in which others are given what has been stored waits before that, at the ends of loops inside of it.
+    """
+    if scope.threaded or scope.streaming or not uses_streams(node):
+        return False
+    return not any(_is_parallel(inner) or isinstance(inner, _READERS) for inner in walk(node))
+
+
+def _is_parallel(node: Node) -> bool:
+    return isinstance(node, For) and isinstance(node.tag, Parallel)
+
+
+def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
+    """A prefetch of the lines that an access begins in: one, or more of several lines."""
+    array = scope.arrays.get(node.buffer)
+    if array is None or array.nested or array.lanes > 1:
+        return []  # in registers, or on the stack
+    lines = [along_lanes(index) for index in node.indices]
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines):
+        return _prefetched_first(node, scope)
+    scalars = Scalars(scope)
+    first = array.flat(tuple(base for base, _ in known))
+    step = constant(array.distance(tuple(step for _, step in known))) or 0
+    lanes = max(map(scope.lanes.of, node.indices), default=1)
+    count = max(1, -(-(lanes * step * array.dtype.bytes) // LINE))
+    elements = LINE // array.dtype.bytes
+    places = [first if k == 0 else Binary("+", first, number(k * elements), int64) for k in range(count)]
+    found = (call("TM_PREFETCH", array.name, scalars.text(place), str(node.locality)).text for place in places)
+    return [cgen.Statement(text) for text in found]
+
+
+def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
+    """A prefetch of the line of lane 0, of lanes that are not evenly spaced."""
+    first = tuple(rewrite(index, lambda e: e.base if isinstance(e, Ramp) else None) for index in node.indices)
+    if any(scope.lanes.of(index) > 1 for index in first):
+        return []  # made of vectors that are there already
+    scalars, array = Scalars(scope), scope.arrays[node.buffer]
+    place = scalars.text(array.flat(first))
+    return [cgen.Statement(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
+
+
+# -- which addresses are aligned
+
+
+@dataclass(frozen=True)
+class Residue:
+    """A number of which is known what remains after division by `modulus`."""
+
+    modulus: int
+    rest: int
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A condition on an array of the caller's, under which stores are aligned at `size` bytes: element `offset` is so,
+    and so are rows.
+    """
+
+    array: str
+    offset: int
+    size: int
+    rows: bool
+
+
+class Alignment:
+    """What is known of the addresses of a function's non-temporal stores."""
+
+    def __init__(self, function: LoopFunction) -> None:
+        own = (a for a in function.arguments if isinstance(a, ArrayArgument) and a.device is None)
+        self.arrays = {argument.name: argument for argument in own}
+        self.conditions: dict[Aligned, None] = {}
+        self.checked: set[Store] = set()
+        self._visit(function.body, {})
+
+    def is_known(self, node: Store) -> bool:
+        """Whether a store is aligned where all conditions hold."""
+        return node in self.checked
+
+    @deep
+    def _visit(self, node: Node, known: Mapping[str, Residue]) -> None:
+        if isinstance(node, Store) and is_stream(node):
+            self._store(node, known)
+        if isinstance(node, For | Let):
+            kept = {name: residue for name, residue in known.items() if name != node.variable}
+            found = _of_loop(node, known) if isinstance(node, For) else _of_value(node.value, known)
+            known = kept if found is None else {**kept, node.variable: found}
+        for child in children(node):
+            self._visit(child, known)
+
+    def _store(self, node: Store, known: Mapping[str, Residue]) -> None:
+        argument, vector = self.arrays.get(node.buffer), _vector(node)
+        if argument is None or vector is None:
+            return
+        size = min(vector[1] * argument.dtype.bytes, MOST)
+        offset = _residue(vector[0], size // argument.dtype.bytes, known)
+        if offset is not None:
+            self.conditions[Aligned(node.buffer, offset, size, len(node.indices) > 1)] = None
+            self.checked.add(node)
+
+
+def _of_loop(node: For, known: Mapping[str, Residue]) -> Residue | None:
+    low = _residue(node.lower, node.step, known)
+    return None if low is None else Residue(node.step, low)
+
+
+def _of_value(e: Expr, known: Mapping[str, Residue]) -> Residue | None:
+    for modulus in (64, 32, 16, 8, 4, 2) if is_index(e.dtype) else ():
+        rest = _residue(e, modulus, known)
+        if rest is not None:
+            return Residue(modulus, rest)
+    return None
+
+
+def _residue(e: Expr, modulus: int, known: Mapping[str, Residue]) -> int | None:
+    """What remains of an index expression after division by a number; None where that is not known."""
+    form = linear(e)
+    total = form.constant
+    for atom, factor in form.terms.values():
+        residue = known.get(atom.name) if isinstance(atom, Iter) else None
+        if residue is not None and factor * residue.modulus % modulus == 0:
+            total += factor * residue.rest
+        elif factor % modulus != 0:
+            return None
+    return total % modulus
+
+
+# -- the choice
+
+
+def chooses(function: LoopFunction, scope: Scope, alignment: Alignment) -> str:
+    """The condition under which a call stores past the caches, in C."""
+    scalars = Scalars(scope)
+    bound = "TM_CACHED" if function.nontemporal_above is None else f"INT64_C({function.nontemporal_above})"
+    used = names(function.body)
+    arrays = [scope.arrays[name] for name in alignment.arrays if name in used]
+    held = " + ".join(_bytes(array, scalars) for array in arrays) or "INT64_C(0)"
+    fitting = [part for condition in alignment.conditions for part in _fits(condition, scope, scalars)]
+    return " && ".join(dict.fromkeys([f"{held} > {bound}", *fitting]))
+
+
+def _bytes(array: NamedArray, scalars: Scalars) -> str:
+    sizes = ", ".join(scalars.text(extent) for extent in array.extents)
+    return f"TM_BYTES({array.dtype.c_name}, {sizes})" if sizes else f"(int64_t)sizeof({array.dtype.c_name})"
+
+
+def _fits(condition: Aligned, scope: Scope, scalars: Scalars) -> Iterator[str]:
+    array = scope.arrays[condition.array]
+    offset, size = condition.offset * array.dtype.bytes, condition.size
+    address = f"(uintptr_t){array.name}"
+    yield f"({address} + {offset}) % {size} == 0" if offset else f"{address} % {size} == 0"
+    row = array.extents[-1]
+    known = constant(row)
+    elements = size // array.dtype.bytes
+    if condition.rows and (known is None or known % elements != 0):
+        yield f"{scalars(row).at(PRODUCT)} % {elements} == 0"

@@ -1,0 +1,118 @@
+"""The versions of a function: bodies of their own, of which each call runs one.
+
+A body that stores past the caches is printed once, in a file that the source includes twice: `TM_BODY` is the name of
+the version, and `tm_streams` says how it stores. (A constant argument would not do: what runs on threads is made a
+function of its own before the compiler inlines anything.) A distributed function, or one that uses GPUs, has one body,
+in which `tm_streams` is a variable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.backends.c import streaming_stores as streams
+from tiramisu_py.backends.c.definitions import Definition
+from tiramisu_py.backends.c.expressions.scope import of_function
+from tiramisu_py.backends.c.layout import text
+from tiramisu_py.backends.c.statements import Statements
+from tiramisu_py.ir import LoopFunction
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.emitter import Source
+
+Lines = list[cgen.Generable]
+#: What the names of the two versions of a body end in.
+STREAMING, ORDINARY = "streaming", "ordinary"
+
+
+class Versions:
+    """The bodies of a function of the host."""
+
+    def __init__(self, source: Source, function: LoopFunction) -> None:
+        self.source = source
+        self.function = function
+        self.files: dict[str, str] = {}
+        self.definitions: Lines = []
+
+    def special(self) -> Lines:
+        """The calls of the versions for some sizes."""
+        lines: Lines = []
+        for version in self.function.versions:
+            sizes = " && ".join(f"{self.source.names[param]} == {value}" for param, value in version.sizes)
+            lines.append(cgen.If(cgen.Line(sizes), self._version(version.function)))
+        return lines
+
+    def general(self) -> Lines:
+        """The choice between the versions of the general body; nothing where it has but one."""
+        if not streams.uses_streams(self.function.body):
+            return []
+        return self._streaming(self.function, self.function.name)
+
+    def _version(self, function: LoopFunction) -> cgen.Generable:
+        """The call of a version for some sizes."""
+        if streams.uses_streams(function.body):
+            return cgen.Block(self._streaming(function, function.name))
+        self.definitions += [*self._body(function.name, function, None), cgen.Line()]
+        return cgen.Statement(f"return {function.name}({self.source.passed()})")
+
+    def _streaming(self, function: LoopFunction, name: str) -> Lines:
+        """The choice between the two versions of a body that stores past the caches."""
+        alignment = streams.Alignment(function)
+        self.files[f"{name}_body.h"] = self._file(function, name, alignment)
+        for version, value in ((STREAMING, "true"), (ORDINARY, "false")):
+            self.definitions += [
+                cgen.Define("TM_BODY", f"{name}_{version}"),
+                cgen.Define(streams.STREAMS, value),
+                cgen.Include(f"{name}_body.h", system=False),
+                cgen.Line("#undef TM_BODY"),
+                cgen.Line(f"#undef {streams.STREAMS}"),
+                cgen.Line(),
+            ]
+        scope = of_function(function, self.source.names)
+        chosen = cgen.Statement(f"return {name}_{STREAMING}({self.source.passed()})")
+        return [
+            cgen.If(cgen.Line(streams.chooses(function, scope, alignment)), chosen),
+            cgen.Statement(f"return {name}_{ORDINARY}({self.source.passed()})"),
+        ]
+
+    def _file(self, function: LoopFunction, name: str, alignment: streams.Alignment) -> str:
+        lines: Lines = [
+            cgen.LineComment(f"The body of {name}, included once for each of its versions: TM_BODY is its name, and"),
+            cgen.LineComment(f"{streams.STREAMS} says whether it stores past the caches."),
+            cgen.Line(),
+        ]
+        return text(cgen.Module([*lines, *self._body("TM_BODY", function, alignment)]))
+
+    def _body(self, name: str, function: LoopFunction, alignment: streams.Alignment | None) -> Lines:
+        source = self.source
+        statements = Statements(source.name, source.types, source.host_parts, source.log)
+        statements.alignment = alignment
+        statements.division = source.division(function)
+        lines = statements.emit(function.body, of_function(function, source.names))
+        code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
+        printed = re.sub(r'"[^"]*"', '""', "\n".join(line for line in code if not line.startswith("//")))
+        given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
+        unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
+        body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
+        outside = statements.division.definitions if statements.division else []
+        return [*outside, Definition(f"static int {name}({source.parameters(restrict=True)})", body)]
+
+
+def own_names(function: LoopFunction) -> list[str]:
+    """What the versions of a function are called."""
+    bodies = [function, *(version.function for version in function.versions)]
+    streaming = [each.name for each in bodies if streams.uses_streams(each.body)]
+    names = [f"{name}_{version}" for name in streaming for version in (STREAMING, ORDINARY)]
+    return [*names, *(each.name for each in bodies[1:])]
+
+
+def with_variable(function: LoopFunction, source: Source, statements: Statements) -> Lines:
+    """What says, in a function with one body, whether it stores past the caches."""
+    if not streams.uses_streams(function.body):
+        return []
+    statements.alignment = streams.Alignment(function)
+    condition = streams.chooses(function, of_function(function, source.names), statements.alignment)
+    return [cgen.Statement(f"const bool {streams.STREAMS} = {condition}")]

@@ -1,0 +1,87 @@
+"""What is in sight at a place of a kernel: beside names, by what powers of two indices are divisible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
+from tiramisu_py.ir import For, KernelFunction, Let, LoopFunction
+from tiramisu_py.ir.arithmetic.facts import facts_of
+from tiramisu_py.ir.rewriting import constant
+from tiramisu_py.program.loops import AXES
+from tiramisu_py.program.machine.gpu_target import CUDA
+
+
+@dataclass
+class KernelScope(Scope):
+    """Names in sight; `divisors` are known divisors of parameters and variables, powers of two.
+
+    `widest` are the bytes of the widest vector that the GPU loads at once: more alignment than this is never asked.
+    """
+
+    widest: int = CUDA.widest
+    divisors: Mapping[str, int] = field(default_factory=dict)
+
+    def enter(self, node: For | Let, lanes: int = 1) -> None:
+        """Add the variable of a loop or a definition, and what that says of it."""
+        super().enter(node, lanes)
+        if isinstance(node, Let):
+            divisor = self.divisor(node.value)
+        else:
+            divisor = math.gcd(self.divisor(node.lower), node.step, self.widest)
+        self.divisors = {**self.divisors, node.variable: divisor}
+
+    def declare(self, name: str, lanes: int = 1) -> None:
+        """Add a variable."""
+        super().declare(name, lanes)
+        self.divisors = {**self.divisors, name: 1}
+
+    def divisor(self, e: Expr) -> int:
+        """A power of two, at most `widest`, that divides an index."""
+        match e:
+            case Const() if not e.dtype.is_float:
+                return math.gcd(int(e.value), self.widest)
+            case Iter() | Param():
+                return self.divisors.get(e.name, 1)
+            case Unary() | Cast():
+                return self.divisor(e.children()[0]) if e.dtype.is_integer else 1
+            case Binary(op="*"):
+                return min(self.divisor(e.left) * self.divisor(e.right), self.widest)
+            case Binary(op="+" | "-" | "min" | "max"):
+                return math.gcd(self.divisor(e.left), self.divisor(e.right))
+        return 1
+
+    def number(self, unit: str, axis: int) -> str:
+        """The variable that holds the number of this block or thread along an axis."""
+        name = f"{unit}_{AXES[axis]}"
+        while name in self.names.values():
+            name += "_"
+        return name
+
+
+def given(kernel: KernelFunction) -> tuple[str, ...]:
+    """The names of a kernel's parameters, in order."""
+    return (*kernel.params, *(s.name for s in kernel.scalars), *(a.name for a in kernel.arrays))
+
+
+def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str, str]) -> KernelScope:
+    """What is in sight where a kernel's body begins."""
+    scope = KernelScope(names, facts=facts_of(function).nonnegative_variables(kernel.nonnegative))
+    for array in kernel.arrays:
+        scope.declare_array(array.name, NamedArray(names[array.name], array.dtype, array.extents))
+    scope.declared = set(given(kernel))
+    scope.widest = kernel.gpu.widest
+    scope.divisors = dict(_multiple(condition, scope.widest) for condition, _ in function.preconditions)
+    return scope
+
+
+def _multiple(condition: Expr, most: int) -> tuple[str, int]:
+    """The parameter of which a precondition ``N % 4 == 0`` says that it is a multiple, and of what, up to `most`."""
+    match condition:
+        case Binary(op="==", left=Binary(op="%", left=Param() as param, right=Const() as by), right=zero):
+            if constant(zero) == 0 and constant(by):
+                return param.name, math.gcd(int(by.value), most)
+    return "", 1

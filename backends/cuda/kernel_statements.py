@@ -1,0 +1,188 @@
+"""Statements in kernels: those of C, and what only the threads of a GPU do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import strong
+from tiramisu_py.backends.c.expressions.parentheses import call
+from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
+from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
+from tiramisu_py.backends.c.statements import Lines, Statements
+from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
+from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars, builtin
+from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops
+from tiramisu_py.backends.cuda.tree_calls import TreeCall
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import (
+    Allocate,
+    Assign,
+    Await,
+    Barrier,
+    Copy,
+    Declare,
+    Deferred,
+    Events,
+    For,
+    GpuIndex,
+    KernelFunction,
+    Launch,
+    Let,
+    Load,
+    Node,
+    Record,
+    Store,
+    TreeReduce,
+)
+from tiramisu_py.ir.rewriting import constant, walk
+from tiramisu_py.program.loops import Combine, Unroll
+from tiramisu_py.program.storage import Memory
+
+_ATOMIC = {"+": "add", "*": "mul", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
+_ATOMIC_BOOL = {"+": "or", "*": "and", "min": "and", "max": "or", "&": "and", "|": "or", "^": "xor"}
+#: What the value of an atomic update reads instead of the element; no user's name looks like this.
+_OLD = "<old>"
+
+
+class KernelStatements(Statements):
+    """Emits the statements of one kernel, called `function` in CUDA."""
+
+    scalars: type[Scalars] = KernelScalars
+
+    def __init__(self, function: str, kernel: KernelFunction) -> None:
+        super().__init__(function, VectorTypes())
+        self.kernel = kernel
+        self.deferred = any(isinstance(node, Deferred) for node in walk(kernel.body))
+        self.lanes = LaneLoops()
+        self.loops = 0
+
+    def emit(self, node: Node, scope: Scope) -> Lines:
+        """The statements of a node, for a block whose names are in `scope`."""
+        match node:
+            case Barrier():
+                wait = [cgen.Statement("TM_ASYNC_WAIT()")] if self.deferred else []
+                return [*wait, cgen.Statement("TM_BARRIER()")]
+            case Deferred():
+                return self._deferred(node.store, scope)
+            case TreeReduce():
+                return TreeCall(self, node, scope).lines()
+            case Launch() | Copy() | Events() | Record() | Await():
+                raise CompilerDefect(f"kernel {self.kernel.name} has a {type(node).__name__}, which is the host's")
+        return super().emit(node, scope)
+
+    # -- control
+
+    def _loop(self, node: For, scope: Scope) -> Lines:
+        if node.tag is not None and not isinstance(node.tag, Unroll):
+            raise CompilerDefect(f"loop {node.variable} of a kernel is still tagged {node.tag.name}")
+        inner = scope.inner()
+        inner.atomic = scope.atomic | {p.buffer for p in node.reductions if p.combine is Combine.ATOMIC}
+        self.loops += 1
+        loop = self.serial(node, inner)
+        self.loops -= 1
+        if not isinstance(node.tag, Unroll):
+            return [loop]
+        factor = "" if node.tag.factor is None else f" {node.tag.factor}"
+        return [cgen.Pragma(f"unroll{factor}"), loop]
+
+    def where(self, condition: Expr, scope: Scope) -> Scope:
+        """The scope of a block in which a condition holds, and what that says of indices."""
+        return replace(scope.inner(), facts=scope.facts.where(condition))
+
+    # -- variables
+
+    def _let(self, node: Node, scope: Scope) -> Lines:
+        assert isinstance(node, Let)
+        lanes = scope.lanes.of(node.value)
+        name = scope.names[node.variable]
+        if isinstance(node.value, GpuIndex):
+            value: Lines = [cgen.Statement(f"const int64_t {name} = {builtin(node.value.unit, node.value.axis)}")]
+        elif lanes > 1:
+            value = self.lanes.defined(name, node.value, lanes, scope)
+        else:
+            value = [
+                cgen.Statement(
+                    f"const {strong(node.value.dtype).c_name} {name} = {self.scalars(scope).text(node.value)}"
+                )
+            ]
+        scope.enter(node, lanes)
+        return [*value, *self.emit(node.body, scope)]
+
+    def _declare(self, node: Declare, scope: Scope) -> Lines:
+        if node.lanes == 1:
+            return super()._declare(node, scope)
+        lines = self.lanes.defined(scope.names[node.variable], node.value, node.lanes, scope)
+        scope.declare(node.variable, node.lanes)
+        return lines
+
+    def _assign(self, node: Assign, scope: Scope) -> Lines:
+        lanes = scope.lanes.variables.get(node.variable, 1)
+        if lanes == 1:
+            return super()._assign(node, scope)
+        return self.lanes.assigned(scope.names[node.variable], node.value, lanes, scope)
+
+    # -- memory
+
+    def _store(self, node: Store, scope: Scope) -> Lines:
+        array = scope.arrays[node.buffer]
+        lanes = max([*map(scope.lanes.of, node.indices), array.lanes if len(node.indices) == len(array.extents) else 1])
+        if lanes == 1:
+            return super()._store(node, scope)
+        if node.atomic or node.buffer in scope.atomic:
+            raise CompilerDefect(f"{node.statement} updates several elements of {node.buffer} at once, and atomically")
+        return self.lanes.store(node, lanes, scope)
+
+    def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
+        """``target = value`` as one step; the value reads the target."""
+        dtype = target.dtype
+        names = _ATOMIC_BOOL if dtype.is_bool else _ATOMIC
+        if isinstance(value, Binary) and value.op in names and strong(value.dtype) == dtype:
+            for side, other in ((value.left, value.right), (value.right, value.left)):
+                if side.key() == target.key() and not _reads(other, target):
+                    term = self.scalars(scope).text(operand(other, dtype))
+                    return [cgen.Statement(call(f"tm_atomic_{names[value.op]}", f"&{place}", term).text)]
+        inside = replace(scope, names={**scope.names, _OLD: "tm_old"})
+        new = self.scalars(inside).text(operand(_reading_old(value, target), dtype))
+        change = f"[=]({dtype.c_name} tm_old) {{ return {new}; }}"
+        return [cgen.Statement(call("tm_atomic_update", f"&{place}", change).text)]
+
+    def _deferred(self, store: Store, scope: Scope) -> Lines:
+        copied = self.lanes.copied(store, scope)
+        if copied is None:
+            by_lanes = self.lanes.copied_by_lanes(store, scope)
+            return self._store(store, scope) if by_lanes is None else by_lanes
+        target, source, size = copied
+        return [cgen.Statement(f"TM_ASYNC_COPY(&{target}, &{source}, {size})")]
+
+    def _allocate(self, node: Node, scope: Scope) -> Lines:
+        assert isinstance(node, Allocate)
+        name = scope.names[node.buffer]
+        kind = node.dtype.c_name if node.lanes == 1 else f"tm_vec<{node.dtype.c_name}, {node.lanes}>"
+        sizes = [constant(extent) for extent in node.extents]
+        if None in sizes:
+            raise CompilerDefect(f"buffer {node.buffer} of kernel {self.kernel.name} needs constant extents")
+        dimensions = "".join(f"[{max(size or 0, 1)}]" for size in sizes)
+        if node.memory is Memory.SHARED:
+            line = f"TM_SHARED({kind}, {name}, {dimensions or '[1]'})"
+        elif node.memory in (Memory.HOST, Memory.REGISTER):
+            line = f"{kind} {name}{dimensions}"
+        else:
+            raise CompilerDefect(f"buffer {node.buffer} in {node.memory.value} memory cannot be made inside a kernel")
+        array = NamedArray(
+            name, node.dtype, node.extents, node.lanes, nested=True, is_shared=node.memory is Memory.SHARED
+        )
+        scope.declare_array(node.buffer, array)
+        return [cgen.Statement(line), *self.emit(node.body, scope)]
+
+
+def _reads(e: Expr, target: Load) -> bool:
+    return e.key() == target.key() or any(_reads(child, target) for child in e.children())
+
+
+def _reading_old(value: Expr, target: Load) -> Expr:
+    key = target.key()
+    return rewrite(value, lambda e: Iter(_OLD, e.dtype) if isinstance(e, Load) and e.key() == key else None)

@@ -1,0 +1,185 @@
+"""Vectors in kernels: up to 16 aligned bytes are loaded and stored at once; what is computed is a loop over lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.algorithm.types import DType, int64, strong
+from tiramisu_py.backends.c.expressions.scalars import operand
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars
+from tiramisu_py.backends.cuda.kernel_scope import KernelScope
+from tiramisu_py.errors import CompilerDefect
+from tiramisu_py.ir import Lane, Load, Ramp, Store
+from tiramisu_py.ir.arithmetic.linear import along_lanes
+from tiramisu_py.ir.rewriting import constant
+
+Lines = list[cgen.Generable]
+#: The number of the lane inside a loop over lanes; no user's name looks like this.
+_LANE = "<lane>"
+#: Sizes that an asynchronous copy may have, in bytes.
+COPIED = (4, 8, 16)
+
+
+class LaneLoops:
+    """Emits what has several lanes, in a kernel."""
+
+    def store(self, node: Store, lanes: int, scope: Scope) -> Lines:
+        """A store into `lanes` elements: at once where they are aligned neighbours, else one by one."""
+        array = scope.arrays[node.buffer]
+        value = operand(node.value, array.dtype)
+        place = self._place(node.buffer, node.indices, lanes, scope)
+        whole = self._whole(value, lanes, scope)
+        if place is not None and whole is not None:
+            return [cgen.Statement(f"tm_store(&{place}, {whole})")]
+        inner = scope.inner()
+        hoisted, each = self._hoisted(value, lanes, inner)
+        if place is None:
+            target = Load(node.buffer, self._element(node.indices, array.lanes, len(array.extents)), array.dtype)
+            text = self._each(target, inner)
+            return [cgen.Block([*hoisted, *_loop(lanes, f"{text} = {self._each(each, inner)}")])]
+        kind = vector(array.dtype, lanes, scope)
+        return [
+            cgen.Block(
+                [
+                    *hoisted,
+                    cgen.Statement(f"{kind} tm_value"),
+                    *_loop(lanes, f"tm_value[tm_lane] = {self._each(each, inner)}"),
+                    cgen.Statement(f"tm_store(&{place}, tm_value)"),
+                ]
+            )
+        ]
+
+    def defined(self, name: str, value: Expr, lanes: int, scope: Scope) -> Lines:
+        """A variable of several lanes."""
+        kind = vector(value.dtype, lanes, scope)
+        whole = self._whole(value, lanes, scope)
+        if whole is not None:
+            return [cgen.Statement(f"{kind} {name} = {whole}")]
+        return [cgen.Statement(f"{kind} {name}"), *self.assigned(name, value, lanes, scope)]
+
+    def assigned(self, name: str, value: Expr, lanes: int, scope: Scope) -> Lines:
+        """An assignment of all lanes of a variable."""
+        inner = scope.inner()
+        hoisted, each = self._hoisted(value, lanes, inner)
+        lines = [*hoisted, *_loop(lanes, f"{name}[tm_lane] = {self._each(each, inner)}")]
+        return [cgen.Block(lines)] if hoisted else lines
+
+    def copied(self, store: Store, scope: Scope) -> tuple[str, str, int] | None:
+        """Where a plain copy into shared memory goes and comes from, and its bytes, where it can be asynchronous."""
+        array = scope.arrays[store.buffer]
+        load = store.value
+        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
+            return None
+        lanes = max(map(scope.lanes.of, store.indices), default=1)
+        size = lanes * array.dtype.bytes
+        if size not in COPIED or scope.lanes.of(load) != lanes:
+            return None
+        if lanes == 1:
+            element = KernelScalars(scope).element
+            return element(store.buffer, store.indices), element(load.buffer, load.indices), size
+        target = self._place(store.buffer, store.indices, lanes, scope)
+        source = self._place(load.buffer, load.indices, lanes, scope)
+        return None if target is None or source is None else (target, source, size)
+
+    def copied_by_lanes(self, store: Store, scope: Scope) -> Lines | None:
+        """A plain copy of several elements into shared memory that is asynchronous one by one, where that can be."""
+        array = scope.arrays[store.buffer]
+        load = store.value
+        if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
+            return None
+        lanes = max(map(scope.lanes.of, store.indices), default=1)
+        if lanes == 1 or array.dtype.bytes not in COPIED or scope.lanes.of(load) != lanes:
+            return None
+        target = Load(store.buffer, store.indices, array.dtype)
+        places = f"&{self._each(target, scope)}, &{self._each(load, scope)}"
+        return _loop(lanes, f"TM_ASYNC_COPY({places}, {array.dtype.bytes})")
+
+    # -- whole vectors
+
+    def _place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:
+        """The first of `lanes` neighbours that are aligned, in memory that threads share; None for others."""
+        assert isinstance(scope, KernelScope)
+        array = scope.arrays[buffer]
+        fits = lanes * array.dtype.bytes <= scope.widest and lanes & (lanes - 1) == 0
+        if not fits or array.lanes > 1 or (array.nested and not array.is_shared):
+            return None
+        lines = [along_lanes(index) for index in indices]
+        known = [line for line in lines if line is not None]
+        if len(known) < len(lines) or constant(array.distance(tuple(step for _, step in known))) != 1:
+            return None
+        first = tuple(base for base, _ in known)
+        if scope.divisor(array.flat(first)) % lanes != 0:
+            return None
+        return KernelScalars(scope).element(buffer, first)
+
+    def _whole(self, e: Expr, lanes: int, scope: Scope) -> str | None:
+        """A value that is a vector already: a vector variable or element, or a load of aligned neighbours."""
+        if isinstance(e, Iter) and scope.lanes.of(e) == lanes:
+            return scope.names.get(e.name, e.name)
+        if not isinstance(e, Load) or scope.lanes.of(e) != lanes:
+            return None
+        if all(scope.lanes.of(index) == 1 for index in e.indices):
+            return KernelScalars(scope).element(e.buffer, e.indices)
+        place = self._place(e.buffer, e.indices, lanes, scope)
+        return None if place is None else f"tm_load<{lanes}>(&{place})"
+
+    def _hoisted(self, value: Expr, lanes: int, scope: Scope) -> tuple[Lines, Expr]:
+        """Vectors that are loaded before the loop over lanes, and the value that reads them."""
+        lines: Lines = []
+        seen: dict[object, Expr] = {}
+
+        def load(e: Expr) -> Expr | None:
+            if not isinstance(e, Load) or all(scope.lanes.of(index) == 1 for index in e.indices):
+                return None
+            whole = self._whole(e, lanes, scope)
+            if whole is None:
+                return None
+            if e.key() not in seen:
+                name = f"tm_v{len(seen)}"
+                lines.append(cgen.Statement(f"const {vector(e.dtype, lanes, scope)} {name} = {whole}"))
+                scope.declare(name, lanes)
+                seen[e.key()] = Iter(name, e.dtype)
+            return seen[e.key()]
+
+        changed = rewrite(value, load)
+        return lines, changed
+
+    # -- one lane
+
+    def _each(self, e: Expr, scope: Scope) -> str:
+        """The value in the lane `tm_lane`."""
+        lane = Iter(_LANE, int64)
+
+        def in_lane(part: Expr) -> Expr | None:
+            if isinstance(part, Ramp):
+                return lane if constant(part.base) == 0 else Binary("+", part.base, lane, int64)
+            if isinstance(part, Iter) and scope.lanes.of(part) > 1:
+                return Lane(part, lane, part.dtype)
+            if isinstance(part, Load) and scope.lanes.of_element(part.buffer, len(part.indices)) > 1:
+                return Load(part.buffer, (*part.indices, lane), part.dtype)
+            return None
+
+        named = replace(scope, names={**scope.names, _LANE: "tm_lane"})
+        return KernelScalars(named).text(rewrite(e, in_lane))
+
+    def _element(self, indices: tuple[Expr, ...], lanes: int, rank: int) -> tuple[Expr, ...]:
+        return (*indices, Iter(_LANE, int64)) if lanes > 1 and len(indices) == rank else indices
+
+
+def vector(dtype: DType, lanes: int, scope: Scope) -> str:
+    """The name of a vector type."""
+    assert isinstance(scope, KernelScope)
+    if lanes * dtype.bytes > scope.widest or lanes & (lanes - 1) != 0:
+        fault = f"a GPU has no vectors of {lanes} {dtype}"
+        raise CompilerDefect(f"{fault}: use 2, 4 or 8 lanes of at most {scope.widest} bytes")
+    return f"tm_vec<{strong(dtype).c_name}, {lanes}>"
+
+
+def _loop(lanes: int, statement: str) -> Lines:
+    header = (cgen.Line("int tm_lane = 0"), cgen.Line(f"tm_lane < {lanes}"), cgen.Line("tm_lane++"))
+    return [cgen.Pragma("unroll"), cgen.For(*header, cgen.Block([cgen.Statement(statement)]))]

@@ -1,0 +1,121 @@
+"""Reductions over the threads of a block: within each warp by shuffles, then over the warps in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Expr, Iter, as_typed
+from tiramisu_py.backends.c.expressions.scalars import operand
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.backends.cuda.kernel_scalars import builtin
+from tiramisu_py.ir import Load, TreeReduce
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.statements import Lines
+    from tiramisu_py.backends.cuda.kernel_statements import KernelStatements
+
+_PART, _OTHER = "<part>", "<other>"
+
+
+class TreeCall:
+    """Emits one reduction; all threads of the block come to it."""
+
+    def __init__(self, statements: KernelStatements, node: TreeReduce, scope: Scope) -> None:
+        self.statements = statements
+        self.node = node
+        self.scope = scope
+        self.array = scope.arrays[node.buffer]
+        self.dtype = self.array.dtype
+        self.shape = statements.kernel.threads
+        self.warp = statements.kernel.gpu.warp
+        self.threads = self.shape[0] * self.shape[1] * self.shape[2]
+
+    def lines(self) -> Lines:
+        """The block's value, combined, then combined into the element by one thread."""
+        value = self.statements.scalars(self.scope).text(operand(self.node.value, self.dtype))
+        if self.threads == 1:
+            return [cgen.Block([self._part(value), *self._update()])]
+        body = self._by_warps(value) if self.threads % self.warp == 0 else self._by_halves(value)
+        return [cgen.Block([cgen.Statement(f"const int tm_number = {self._number()}"), *body])]
+
+    def _number(self) -> str:
+        x, y, z = self.shape
+        text = f"(int){builtin('thread', 0)}"
+        if y > 1 or z > 1:
+            text += f" + {x}*(int){builtin('thread', 1)}"
+        return text + (f" + {x * y}*(int){builtin('thread', 2)}" if z > 1 else "")
+
+    def _part(self, value: str) -> cgen.Generable:
+        return cgen.Statement(f"{self.dtype.c_name} tm_part = {value}")
+
+    def _by_warps(self, value: str) -> Lines:
+        kind, warps = self.dtype.c_name, self.threads // self.warp
+        shuffle = cgen.Block(
+            [
+                cgen.Statement(f"const {kind} tm_other = tm_shuffle_down(tm_part, tm_step)"),
+                self._combined("tm_part", "tm_part", "tm_other"),
+            ]
+        )
+        steps = _for(f"int tm_step = {self.warp // 2}", "tm_step > 0", "tm_step /= 2", shuffle)
+        within: Lines = [self._part(value), cgen.Pragma("unroll"), steps]
+        if warps == 1:
+            return [*within, _if("tm_number == 0", self._update())]
+        over = _for(
+            "int tm_warp = 1",
+            f"tm_warp < {warps}",
+            "tm_warp++",
+            self._combined("tm_part", "tm_part", "tm_parts[tm_warp]"),
+        )
+        return [
+            *within,
+            cgen.Statement(f"TM_SHARED({kind}, tm_parts, [{warps}])"),
+            *self._free(),
+            _if(f"tm_number % {self.warp} == 0", [cgen.Assign(f"tm_parts[tm_number / {self.warp}]", "tm_part")]),
+            cgen.Statement("TM_BARRIER()"),
+            _if("tm_number == 0", [over, *self._update()]),
+        ]
+
+    def _by_halves(self, value: str) -> Lines:
+        """For blocks that do not consist of whole warps: everything in shared memory."""
+        half = 1 << (self.threads - 1).bit_length() - 1
+        pair = f"tm_number < tm_step && tm_number + tm_step < {self.threads}"
+        combined = self._combined("tm_parts[tm_number]", "tm_parts[tm_number]", "tm_parts[tm_number + tm_step]")
+        step = cgen.Block([cgen.Statement("TM_BARRIER()"), _if(pair, [combined])])
+        return [
+            cgen.Statement(f"TM_SHARED({self.dtype.c_name}, tm_parts, [{self.threads}])"),
+            *self._free(),
+            cgen.Assign("tm_parts[tm_number]", value),
+            _for(f"int tm_step = {half}", "tm_step > 0", "tm_step /= 2", step),
+            _if("tm_number == 0", [self._part("tm_parts[0]"), *self._update()]),
+        ]
+
+    def _free(self) -> Lines:
+        """Inside a loop, the parts of the iteration before must have been read."""
+        return [cgen.Statement("TM_BARRIER()")] if self.statements.loops > 0 else []
+
+    def _combined(self, target: str, left: str, right: str) -> cgen.Generable:
+        named = replace(self.scope, names={**self.scope.names, _PART: left, _OTHER: right})
+        value = as_typed(self.node.operator(self._iter(_PART), self._iter(_OTHER)), self.dtype)
+        return cgen.Assign(target, self.statements.scalars(named).text(value))
+
+    def _iter(self, name: str) -> Expr:
+        return Iter(name, self.dtype)
+
+    def _update(self) -> Lines:
+        """One thread combines the block's value into the element."""
+        named = replace(self.scope, names={**self.scope.names, _PART: "tm_part"})
+        target = Load(self.node.buffer, self.node.indices, self.dtype)
+        value = as_typed(self.node.operator(target, self._iter(_PART)), self.dtype)
+        place = self.statements.scalars(self.scope).element(self.node.buffer, self.node.indices)
+        return self.statements.atomic(place, target, value, named)
+
+
+def _for(start: str, condition: str, update: str, body: cgen.Generable) -> cgen.Generable:
+    return cgen.For(cgen.Line(start), cgen.Line(condition), cgen.Line(update), body)
+
+
+def _if(condition: str, body: Lines) -> cgen.Generable:
+    return cgen.If(cgen.Line(condition), cgen.Block(body))

@@ -1,0 +1,144 @@
+"""Parallel loops in OpenMP: the pragma, the nest that it deals out, and private copies of what is reduced.
+
+Private copies lie in one allocation, a slot for each thread, and are combined in the order of the threads: with a
+static schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one
+thread does everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.algorithm.expressions import Iter, as_typed
+from tiramisu_py.backends.c import streaming_stores as streams
+from tiramisu_py.backends.c.expressions.scalars import Scalars
+from tiramisu_py.backends.c.expressions.scope import Scope
+from tiramisu_py.ir import Block, Comment, For, Node, Private
+from tiramisu_py.ir.rewriting import variables
+from tiramisu_py.program.loops import Combine, Parallel
+
+if TYPE_CHECKING:
+    from tiramisu_py.backends.c.statements import Lines, Statements
+
+
+class ParallelLoops:
+    """Emits the parallel loops of one function; `statements` emits what is inside."""
+
+    def __init__(self, statements: Statements) -> None:
+        self.statements = statements
+
+    def emit(self, node: Node, scope: Scope) -> Lines:
+        """A parallel loop with all that it needs around it."""
+        assert isinstance(node, For)
+        private = [p for p in node.reductions if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
+        inner = scope.inner()
+        inner.threaded = True
+        inner.atomic = scope.atomic | {p.buffer for p in node.reductions if p.combine is Combine.ATOMIC}
+        inner.declared.add("tm_failed")
+        copies = [PrivateArrays(p, scope) for p in private]
+        before = [line for own in copies for line in own.allocation(self.statements, scope)]
+        for own in copies:
+            inner.arrays[own.private.buffer] = own.array
+        nest, loops = self._nest(node, inner)
+        fails = "tm_failed" in str(cgen.Collection([nest]))
+        lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
+        pragma = _clauses(node.tag, loops)
+        waits = streams.arrived() if streams.uses_streams(node) else []
+        if not copies and not waits:
+            lines += [cgen.Pragma(f"omp parallel for{pragma}"), nest]
+        else:
+            first = [line for own in copies for line in own.start()]
+            last = [line for own in copies for line in own.combination()]
+            pragma += "" if copies else " nowait"
+            region = cgen.Block([*first, cgen.Pragma(f"omp for{pragma}"), nest, *last, *waits])
+            lines += [cgen.Pragma("omp parallel"), region]
+        if fails:
+            failure = self.statements.temporaries.out_of_memory("of a thread")
+            lines.append(cgen.If(cgen.Line("tm_failed"), cgen.Block([failure])))
+        return [cgen.Block([*before, *lines])] if before or fails else lines
+
+    def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, int]:
+        """The loops that are dealt out together, and their number."""
+        assert isinstance(node.tag, Parallel)
+        chain = _collapsed(node, node.tag.collapse)
+        scopes = [scope]
+        for loop in chain:
+            inside = scopes[-1].inner()
+            inside.enter(loop)
+            scopes.append(inside)
+        body: cgen.Generable = self.statements.block(chain[-1].body, scopes[-1])
+        for loop, outside in reversed(list(zip(chain, scopes, strict=False))):
+            body = self.statements.header(loop, outside, body)
+        return body, len(chain)
+
+
+def _collapsed(node: For, count: int) -> list[For]:
+    """The loops of a perfect nest that can be dealt out together: their bounds do not depend on each other."""
+    chain = [node]
+    while len(chain) < count:
+        inner = _only_loop(chain[-1].body)
+        bound = {loop.variable for loop in chain}
+        if inner is None or inner.reductions or (variables(inner.lower) | variables(inner.upper)) & bound:
+            break
+        chain.append(inner)
+    return chain
+
+
+def _only_loop(node: Node) -> For | None:
+    statements = [s for s in (node.body if isinstance(node, Block) else (node,)) if not isinstance(s, Comment)]
+    return statements[0] if len(statements) == 1 and isinstance(statements[0], For) else None
+
+
+def _clauses(tag: object, loops: int) -> str:
+    assert isinstance(tag, Parallel)
+    chunk = "" if tag.chunk is None else f", {tag.chunk}"
+    return f" schedule({tag.schedule}{chunk})" + (f" collapse({loops})" if loops > 1 else "")
+
+
+class PrivateArrays:
+    """The private copies of one buffer: a slot of whole cache lines for each thread."""
+
+    def __init__(self, private: Private, scope: Scope) -> None:
+        self.private = private
+        self.shared = scope.arrays[private.buffer]
+        name = self.shared.name
+        self.all, self.own = f"{name}_copies", f"{name}_own"
+        self.slot, self.elements = f"{name}_slot", f"{name}_elements"
+        self.array = replace(self.shared, name=self.own)
+        self.kind = self.shared.dtype.c_name
+
+    def allocation(self, statements: Statements, scope: Scope) -> Lines:
+        """Memory for a copy a thread."""
+        sizes = ", ".join(Scalars(scope).text(extent) for extent in self.shared.extents) or "1"
+        size = self.shared.dtype.bytes
+        line = 64 // size
+        lines: Lines = [
+            cgen.LineComment(f"a private copy of {self.shared.name} for each thread"),
+            cgen.Statement(f"const int64_t {self.elements} = TM_BYTES({self.kind}, {sizes})/{size}"),
+            cgen.Statement(f"const int64_t {self.slot} = ({self.elements} + {line - 1})/{line}*{line}"),
+        ]
+        words = f"of private copies of {self.shared.name}"
+        return lines + statements.temporaries.array(self.all, self.kind, ["tm_threads()", self.slot], words, scope)
+
+    def start(self) -> Lines:
+        """What each thread does first: its own copy, with nothing in it."""
+        nothing = Scalars(Scope({})).text(self.private.operator.neutral(self.shared.dtype))
+        own = f"{self.kind} *const {self.own} = &{self.all}[tm_thread()*{self.slot}]"
+        return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[tm_e]", nothing))]
+
+    def combination(self) -> Lines:
+        """What the threads do last: combine the copies into the buffer, each element in the order of the threads."""
+        dtype = self.shared.dtype
+        total, part = f"{self.shared.name}[tm_e]", f"{self.all}[tm_t*{self.slot} + tm_e]"
+        value = as_typed(self.private.operator(Iter(total, dtype), Iter(part, dtype)), dtype)
+        update = cgen.Assign(total, Scalars(Scope({})).text(value))
+        each = (cgen.Line("int tm_t = 0"), cgen.Line("tm_t < tm_team()"), cgen.Line("tm_t++"))
+        threads = cgen.For(*each, cgen.Block([update]))
+        return [cgen.Pragma("omp for schedule(static)"), self._each(threads)]
+
+    def _each(self, body: cgen.Generable) -> cgen.For:
+        header = (cgen.Line("int64_t tm_e = 0"), cgen.Line(f"tm_e < {self.elements}"), cgen.Line("tm_e++"))
+        return cgen.For(*header, cgen.Block([body]))

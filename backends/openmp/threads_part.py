@@ -1,0 +1,50 @@
+"""OpenMP's part of a function of the host: parallel loops, atomic updates, pinned threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import cgen
+
+from tiramisu_py.backends.c.part import HostPart, Lines, Printer
+from tiramisu_py.backends.c.runtime_files import RuntimeFile
+from tiramisu_py.backends.openmp import atomics, pinning
+from tiramisu_py.backends.openmp.parallel_loops import ParallelLoops
+from tiramisu_py.program.loops import Parallel
+from tiramisu_py.program.storage import Memory
+
+if TYPE_CHECKING:
+    from tiramisu_py.algorithm.expressions import Expr
+    from tiramisu_py.backends.c.expressions.scope import Scope
+    from tiramisu_py.backends.c.statements import Statements
+    from tiramisu_py.ir import Load, LoopFunction
+
+
+class ThreadsPart(HostPart):
+    """The threads of a function; every function may have some."""
+
+    @classmethod
+    def concerns(cls, function: LoopFunction) -> bool:
+        """Every function: its loops say whether they run on threads."""
+        return True
+
+    def runtime(self) -> tuple[RuntimeFile, ...]:
+        """What binds threads to cpus, where they are pinned."""
+        return pinning.runtime(self.function)
+
+    def checked(self) -> Lines:
+        """Threads are pinned until the function ends."""
+        return pinning.pinned(self.function, self.name, self.parts)
+
+    def printers(self, statements: Statements) -> Mapping[type | Memory, Printer]:
+        """Parallel loops."""
+        return {Parallel: ParallelLoops(statements).emit}
+
+    def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
+        """An update in one step."""
+        return atomics.update(place, target, value, scope)
+
+    def thread_failed(self) -> Lines:
+        """A flag that the loop looks at when all threads are through."""
+        return [cgen.Pragma("omp atomic write"), cgen.Statement("tm_failed = 1"), cgen.Statement("continue")]

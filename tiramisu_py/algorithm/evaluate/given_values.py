@@ -1,0 +1,111 @@
+"""The arguments of `evaluate()`, checked: inputs, scalars, initial contents of outputs, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Algorithm, Computation, Input
+from tiramisu_py.algorithm.declare.assumptions import verify_facts
+from tiramisu_py.algorithm.domains.extents import extents_of
+from tiramisu_py.algorithm.domains.extents_from_arguments import infer_params, shape_value
+from tiramisu_py.algorithm.evaluate.numeric import Array
+from tiramisu_py.algorithm.expressions import Expr, typed_const
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.errors import ArgumentError, DTypeError
+
+
+@dataclass(frozen=True)
+class GivenValues:
+    """Checked arguments: the arrays of inputs (scalars have no dimensions) and of outputs, and the parameters."""
+
+    inputs: Mapping[str, Array]
+    initial: Mapping[str, Array]
+    params: Mapping[str, int]
+
+
+def checked_arguments(algorithm: Algorithm, arguments: Mapping[str, Any], params: Mapping[str, int]) -> GivenValues:
+    """The arguments of a call; raises `ArgumentError`, naming the one that does not fit."""
+    given = {**{name: value for name, value in arguments.items() if name in algorithm.params}, **params}
+    _check_names(algorithm, arguments)
+    inputs = {name: _input(declared, arguments) for name, declared in algorithm.inputs.items()}
+    initial = {
+        name: checked_array(name, algorithm.computations[name].dtype, arguments[name])
+        for name in algorithm.outputs
+        if arguments.get(name) is not None
+    }
+    shaped = [(name, _extents(algorithm, name), array.shape) for name, array in {**inputs, **initial}.items()]
+    values = infer_params(algorithm.params, shaped, given)
+    check_context(algorithm, values)
+    for name, declared in algorithm.inputs.items():
+        verify_facts(declared, inputs[name], values)
+    return GivenValues(inputs, initial, values)
+
+
+def _check_names(algorithm: Algorithm, arguments: Mapping[str, Any]) -> None:
+    known = [*algorithm.inputs, *algorithm.outputs, *algorithm.params]
+    for name in arguments:
+        if name not in known:
+            raise ArgumentError(f"{algorithm.name} has no argument {name}; its arguments are {', '.join(known)}")
+
+
+def _input(declared: Input, arguments: Mapping[str, Any]) -> Array:
+    if declared.name not in arguments:
+        raise ArgumentError(f"the argument {declared.name} is missing")
+    given = arguments[declared.name]
+    if declared.scalar:
+        return checked_scalar(declared.name, declared.dtype, given)
+    return checked_array(declared.name, declared.dtype, given)
+
+
+def _extents(algorithm: Algorithm, name: str) -> tuple[Expr, ...]:
+    if name in algorithm.inputs:
+        return algorithm.inputs[name].shape
+    return extents(algorithm, algorithm.computations[name])
+
+
+def extents(algorithm: Algorithm, computation: Computation) -> tuple[Expr, ...]:
+    """The extents of the array that holds a computation by default."""
+    if computation.shape is not None:
+        return computation.shape
+    return extents_of(computation.domain, algorithm.context)
+
+
+def output_shape(algorithm: Algorithm, computation: Computation, params: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of the array that holds a computation by default."""
+    return shape_value(extents(algorithm, computation), params)
+
+
+def checked_array(name: str, dtype: DType, given: Any) -> Array:
+    """An array argument of the right type; raises `ArgumentError`."""
+    if not isinstance(given, np.ndarray):
+        raise ArgumentError(f"{name} is a NumPy array of {dtype}, not {type(given).__name__}")
+    if given.dtype != dtype.numpy:
+        raise ArgumentError(f"{name} is an array of {dtype}, but one of {given.dtype} was passed")
+    return given
+
+
+def checked_scalar(name: str, dtype: DType, given: Any) -> Array:
+    """A scalar argument: a Python number that fits, or a NumPy scalar of the type; raises `ArgumentError`."""
+    value = given.item() if isinstance(given, np.ndarray | np.generic) and given.ndim == 0 else given
+    if isinstance(given, np.ndarray | np.generic) and given.dtype == dtype.numpy and given.ndim == 0:
+        return np.asarray(given)
+    if not isinstance(value, bool | int | float) or (dtype.is_bool and not isinstance(value, bool)):
+        raise ArgumentError(f"{name} is a scalar of {dtype}, not {given!r}")
+    if isinstance(value, float) and not dtype.is_float:
+        raise ArgumentError(f"{name} is a scalar of {dtype}, not {given!r}")
+    try:
+        return np.asarray(typed_const(value, dtype).value, dtype=dtype.numpy)
+    except (DTypeError, OverflowError) as error:
+        raise ArgumentError(f"{name}: {error}") from None
+
+
+def check_context(algorithm: Algorithm, params: Mapping[str, int]) -> None:
+    """Raise `ArgumentError` if the function is not defined for these parameters."""
+    if sets.fixed(algorithm.context.from_params(), params).is_empty():
+        values = ", ".join(f"{name} = {value}" for name, value in params.items())
+        raise ArgumentError(f"{algorithm.name} is not defined for {values}: it assumes {algorithm.context}")

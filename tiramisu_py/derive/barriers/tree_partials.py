@@ -1,0 +1,151 @@
+"""Reductions in a tree: each thread of a block collects its terms in a partial result, which the block combines.
+
+::
+
+    threads t: total[v] += x[t]        start:    every thread t: partial[t] = identity
+                                                 threads t:      partial[t] += x[t]
+                                  -->  combine:  every thread t: partial[t] = sum of partial over all threads
+                                       end:      thread 0:       total[v] += partial[0]
+
+Start, combination and end are around everything that an iteration does of the innermost loops in which all threads of
+the block update one element: all threads come to the combination where one of them has a term. An update whose element
+is not the same for all threads is left as it is: the proof says why (`proof.trees`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation, value_names
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.derive.barriers.rank_partials import partial_name
+from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree, kernels, thread_number
+from tiramisu_py.program.loops import GpuThread, Loop, LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Combination, Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.proof.reductions.trees import element_of_block
+
+
+def with_tree_reductions(program: Program) -> Program:
+    """The program with the partial results of its trees; itself where there are none."""
+    for nest in kernels(program):
+        for statement in nest.statements:
+            try:
+                found = element_of_block(nest, statement) if is_tree(program, statement) else None
+                program = program if found is None else _Tree(nest, statement, found[0]).added_to(program)
+            except UnsupportedError:  # threads that cannot be numbered: the proof says why
+                continue
+    return program
+
+
+class _Tree:
+    """The partial results of one update."""
+
+    def __init__(self, nest: KernelNest, update: Statement, depth: int) -> None:
+        self.nest = nest
+        self.update = update
+        self.around = update.loops[:depth]
+        self.source = cast(Computation, nest.program.algorithm.source(update.source))
+        self.values = len(value_names(self.source))
+
+    def added_to(self, program: Program) -> Program:
+        """The program with these partial results, the start before, and the combination after everything else."""
+        partial = partial_name(program, self.update.name)
+        program = self._stored(program, partial)
+        program, started, everyone = self._all_of_them(program)
+        program, combined, _ = self._all_of_them(program)
+        program, merged, one = self._one_of_them(program)
+        assert self.source.op is not None
+        combination, mine = Combination(self.update.name), {self.source.name: partial}
+        neutral = self.source.op.neutral(self.source.dtype)
+        start = self._statement("start", Role.INIT, everyone, started, neutral, partial)
+        met = self._statement("combine", Role.COMBINE, everyone, combined, self._loaded(), partial)
+        end = self._statement("end", Role.MERGE, one, merged, self._loaded(), self.update.target)
+        start = replace(start, combination=combination)
+        met, end = (replace(s, sources=mine, combination=combination) for s in (met, end))
+        return self._ordered(program, start, met, end).with_statement(replace(self.update, target=partial))
+
+    def _stored(self, program: Program, name: str) -> Program:
+        """The program with a register of each thread, in each iteration of the loops around."""
+        dtype = program.buffers[program.storages[self.update.target].buffer].dtype
+        buffer = Buffer(name, (), dtype, Memory.REGISTER, scope=self.around, per_thread=True)
+        space = sets.sized_frame(program.algorithm.param_space, None, len(self.around) + self.values)
+        index = sets.function(space, None, [])
+        return program.with_buffer(buffer).with_storage(Storage(name, self.source.name, name, index))
+
+    def _updated(self) -> isl.Set:
+        """``[loops around, value]`` that some thread updates, at the coordinates of any thread of the block."""
+        program, depth = self.nest.program, len(self.around)
+        instances = self.update.instances.intersect_params(program.context)
+        forms = sets.joined(self.update.prefix(depth), program.value_of(self.update))
+        found = instances.apply(sets.graph(forms))
+        for position, loop in enumerate(self.around):
+            if isinstance(program.loops[loop].tag, GpuThread):
+                found = all_threads(self.nest, found, position, loop)
+        return found.coalesce()
+
+    def _all_of_them(self, program: Program) -> tuple[Program, tuple[LoopId, ...], isl.Set]:
+        """Loops over all threads of a block, and ``[loops around, threads, value]`` of what all of them execute."""
+        found, depth = self._updated(), len(self.around)
+        own = [tag.axis for loop in self.around if isinstance(tag := program.loops[loop].tag, GpuThread)]
+        axes = [axis for axis, extent in enumerate(self.nest.shape) if extent > 1 and axis not in own]
+        box = sets.universe(sets.sized_frame(found.get_space(), None, len(axes)))
+        for variable, axis in zip(sets.variables(box.get_space()), axes, strict=True):
+            box = box.intersect(sets.within(variable, 0, self.nest.shape[axis]))
+        pairs = sets.flat_product(found, box, None)
+        forms = sets.variables(pairs.get_space())
+        order = [*forms[:depth], *forms[depth + self.values :], *forms[depth : depth + self.values]]
+        everyone = pairs.apply(sets.graph(sets.function(pairs.get_space(), None, order)))
+        first = program.next_loop()
+        loops = [Loop(first + k, f"thread{axis}", GpuThread(axis)) for k, axis in enumerate(axes)]
+        program = program.with_loop(*loops)
+        program, inner = self._over_values(program)
+        return program, (*self.around, *(loop.id for loop in loops), *inner), everyone
+
+    def _one_of_them(self, program: Program) -> tuple[Program, tuple[LoopId, ...], isl.Set]:
+        """Loops around, and ``[loops around, value]`` of what the first thread of a block executes."""
+        found = self._updated()
+        for position, loop in enumerate(self.around):
+            if isinstance(program.loops[loop].tag, GpuThread):
+                found = found.intersect(sets.within(thread_number(self.nest, found.get_space(), position, loop), 0, 1))
+        program, inner = self._over_values(program)
+        return program, (*self.around, *inner), found
+
+    def _over_values(self, program: Program) -> tuple[Program, tuple[LoopId, ...]]:
+        first = program.next_loop()
+        loops = [Loop(first + k, name) for k, name in enumerate(value_names(self.source))]
+        return program.with_loop(*loops), tuple(loop.id for loop in loops)
+
+    def _loaded(self) -> Expr:
+        return Access(self.source.name, tuple(map(Iter, value_names(self.source))), self.source.dtype)
+
+    def _statement(
+        self, what: str, role: Role, executed: isl.Set, loops: Sequence[LoopId], body: Expr, target: str
+    ) -> Statement:
+        name = f"@{what} {self.update.name}"
+        instances = sets.named(executed, name)
+        frame = instances.get_space()
+        variables = sets.variables(frame)
+        point = variables[len(variables) - self.values :]
+        return Statement(
+            name=name, source=self.source.name, role=role, dims=tuple(f"i{k}" for k in range(len(variables))),
+            instances=instances, point=sets.function(frame, self.source.name, point), loops=tuple(loops),
+            coords=sets.function(frame, None, variables), body=body, target=target,
+        )  # fmt: skip
+
+    def _ordered(self, program: Program, start: Statement, met: Statement, end: Statement) -> Program:
+        """The start first, combination and end last in an iteration of the loops around."""
+        depth, level = len(self.around), self.around[-1]
+        beside = [s.name for s in self.nest.statements if s.loops[:depth] == self.around]
+        program = program.with_statement_before(start, beside).with_statement(met, end)
+        orders = [Order(met.name, end.name, level)]
+        orders += [order for name in beside for order in (Order(start.name, name, level), Order(name, met.name, level))]
+        return program.with_(orders=(*program.orders, *orders))

@@ -1,0 +1,71 @@
+"""What commands apply to: some statements of one computation, in one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.command import Command
+from tiramisu_py.schedule.command_fields import Named, Whole
+from tiramisu_py.schedule.loops.order import Root
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.applying.scheduled import Scheduled
+
+Level = Iter | Root
+
+
+class Nameable:
+    """A handle that commands can be given: `_named` is what they keep of it."""
+
+    _function: Scheduled
+
+    @property
+    def _named(self) -> Named:
+        raise NotImplementedError
+
+
+class AppliedStatements(Nameable):
+    """Some statements of one computation: what commands apply to."""
+
+    def __init__(self, function: Scheduled, source: str) -> None:
+        self._function = function
+        self._source = source
+
+    @property
+    def name(self) -> str:
+        """The name of the computation."""
+        return self._source
+
+    @property
+    def _named(self) -> Named:
+        return Whole(self._source, self._source, self._source)
+
+    def statement_names(self) -> tuple[str, ...]:
+        """The names of the statements that this handle stands for."""
+        return self._named.statements(self._function.program)
+
+    def __repr__(self) -> str:
+        return self._source
+
+    def _apply(self, command: Command) -> None:
+        self.statement_names()
+        self._function.apply(command)
+
+    def _other(self, given: object) -> Named:
+        """What a command keeps of another handle; raises `CommandError` for one that has no statements here."""
+        if hasattr(given, "send") and hasattr(given, "recv"):
+            raise CommandError(f"{given!r} is an exchange of two halves: name {given!r}.send or {given!r}.recv")
+        if not isinstance(given, AppliedStatements):
+            raise CommandError(f"{given!r} is not a computation of {self._function.name}")
+        if given._function is not self._function:
+            raise CommandError(f"{given} belongs to the function {given._function.name}, not to {self._function.name}")
+        given.statement_names()
+        return given._named
+
+
+def as_list(given: Any) -> Any:
+    """An argument as commands keep it: items that are given one after another as a list, anything else as it is."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, Expr | str | list) else given

@@ -1,0 +1,100 @@
+"""Commands that run loops on a GPU: tag_gpu, gpu_tile, coarsen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from tiramisu_py.algorithm.expressions import Iter
+from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
+
+
+class GpuCommands(AppliedStatements):
+    """How the loops of a computation run on a GPU."""
+
+    def tag_gpu(
+        self,
+        blocks: Sequence[Iter] = (),
+        threads: Sequence[Iter] = (),
+        stream: int = 0,
+        *,
+        device: int = 0,
+        grid: int | None = None,
+        minimum_blocks: int | None = None,
+        combine: Combine | None = None,
+        barriers: bool = True,
+    ) -> Self:
+        """Run loops on the blocks of a GPU, and loops inside on the threads of each block: one to three of each.
+
+        ::
+
+            for r in 0..R:          -->   kernel<<<(C/64, R), 64>>>:
+                for c0 in 0..C/64:            r, c0 = blockIdx.y, blockIdx.x
+                    for c1 in 0..64:          c1 = threadIdx.x
+                        S[r, c0, c1]          S[r, c0, c1]        (tag_gpu(blocks=[r, c0], threads=[c1]))
+
+        Of each list the last loop is along axis x, the one before along y, then z. Loops around the block loops are
+        loops of the host, which starts the kernel in each of their iterations; other loops inside are sequential. All
+        statements inside the outermost block loop are one kernel, each with thread loops of its own or shared ones;
+        a statement without a loop along an axis is run by thread 0 there: such is the start of a reduction whose terms
+        run on threads, which is tagged along with them. `stream` is the operation sequence of the
+        GPU `device` that the kernel is put on; `grid` limits the blocks along x that run at once (each goes on with
+        one that many further); `minimum_blocks` is for the compiler's launch bounds. Over the loop of a reduction
+        name how partial results are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are
+        placed where dependences need them, unless ``barriers=False``. What has no loop at all (the start of a sum of
+        everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation.
+        Given again, it replaces what it said before. A block has at most 1,024 threads (64 of them along z) and 48 KiB
+        of shared memory; where it would have more, the command or the proof says how many.
+        Source: TIRAMISU, ``computation::tag_gpu_level``.
+        """
+        command = TagGpu(
+            self._named, blocks=blocks, threads=threads, stream=stream, device=device, grid=grid,
+            minimum_blocks=minimum_blocks, combine=combine, barriers=barriers,
+        )  # fmt: skip
+        self._apply(command)
+        return self
+
+    def gpu_tile(
+        self,
+        *arguments: Iter | int,
+        stream: int = 0,
+        device: int = 0,
+        grid: int | None = None,
+        minimum_blocks: int | None = None,
+        combine: Combine | None = None,
+        barriers: bool = True,
+    ) -> Self:
+        """Tile two or three loops, and run the tiles on blocks and what is inside on threads.
+
+        ::
+
+            for i in 0..N:          -->   for i0, j0 on blocks:
+                for j in 0..M:                for i1, j1 on threads:
+                    S[i, j]                       S[16*i0 + i1, 16*j0 + j1]   (gpu_tile(i, j, 16, 16, i0, j0, i1, j1))
+
+        The same as `tile` and then `tag_gpu`, whose options it takes.
+        """
+        command = GpuTile(
+            self._named, arguments, stream=stream, device=device, grid=grid,
+            minimum_blocks=minimum_blocks, combine=combine, barriers=barriers,
+        )  # fmt: skip
+        self._apply(command)
+        return self
+
+    def coarsen(self, loop: Iter, factor: int, inner: Iter) -> Self:
+        """Give each thread (or each block) `factor` iterations of its loop, which a sequential loop inside runs.
+
+        ::
+
+            for c1 in 0..64 on threads:   -->   for c1 in 0..16 on threads:
+                S[c1]                               for k in 0..4:
+                                                        S[c1 + 16*k]      (coarsen(c1, 4, k))
+
+        The iterations of a thread are a stride apart, so that neighbouring threads go on touching neighbouring
+        elements; those of a block are neighbours. The loop keeps its name and its tag. Coarsen before `cache_shared`:
+        of a copy that is inside the loop already, each of the `factor` iterations would fill a part only.
+        """
+        self._apply(Coarsen(self._named, loop, factor, inner))
+        return self

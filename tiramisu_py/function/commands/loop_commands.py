@@ -1,0 +1,214 @@
+"""Commands on loops and their tags: split, tile, reorder, skew, parallelize, vectorize and the like."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.function.applying.applied import AppliedStatements
+from tiramisu_py.program.loops import Combine
+from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
+from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
+from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
+
+
+class LoopCommands(AppliedStatements):
+    """What the loops of a computation can be told."""
+
+    def split(self, loop: Iter, by: int, outer: Iter, inner: Iter, *, origin: int = 0) -> Self:
+        """Cut a loop into blocks of `by` iterations; the last block may be shorter.
+
+        ::
+
+            for i in 0..N:          -->   for i0 in 0..ceil(N / by):
+                S[i]                          for i1 in 0..min(by, N - by*i0):
+                                                  S[by*i0 + i1]
+
+        Blocks start at multiples of `by` counted from `origin`: ``i0 = floor((i - origin) / by)``.
+        Raises `CommandError` for a loop that is not there, that is tagged, a size below 1, or a name in use.
+        """
+        self._apply(Split(self._named, loop, by, outer, inner, origin=origin))
+        return self
+
+    def tile(self, *arguments: Iter | int) -> Self:
+        """Tile two or three loops: ``tile(i, j, 32, 64, i0, j0, i1, j1)``, or three loops, sizes and names likewise.
+
+        ::
+
+            for i in 0..N:          -->   for i0 in ..:
+                for j in 0..M:                for j0 in ..:
+                    S[i, j]                       for i1 in 0..32:
+                                                      for j1 in 0..64:
+                                                          S[32*i0 + i1, 64*j0 + j1]
+
+        Source: TIRAMISU, ``computation::tile``. Raises `CommandError` as `split` does, and where the loops are not
+        perfectly nested.
+        """
+        self._apply(Tile(self._named, arguments))
+        return self
+
+    def interchange(self, a: Iter, b: Iter) -> Self:
+        """Swap two loops.
+
+        ::
+
+            for i in ..:            -->   for j in ..:
+                for j in ..:                  for i in ..:
+                    S[i, j]                       S[i, j]
+
+        Tags stay with their loops. Raises `CommandError` where the loops are not perfectly nested.
+        """
+        self._apply(Interchange(self._named, a, b))
+        return self
+
+    def reorder(self, *order: Iter) -> Self:
+        """Permute loops: those named take, in the order given, the positions that they occupy now.
+
+        ::
+
+            for i, for j, for k: S[i, j, k]     -- reorder(k, i, j) -->     for k, for i, for j: S[i, j, k]
+        """
+        self._apply(Reorder(self._named, order))
+        return self
+
+    def shift(self, loop: Iter, by: Expr | int) -> Self:
+        """Run this computation `by` iterations later in a loop that it may share with others.
+
+        ::
+
+            for i in 0..N:          -->   for i in 0..N + 1:
+                p[i]                          if i < N: p[i]
+                q[i]                          if i > 0: q[i - 1]          (q.shift(i, 1))
+
+        `by` is an integer or affine in the parameters; negative means earlier.
+        """
+        self._apply(Shift(self._named, loop, by))
+        return self
+
+    def skew(self, outer: Iter, inner: Iter, factor: int, new: Iter | None = None) -> Self:
+        """Start the inner loop later by `factor` for each iteration of an outer one: ``inner' = inner + factor*outer``.
+
+        ::
+
+            for t in 0..T:          -->   for t in 0..T:
+                for i in 0..N:                for i in t..N + t:
+                    S[t, i]                       S[t, i - t]             (skew(t, i, 1))
+
+        `new` renames the loop. Makes wavefronts parallel and time loops tileable.
+        """
+        self._apply(Skew(self._named, outer, inner, factor, new=new))
+        return self
+
+    def reverse(self, loop: Iter) -> Self:
+        """Run a loop backwards: ``i' = -i``.
+
+        ::
+
+            for i in 0..N: S[i]     -->   for i in -(N - 1)..1: S[-i]
+        """
+        self._apply(Reverse(self._named, loop))
+        return self
+
+    # -- tags
+
+    def parallelize(
+        self, *over: Iter, schedule: str = "static", chunk: int | None = None, combine: Combine | None = None
+    ) -> Self:
+        """Deal the iterations of a loop out to threads; several directly nested loops are dealt out together.
+
+        ::
+
+            for i in 0..N:          -->   #pragma omp parallel for schedule(static)
+                S[i]                      for (i = 0; i < N; i++) S[i]
+
+        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. Over the loop of a
+        reduction, name how partial results are combined: ``combine=tm.PRIVATE`` or ``tm.ATOMIC``.
+
+        With ``"static"`` each thread runs consecutive iterations, as many as any other or one more. So after
+        ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and threads have equal
+        shares, but for one block.
+        """
+        self._apply(Parallelize(self._named, over, schedule=schedule, chunk=chunk, combine=combine))
+        return self
+
+    def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
+        """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); what is left over runs one by one.
+
+        A second call for a loop replaces the first.
+
+        ::
+
+            for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
+                S[j]                      for (; j < N; j++) S[j]
+
+        Strips are cut from the loop's lower bound (with masks, and along the rows of a temporary of which each begins
+        at a vector, from the first vector after that); the iterator keeps its name. Over the loop of a reduction,
+        ``combine=tm.PRIVATE`` keeps a partial result in each lane. Inside a kernel up to 16 bytes are one load or store
+        (float2, float4) where they are known to be aligned, and are loaded and stored one by one elsewhere.
+
+        `remainder` says how the last iterations run on the host, which fill no vector: ``"scalar"``, one by one;
+        ``"mask"``, as one more vector of which the first lanes alone touch memory; ``"overlap"``, as a vector that ends
+        with the loop and runs some iterations again (one by one in loops shorter than a vector); ``"pad"``, as a whole
+        vector that goes past the end::
+
+            for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
+                S[j]                      if (j < N) S[j : j + 8]                 ("mask": the first N - j lanes)
+                                          if (j < N) S[N - 8 : N]                 ("overlap", where N >= 8)
+                                    -->   for (j = 0; j < N; j += 8) S[j : j + 8] ("pad")
+
+        With masks a loop that is never longer than a few vectors, such as a tile, has no scalar code at all, and keeps
+        its values in registers in partial tiles too. What vectors overlap is refused where running an iteration again
+        would change something: an update in place, a sum that began earlier. To pad is for temporaries, whose buffer
+        grows to whole vectors by itself; it is refused where a lane past the end would read outside of an array (the
+        report says by how much the array is too small), or store to an array of the caller or where a value is kept.
+        Iterations that are combined (``combine=``), and those inside kernels, run one by one whatever `remainder` is.
+        """
+        self._apply(Vectorize(self._named, loop, width, combine=combine, remainder=remainder))
+        return self
+
+    def unroll(self, loop: Iter, factor: int | None = None, *, remainder: str = "loop") -> Self:
+        """Repeat a loop's body `factor` times, or (without a factor) for all of its iterations.
+
+        A second call for a loop replaces the first.
+
+        ::
+
+            for i in 0..N: S[i]     -->   for (i = 0; i + 2 <= N; i += 2) { S[i]; S[i + 1]; }
+                                          for (; i < N; i++) S[i];                      (unroll(i, 2))
+
+        Without a factor the loop should have a constant number of iterations in full tiles; other tiles keep a loop.
+        With ``remainder="specialize"`` there is a version for each number of iterations that a tile can have (and of
+        what is left of a factor) instead, in which nothing is a loop and registers stay registers::
+
+            for r1 in 0..min(4, R - 4*r0): S    -->   if (R - 4*r0 >= 4) { S; S; S; S; }
+                                                      else if (R - 4*r0 == 3) { S; S; S; }
+                                                      else if (R - 4*r0 == 2) { S; S; }
+                                                      else S;
+
+        The test stands outside of the loops in which it does not change. `check()` refuses loops whose copies, or
+        versions, would be too much code, thousands of statements; what is only a little too much remains a loop.
+        """
+        self._apply(UnrollLoop(self._named, loop, factor, remainder=remainder))
+        return self
+
+    def unroll_and_jam(self, loop: Iter, factor: int, outer: Iter | None = None, inner: Iter | None = None) -> Self:
+        """Repeat the body of the loops inside `loop` for `factor` of its iterations, side by side.
+
+        ::
+
+            for r in 0..R:          -->   for r in 0..ceil(R / 2):
+                for c in 0..C:                for c in 0..C:
+                    S[r, c]                       S[2*r, c]
+                                                  S[2*r + 1, c]           (unroll_and_jam(r, 2))
+
+        So the copies share what they load: eight rows of a 3 x 3 stencil need ten rows of its input, not 24. It is
+        ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too) and unrolled there;
+        `outer` and `inner` are other names for the two loops. A last, shorter block keeps a loop.
+
+        What S reads is computed in its loops by `compute_at` afterwards, and has loops of its own there: after
+        ``p.compute_at(S, c)``, ``p.unroll(r)`` repeats the rows of p that the copies of S need. Of a reduction, the
+        start and the update are jammed each in its own loops. Raises `CommandError` for a loop that is tagged, and for
+        one that statements share which do not share all loops inside of it. Source: Allen and Kennedy.
+        """
+        self._apply(UnrollAndJam(self._named, loop, factor, outer=outer, inner=inner))
+        return self

@@ -1,0 +1,110 @@
+"""Commands on storage: store_in, store_at, slide, fold and place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.function.applying.applied import AppliedStatements, Level, Nameable, as_list
+from tiramisu_py.program.machine.pages import Policy
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.locality.compute_at import StoreAt
+from tiramisu_py.schedule.locality.slide import Slide
+from tiramisu_py.schedule.ranks.store_in import StoreIn
+from tiramisu_py.schedule.storage.fold import Fold
+from tiramisu_py.schedule.storage.place import Place
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.handles.computations import Input
+
+
+class StorageCommands(AppliedStatements):
+    """What the buffer of a computation can be told."""
+
+    def store_in(
+        self,
+        buffer: Buffer | Input | AppliedStatements | Memory | str | Sequence[Expr | int],
+        indices: Sequence[Expr | int] | None = None,
+        *,
+        device: int = 0,
+    ) -> Self:
+        """Keep the values in another buffer or with another layout; a second call replaces the first.
+
+        ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
+        transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
+        keeps its present buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
+        ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
+        ``tm.HOST_MAPPED`` such memory that GPUs address too. Their names will do: ``p.store_in("shared")``. An output
+        in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are affine, with floor division and modulo,
+        in the iterators. That no value is overwritten before its last use is proven. All statements of a computation
+        (parts of `separate_at`, start and update of a reduction) store to its one buffer: the command is given to the
+        computation, and refused for one of several parts. Of an output, the
+        caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
+        """
+        into: Any = buffer._named if isinstance(buffer, Nameable) else buffer
+        self._apply(StoreIn(self._named, into, as_list(indices), device=device))
+        return self
+
+    def store_at(self, consumer: AppliedStatements, level: Level) -> Self:
+        """Keep one copy of the buffer for each iteration of a loop around (at `root`: one for the whole call).
+
+        The buffer shrinks to what one iteration keeps; a layout of `store_in` or `fold` stays, in either order.
+        """
+        self._apply(StoreAt(self._named, self._other(consumer), level))
+        return self
+
+    def slide(self, level: Iter, along: Iter | None = None, by: int | None = None, *, origin: int = 0) -> Self:
+        """Compute, in each iteration of a loop, only what no earlier one has, and keep what later ones read.
+
+        ::
+
+            for r1 in 0..n:                -->   for r1 in -2..n:
+                for r in r1..r1+3: bx[r - r1]        bx[(r1 + 2) % 3]                   (row r1 + 2)
+                by[r1] = f(bx[0], bx[1], bx[2])      if r1 >= 0: by[r1] = f(bx[r1 % 3], bx[(r1 + 1) % 3], ...)
+
+        First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `level` is a loop of the consumer, in each iteration of
+        which the values are recomputed; its iterations follow one another. Strips of `by` values along one index (that
+        of the own loop `along`; the one that moves with `level`, where there is just one) are computed one an
+        iteration: strip ``floor((x - origin) / by)`` runs `lead` iterations before the one of its own number, the least
+        constant lead with which every value is there when it is first read, so that the loop begins with iterations
+        that only compute in advance. `by` is what one iteration moves on by: 1 for a loop over rows, 16 for one over
+        strips of 16 columns. Along other indices values are recomputed as before.
+
+        The buffer has one copy for each iteration of the loops outside `level`, folded along that index: it keeps the
+        fewest strips (index ``x % (by * n)``) with which no value is overwritten before its last use, a ring; one that
+        was placed by `store_in` or `store_at` further out stays as it is, see `fold`. In registers
+        (``v.store_in(tm.REGISTER)``), with the loops over the other indices unrolled and `along` in vectors, the ring
+        is a window of named vectors: each iteration ends with moves from one to the next, and what is read at an
+        unaligned distance comes from two neighbours by one instruction. Copies made by `cache` slide as well, so that
+        each vector of an input is loaded once. Of several that slide, consumers come first.
+        """
+        self._apply(Slide(self._named, level, along, by, origin=origin))
+        return self
+
+    def fold(self, dim: Iter, modulo: int) -> Self:
+        """Keep `modulo` elements along one index in the present buffer, and use them again in turn.
+
+        ::
+
+            bx[r, c]                        -->   bx[r % 3, c]                                     (fold(r, 3))
+
+        For a buffer that `store_at` or `compute_at` gives to a loop (before or after), as for one of the whole call;
+        `slide` folds by itself. That no value is overwritten before its last use is proven.
+        """
+        self._apply(Fold(self._named, dim, modulo))
+        return self
+
+    def place(self, policy: Policy | str, *, node: int | None = None) -> Self:
+        """Say on which memory nodes (sockets) of the machine the pages of a temporary are.
+
+        ``bx.place("local")``: fresh pages, each on the node of the thread that first writes to it;
+        ``bx.place("interleave")``: in turn on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist
+        where the function is called. Nothing but the program's own loops touches the pages first. They are mapped and
+        given back in each call (in each iteration, with `store_at`), which small buffers are not worth. Without
+        memory nodes it makes no difference: see `Kernel.placement`. The policy stays with the buffer, and goes with
+        the values where `store_in` moves them. Raises `CommandError` for what is not in ordinary memory of the host,
+        and for arrays of the caller (`Kernel.empty` makes those).
+        """
+        self._apply(Place(self._named, policy, node=node))
+        return self

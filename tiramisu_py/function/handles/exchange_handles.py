@@ -1,0 +1,120 @@
+"""Handles of exchanges between ranks, and of their halves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tiramisu_py.algorithm.expressions import Expr, Iter
+from tiramisu_py.errors import CommandError
+from tiramisu_py.function.commands.rank_commands import RankCommands
+from tiramisu_py.function.handles.operations import Awaitable, Operation, Wait
+from tiramisu_py.schedule.command_fields import Both, Named
+from tiramisu_py.schedule.ranks import exchange as messages
+from tiramisu_py.schedule.ranks.exchange import CollapseMany, SetWaitAccess
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.applying.scheduled import Scheduled
+
+
+class Half(RankCommands, Operation, Awaitable):
+    """One half of an exchange between ranks: its sends, or its receives. Scheduled, and waited for, on its own."""
+
+    def __repr__(self) -> str:
+        statement = self._function.program.statements.get(self._statement)
+        if statement is not None:
+            return statement.handle
+        exchange, _, half = self._statement.rpartition("_")
+        return f"{exchange}.{'send' if half == 'send' else 'recv'}"
+
+    def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:
+        """Wait for messages of this half, and return the wait, to be ordered like a computation.
+
+        ::
+
+            for t: send row B*q of h[t]       -->   for t: send row B*q of h[t]        (down.send.wait({t: T}))
+                                                    for t: wait for it
+
+        What is sent may be overwritten, and what is received may be read, only after the wait. `domain` gives the
+        iterations of the wait, with iterators of the half: each waits for the messages in these iterations. Those that
+        run on ranks do so here too. Without a domain everything of the rank is waited for at once. It is the host
+        that waits, outside of parallel loops. Each wait is proven needed, or reported as superfluous.
+        Source: TIRAMISU, ``wait``.
+        """
+        if on is not None or device:
+            raise CommandError(f"{self}.wait: messages are waited for by the host: on= and device= are for GPUs")
+        return super().wait(domain, name=name)
+
+    def collapse_many(self, *loops: Iter) -> Self:
+        """Make all iterations of the innermost loops one message.
+
+        ::
+
+            for r in 0..R:          -->   for r in 0..R:
+                for c in 0..C:                send a[r, 0..C]
+                    send a[r, c]                                  (collapse_many(c))
+
+        The values may lie apart in memory, with any strides: the message is made up of them without being packed by
+        hand. After ``split(c, 64, c0, c1)``, ``collapse_many(c1)`` makes 64 values a message. Both halves have as many
+        messages, of the same values.
+        Source: TIRAMISU, ``collapse_many``.
+        """
+        self._apply(CollapseMany(self._named, loops))
+        return self
+
+    def set_wait_access(self, *indices: Expr | int) -> Self:
+        """Choose the element of the array of requests that each message uses: ``down.send.set_wait_access(t % 2)``.
+
+        The compiler keeps requests where they are needed; this is the way out where two messages are to use one
+        request, or requests are to have an order of their own. Indices are affine in the iterators of the half, with
+        floor division and modulo. A request is used again only after a wait for the message before.
+        Source: TIRAMISU, ``set_wait_access``.
+        """
+        self._apply(SetWaitAccess(self._named, indices))
+        return self
+
+
+class Exchange:
+    """Messages between ranks: what is sent (`send`), and what is received (`recv`). See `Function.create_xfer`."""
+
+    def __init__(self, function: Scheduled, source: str, name: str) -> None:
+        self._function = function
+        self._source = source
+        self.name = name
+
+    @property
+    def send(self) -> Half:
+        """The sends: a statement that takes values on one rank."""
+        return Half(self._function, self._source, f"{self.name}_send")
+
+    @property
+    def recv(self) -> Half:
+        """The receives: a statement that stores values on another rank."""
+        return Half(self._function, self._source, f"{self.name}_receive")
+
+    @property
+    def _named(self) -> Named:
+        return Both(self._source, self.name, self.name)
+
+    def statement_names(self) -> tuple[str, ...]:
+        """The names of the statements that the two halves are."""
+        return self._named.statements(self._function.program)
+
+    def collapse_many(self, *loops: Iter) -> Self:
+        """Make all iterations of the innermost loops one message, in both halves: see `Half.collapse_many`."""
+        self.send.collapse_many(*loops)
+        self.recv.collapse_many(*loops)
+        return self
+
+    def wait(self, domain: Any = None) -> tuple[Wait, ...]:
+        """Wait for both halves, as far as they are nonblocking: one wait for each, to be ordered like computations."""
+        statements = messages.halves(self._function.program, self.name)
+        waiting = [s.name for s in statements if s.message is not None and s.message.asynchronous]
+        if not waiting:
+            raise CommandError(
+                f"{self.name}.wait: both halves are blocking, and nothing is under way after them: give tm.NONBLOCK in "
+                "send_props= or recv_props="
+            )
+        return tuple(half.wait(domain) for half in (self.send, self.recv) if half.name in waiting)
+
+    def __repr__(self) -> str:
+        return self.name

@@ -1,0 +1,174 @@
+"""Kernels: blocks in any order, several at a time; the threads of a block are strands that meet at barriers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.interpret import arithmetic
+from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.devices.race_detector import AccessHistory, Clock
+from tiramisu_py.interpret.devices.thread_strands import Local, Thread
+from tiramisu_py.interpret.evaluator import Evaluator, Frame
+from tiramisu_py.interpret.machine_faults import InterpretError
+from tiramisu_py.interpret.memory import Array
+from tiramisu_py.interpret.partial_results import apply
+from tiramisu_py.interpret.strands import Meeting, Steps
+from tiramisu_py.ir import KernelArray, KernelFunction, TreeReduce
+from tiramisu_py.program.loops import AXES
+from tiramisu_py.program.storage import Memory
+
+Shape = tuple[int, int, int]
+#: How many blocks run at a time, and how many steps a thread takes before another one may come in between.
+RESIDENT = (1, 2, 5)
+BURSTS = (1, 3, 1000)
+
+
+def launched(
+    kernel: KernelFunction,
+    grid: Shape,
+    values: Sequence[Value],
+    arrays: Sequence[Array],
+    device: int,
+    choice: random.Random,
+) -> Steps:
+    """The steps of one launch; raises at once where an argument is not what the kernel takes."""
+    along = any(n > most for n, most in zip(kernel.threads, kernel.gpu.most_along, strict=True))
+    if along or _count(kernel) > kernel.gpu.most_threads:
+        raise InterpretError(f"kernel {kernel.name} has blocks of {kernel.threads} threads, more than a GPU allows")
+    frame = Frame({}, {}, where=f"kernel {kernel.name}", device=device)
+    names = [*kernel.params, *(scalar.name for scalar in kernel.scalars)]
+    dtypes = [*(int64 for _ in kernel.params), *(scalar.dtype for scalar in kernel.scalars)]
+    for name, dtype, value in zip(names, dtypes, values, strict=True):
+        frame.variables[name] = arithmetic.convert(value, dtype)
+    for declared, array in zip(kernel.arrays, arrays, strict=True):
+        _check(kernel, declared, array, frame)
+        frame.arrays[declared.name] = array
+    return _launch(kernel, grid, frame, choice)
+
+
+def _count(kernel: KernelFunction) -> int:
+    x, y, z = kernel.threads
+    return x * y * z
+
+
+def _indices(name: str, values: Shape) -> dict[str, Value]:
+    """The variables that `GpuIndex` stands for."""
+    return {f"{name}.{axis}": arithmetic.literal(value, int64) for axis, value in zip(AXES, values, strict=True)}
+
+
+def _check(kernel: KernelFunction, declared: KernelArray, array: Array, frame: Frame) -> None:
+    mapped = Memory.HOST_MAPPED in (array.memory, declared.memory) and array.device is None
+    if array.device != frame.device and not mapped:
+        raise InterpretError(f"kernel {kernel.name} is given {array.name}, which GPU {frame.device} cannot reach")
+    shape = tuple(max(0, Evaluator(frame).integer(extent)) for extent in declared.extents)
+    if shape != array.data.shape or declared.dtype.numpy != array.data.dtype:
+        raise InterpretError(
+            f"kernel {kernel.name} takes {array.name} as {declared.dtype}{list(shape)}; "
+            f"it is {array.data.dtype}{list(array.data.shape)}"
+        )
+
+
+def _launch(kernel: KernelFunction, grid: Shape, frame: Frame, choice: random.Random) -> Steps:
+    """All blocks of a grid in a random order, a few at a time."""
+    frame.variables.update(_indices("gridDim", grid))
+    traces = {name: AccessHistory() for name in frame.arrays}
+    blocks = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
+    choice.shuffle(blocks)
+    many, burst = choice.choice(RESIDENT), choice.choice(BURSTS)
+    resident: list[Steps] = []
+    while blocks or resident:
+        while blocks and len(resident) < many:
+            resident.append(ThreadBlock(kernel, blocks.pop(), frame, traces, choice).steps(burst))
+        block = choice.choice(resident)
+        try:
+            yield next(block)
+        except StopIteration:
+            resident.remove(block)
+
+
+@dataclass
+class Strand:
+    """A thread: its remaining steps, and the meeting in which it waits for the others."""
+
+    thread: Thread
+    steps: Steps
+    meeting: Meeting | None = None
+    ended: bool = False
+
+
+class ThreadBlock:
+    """The threads of one block."""
+
+    def __init__(
+        self, kernel: KernelFunction, at: Shape, frame: Frame, traces: dict[str, AccessHistory], choice: random.Random
+    ) -> None:
+        self.kernel = kernel
+        self.choice = choice
+        self.clock = Clock(at)
+        local = Local(self.clock, {})
+        constant = frozenset(declared.name for declared in kernel.arrays if declared.is_constant)
+        self.strands = []
+        x, y, z = kernel.threads
+        for number, (k, j, i) in enumerate(product(range(z), range(y), range(x))):
+            thread = Thread(choice, number, local)
+            own = thread.frame(frame, traces, constant)
+            own.variables.update(_indices("blockIdx", at) | _indices("threadIdx", (i, j, k)))
+            self.strands.append(Strand(thread, thread.whole(kernel.body, own)))
+
+    def steps(self, burst: int) -> Steps:
+        """The steps of all threads: each in turn runs a burst, or until it waits, until all have ended."""
+        while not all(strand.ended for strand in self.strands):
+            running = [strand for strand in self.strands if not strand.ended and strand.meeting is None]
+            if running:
+                self._advance(self.choice.choice(running), burst)
+            else:
+                self._meet()
+            yield None
+
+    def _advance(self, strand: Strand, burst: int) -> None:
+        for _ in range(burst):
+            try:
+                found = next(strand.steps)
+            except StopIteration:
+                strand.ended = True
+                return
+            if isinstance(found, Meeting):
+                strand.meeting = found
+                return
+
+    def _meet(self) -> None:
+        """Check that all threads of the block wait, in the same place, and let them continue."""
+        meetings = [strand.meeting for strand in self.strands if strand.meeting is not None]
+        node = meetings[0].node
+        if len(meetings) < len(self.strands) or any(meeting.node is not node for meeting in meetings):
+            here = sum(meeting.node is node for meeting in meetings)
+            raise InterpretError(
+                f"{node.statement}: {here} of the {len(self.strands)} threads of block {self.clock.block} of kernel "
+                f"{self.kernel.name} come to it, the others do not"
+            )
+        if isinstance(node, TreeReduce):
+            self._combine(node, meetings)
+        else:
+            self.clock.epoch += 1
+        for strand in self.strands:
+            strand.meeting = None
+
+    def _combine(self, node: TreeReduce, meetings: Sequence[Meeting]) -> None:
+        """Combine the values of all threads into one element, in a random order, by one of the threads."""
+        if any(meeting.indices != meetings[0].indices for meeting in meetings):
+            raise InterpretError(f"{node.statement}: the threads of a block combine into different elements")
+        values = [meeting.value for meeting in meetings]
+        self.choice.shuffle(values)
+        total = values[0]
+        for value in values[1:]:
+            total = apply(node.operator, total, value)
+        strand = self.choice.choice(self.strands)
+        assert strand.meeting is not None
+        array = strand.thread.seen(strand.meeting.frame, node.buffer)
+        with array.updated():
+            before = array.read(meetings[0].indices, node.statement)
+            array.write(meetings[0].indices, apply(node.operator, before, total), node.statement)

@@ -1,0 +1,132 @@
+"""Races: two unordered accesses of different threads of a launch to one element, at least one of them a write.
+
+In a launch, accesses of one thread are ordered, and accesses of one block with a barrier between them. So a block
+counts its barriers (its epoch), and for each element the last accesses of each kind are kept, by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from tiramisu_py.interpret.arithmetic import Value
+from tiramisu_py.interpret.machine_faults import InterpretError
+from tiramisu_py.interpret.memory import Array, Element
+
+#: The thread number of an access by several threads, and of a deferred store: it equals that of no thread.
+MANY = -1
+
+
+class Kind(Enum):
+    """The kind of an access."""
+
+    READ = "reads"
+    WRITE = "writes"
+    ATOMIC = "updates"
+
+
+@dataclass(eq=False)
+class Clock:
+    """A block of a launch: its number, and the number of barriers that it has passed."""
+
+    block: tuple[int, int, int]
+    epoch: int = 0
+
+
+#: For each kind and block, the last accesses: their epoch, the thread (or `MANY`), and its statement.
+Accesses = dict[tuple[Kind, Clock], tuple[int, int, str]]
+
+
+@dataclass(eq=False)
+class AccessHistory:
+    """The accesses of a launch's threads to an array."""
+
+    seen: dict[tuple[int, ...], Accesses] = field(default_factory=dict)
+
+    def record(self, name: str, element: tuple[int, ...], kind: Kind, clock: Clock, thread: int, where: str) -> None:
+        """Add an access; raises `InterpretError` if a conflicting earlier access is not ordered before it."""
+        accesses = self.seen.setdefault(element, {})
+        for (other, block), (epoch, by, what) in accesses.items():
+            if _conflict(kind, other) and not _ordered(block, epoch, by, clock, thread):
+                shown = "[" + ", ".join(map(str, element)) + "]"
+                raise InterpretError(
+                    f"race: {where} (block {clock.block}, thread {thread}) {kind.value} {name}{shown}, which {what} "
+                    f"(block {block.block}, {_named(by)}) {other.value}, and no barrier is between them"
+                )
+        if kind is Kind.WRITE:
+            accesses.clear()
+        epoch, by, _ = accesses.get((kind, clock), (clock.epoch, thread, ""))
+        alone = epoch < clock.epoch or by == thread
+        accesses[kind, clock] = (clock.epoch, thread if alone else MANY, where)
+
+
+def _conflict(a: Kind, b: Kind) -> bool:
+    return Kind.WRITE in (a, b) or a is not b
+
+
+def _ordered(before: Clock, epoch: int, by: int, after: Clock, thread: int) -> bool:
+    return before is after and (epoch < after.epoch or (by == thread and by != MANY))
+
+
+def _named(thread: int) -> str:
+    return "several threads, or deferred" if thread == MANY else f"thread {thread}"
+
+
+class Watched(Array):
+    """An array as one thread of a launch sees it."""
+
+    whole: Array
+    trace: AccessHistory
+    clock: Clock
+    thread: int
+    atomic: bool = False
+
+    def read(self, indices: Element, where: str) -> Value:
+        """The element, or one for each lane."""
+        self._note(indices, Kind.READ, where)
+        return super().read(indices, where)
+
+    def write(self, indices: Element, value: Value, where: str) -> None:
+        """Store a value, or one for each lane."""
+        self._note(indices, Kind.WRITE, where)
+        super().write(indices, value, where)
+
+    @contextmanager
+    def updated(self) -> Iterator[None]:
+        """A context in which accesses are those of one atomic update."""
+        self.atomic = True
+        yield None
+        self.atomic = False
+
+    def defer(self, indices: Element, where: str) -> None:
+        """Record a deferred store of this thread, which takes effect at any time until its next barrier."""
+        self._note(indices, Kind.WRITE, where)
+        for element in _elements(indices):
+            self.trace.seen[element][Kind.WRITE, self.clock] = (self.clock.epoch, MANY, where)
+
+    def settle(self, indices: Element, value: Value, where: str) -> None:
+        """Execute a deferred store that has been recorded."""
+        super().write(indices, value, where)
+
+    def _note(self, indices: Element, kind: Kind, where: str) -> None:
+        self.gone = self.whole.gone
+        for element in _elements(self._checked(indices, where)):
+            how = Kind.ATOMIC if self.atomic else kind
+            self.trace.record(self.name, element, how, self.clock, self.thread, where)
+
+
+def watched(array: Array, trace: AccessHistory, clock: Clock, thread: int, constant: bool = False) -> Watched:
+    """An array as one thread sees it."""
+    seen = Watched(**{**vars(array), "constant": array.constant or constant})
+    seen.whole, seen.trace, seen.clock, seen.thread = array, trace, clock, thread
+    return seen
+
+
+def _elements(indices: Element) -> list[tuple[int, ...]]:
+    if all(np.ndim(index) == 0 for index in indices):
+        return [tuple(map(int, indices))]
+    return list(zip(*(column.ravel().tolist() for column in np.broadcast_arrays(*indices)), strict=True))

@@ -1,0 +1,161 @@
+"""The function, its arguments and its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.types import DType
+from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
+from tiramisu_py.program.machine.pins import Pin
+from tiramisu_py.program.storage import Memory
+
+if TYPE_CHECKING:
+    from tiramisu_py.ir import Node
+
+#: A condition on the parameters, and the words that say what it means when it fails.
+Precondition = tuple[Expr, str]
+
+
+@dataclass(frozen=True)
+class ArrayArgument:
+    """An array argument: row-major, of the given extents (expressions of the parameters).
+
+    An in-place array is both input and output. `covered`: the function writes every element of an output, so that
+    what the array held before does not matter. `device` is the GPU in whose memory it is; None for the host's. Of the
+    dimensions that are `dealt` each rank has a part.
+    """
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    is_input: bool
+    is_output: bool
+    covered: bool = True
+    device: int | None = None
+    dealt: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScalarArgument:
+    """A scalar argument."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class KernelArray:
+    """An array parameter of a kernel, by the name that its body uses: row-major, of the given extents."""
+
+    name: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    is_constant: bool
+    memory: Memory = Memory.GPU
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFunction:
+    """What each thread of a kernel executes.
+
+    `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
+    come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are parameters that are at least 0,
+    beside sizes. It runs on GPUs of the kind `gpu`.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    scalars: tuple[ScalarArgument, ...]
+    arrays: tuple[KernelArray, ...]
+    threads: tuple[int, int, int]
+    body: Node
+    minimum_blocks: int | None = None
+    device: int = 0
+    documentation: tuple[str, ...] = ()
+    nonnegative: tuple[str, ...] = ()
+    gpu: GpuTarget = CUDA
+
+
+@dataclass(frozen=True)
+class BlockBounds:
+    """Blocks that ranks have of the numbers from 0 up to `extent`: each from its `lower` up to its `upper`.
+
+    These are parameters, with values of their own on each rank. Before any message the ranks agree that the blocks of
+    rank 0, 1, ... follow one another and cover all numbers, and that each has at least `least` where there are several;
+    ranks after the last number have nothing to do. `count` is how many have something to do: at least one.
+    """
+
+    lower: str
+    upper: str
+    extent: Expr
+    least: int
+    count: str
+
+
+@dataclass(frozen=True)
+class ProcessGrid:
+    """The ranks of a distributed function: the extents of its process grid, as expressions of the parameters.
+
+    A rank's number in the communicator is that of its coordinates, the last axis running fastest; the body knows this
+    rank's coordinates by the names `coordinates`. Ranks beyond the grid have nothing to do. With `bounds` the grid has
+    one axis, and its extent is found out from the blocks.
+    """
+
+    extents: tuple[Expr, ...]
+    coordinates: tuple[str, ...]
+    bounds: BlockBounds | None = None
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """What differs from rank to rank."""
+        return self.coordinates if self.bounds is None else (*self.coordinates, self.bounds.lower, self.bounds.upper)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopFunction:
+    """A generated function: parameters (int64), then the arguments in order, then the body.
+
+    `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
+    `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
+    are what its launches start; `devices` is the number of GPUs that it uses, of the kind `gpu`. A distributed function
+    has a `grid`. One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to
+    cpus. With `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for
+    which `gpu_where` does not hold uses no GPU (None: each uses one, if the function does). Its non-temporal stores are
+    so where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the
+    first of the `versions` for whose sizes it is, if there is one.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    arguments: tuple[ArrayArgument | ScalarArgument, ...]
+    preconditions: tuple[Precondition, ...]
+    body: Node
+    externs: tuple[ExternFunction, ...] = ()
+    documentation: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    kernels: tuple[KernelFunction, ...] = ()
+    devices: int = 0
+    grid: ProcessGrid | None = None
+    traced: bool = False
+    pin: Pin | None = None
+    page_lock: bool = False
+    gpu_where: Expr | None = None
+    nontemporal_above: int | None = None
+    versions: tuple[Version, ...] = ()
+    gpu: GpuTarget = CUDA
+
+    @property
+    def gpu_by_rank(self) -> bool:
+        """Whether each rank takes a GPU by its number among the ranks of its machine, unless it is told otherwise."""
+        placed = any(isinstance(a, ArrayArgument) and a.device is not None for a in self.arguments)
+        return self.grid is not None and not placed
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A function with the same arguments, for calls in which parameters have these values."""
+
+    sizes: tuple[tuple[str, int], ...]
+    function: LoopFunction

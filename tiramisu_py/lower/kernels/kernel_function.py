@@ -1,0 +1,201 @@
+"""Kernels as functions: the loops of one thread, the numbers of its block and thread, the memory of its block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.conversions import typed
+from tiramisu_py.algorithm.expressions import Binary, Expr, ExternFunction, Iter, Param
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.ir import (
+    Barrier,
+    Block,
+    For,
+    GpuIndex,
+    KernelArray,
+    KernelFunction,
+    Let,
+    Node,
+    Scalar,
+    ScalarArgument,
+    Store,
+    TreeReduce,
+)
+from tiramisu_py.ir.arithmetic import build as arithmetic
+from tiramisu_py.ir.rewriting import all_expressions, walk
+from tiramisu_py.ir.uniform_control import check_uniform
+from tiramisu_py.lower.kernels.thread_loops import KernelLoops, Threads
+from tiramisu_py.lower.kernels.tree_code import Tree, is_met, trees
+from tiramisu_py.lower.operations.launches import LaunchGrid
+from tiramisu_py.lower.statements.allocation import allocated_in, allocating
+from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
+from tiramisu_py.lower.statements.index_set_splitting import Piece, pieces_of
+from tiramisu_py.lower.statements.instances import INSIDE, Instance
+from tiramisu_py.lower.statements.loop_names import loop_value, unique
+from tiramisu_py.lower.statements.operation import LoweredOperation
+from tiramisu_py.lower.statements.templates import of_operands
+from tiramisu_py.program.kernels import KernelNest, axis_name
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Memory
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredKernel:
+    """A kernel, the functions of the user that it calls, and what code calls the number of its blocks along x."""
+
+    function: KernelFunction
+    externs: tuple[ExternFunction, ...]
+    blocks: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """Makes the function of one kernel; `host` are the iterations of the host's loops in which it is launched."""
+
+    nest: KernelNest
+    grid: LaunchGrid
+    variables: Mapping[LoopId, str]
+    reserved: frozenset[str]
+    host: isl.Set
+
+    def kernel(self) -> LoweredKernel | None:
+        """The kernel; None where nothing is executed."""
+        nest, program = self.nest, self.nest.program
+        combined = trees(KernelNest(program, nest.first, program.with_this_loop(nest.first)))
+        scheduled = program
+        for tree in combined:
+            scheduled = tree.scheduled(scheduled)
+        bodies = [body for s in nest.statements for body in self._bodies(s)]
+        bodies += [body for tree in combined for body in tree.bodies(scheduled)]
+        threads = Threads(nest)
+        inside = self._inside(combined)
+        loops = KernelLoops(scheduled, self.grid, threads, bodies, self.variables, self.reserved, self.host, inside)
+        found = loops.lowered()
+        if found is None:
+            return None
+        registers = [a for a in inside.values() if a.name in found.waiting and a.buffer.memory is Memory.REGISTER]
+        body = allocated_in([found], registers).node
+        check_uniform(body, nest.name, frozenset(loops.thread_names.values()))
+        shared = [a for a in inside.values() if a.name in found.waiting and a.buffer.memory is Memory.SHARED]
+        blocks = self._blocks_name() if self.grid.persistent else None
+        body = self._with_numbers(body, loops, blocks)
+        for array in reversed(shared):
+            body = allocating(array, body)
+        used = frozenset(name for each in bodies for name in each.buffers)
+        externs = tuple(extern for each in bodies for extern in each.externs)
+        return LoweredKernel(self._function(body, used, blocks), externs, blocks)
+
+    # -- what is executed
+
+    def _bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
+        program = self.nest.program
+        if statement.role is Role.BARRIER:
+            instances = statement.instances.intersect_params(program.context)
+            piece = Piece(statement.name, statement, instances, statement.body)
+            return [LoweredOperation(piece, (), Barrier(statement.name))]
+        listed = [body_of(program, piece) for piece in pieces_of(program, statement, split=False)]
+        whole = replace(self.nest, statements=program.with_this_loop(self.nest.first))
+        atomic = is_met(whole, statement)
+        return [body.as_in_kernel(atomic, statement.deferred) for body in listed]
+
+    def _inside(self, combined: Sequence[Tree]) -> dict[str, Instance]:
+        """The arrays that are allocated in kernels."""
+        found = {b.name: Instance(b.name, b) for b in self.nest.program.buffers.values() if b.memory in INSIDE}
+        return found | {tree.partial.name: tree.partial for tree in combined}
+
+    # -- the numbers of blocks and threads
+
+    def _with_numbers(self, body: Node, loops: KernelLoops, blocks: str | None) -> Node:
+        """The body below the definitions of block and thread coordinates."""
+        for axis in sorted(self.grid.loops):
+            loop = self.grid.loops[axis]
+            number: Expr = GpuIndex("block", axis)
+            if axis == 0 and blocks is not None:
+                body = self._rounds(body, loop, blocks)
+            else:
+                body = Let(self.variables[loop], self._coordinate(loop, number), body)
+        for axis, name in loops.thread_names.items():
+            first = arithmetic.plus(GpuIndex("thread", axis), loops.threads.corners[axis])
+            body = Let(name, first, body)
+        return body
+
+    def _coordinate(self, loop: LoopId, number: Expr) -> Expr:
+        """The coordinate of a block loop, by the number of the block."""
+        host = [loop_value(self.nest.program, outer, self.variables[outer]) for outer in self.nest.host]
+        corner = of_operands(self.nest.corner(loop), host)
+        return arithmetic.added(number, corner)
+
+    def _rounds(self, body: Node, loop: LoopId, blocks: str) -> Node:
+        """A block goes on with the block that is as many further as there are."""
+        name = unique("round", self.reserved.union(self.variables.values()))
+        step = GpuIndex("grid", 0)
+        number = Binary("+", GpuIndex("block", 0), Binary("*", Iter(name, int64), step, int64), int64)
+        left = Binary("-", Binary("+", Param(blocks, int64), step, int64), GpuIndex("block", 0), int64)
+        rounds = Binary("//", arithmetic.plus(left, -1), step, int64)
+        once = Let(self.variables[loop], self._coordinate(loop, number), body)
+        return For(name, arithmetic.number(0), rounds, once)
+
+    def _blocks_name(self) -> str:
+        loop = self.grid.loops[0]
+        return unique(f"{self.variables[loop]}_blocks", self.reserved.union(self.variables.values()))
+
+    # -- the function
+
+    def _function(self, body: Node, used: frozenset[str], blocks: str | None) -> KernelFunction:
+        nest, program = self.nest, self.nest.program
+        stored = {node.buffer for node in _stores(body)}
+        arrays = tuple(
+            KernelArray(
+                buffer.name,
+                buffer.dtype,
+                tuple(typed(extent, int64) for extent in buffer.extents),
+                buffer.name not in stored,
+                Memory.HOST_MAPPED if buffer.memory is Memory.HOST_MAPPED else Memory.GPU,
+            )
+            for buffer in program.buffers.values()
+            if buffer.name in used and buffer.memory not in INSIDE
+        )
+        found = list(all_expressions(body))
+        sizes = {e.name for e in [*found, *_of_extents(arrays)] if isinstance(e, Param)}
+        coordinates = {e.name for e in found if isinstance(e, Iter)}
+        host = [self.variables[loop] for loop in nest.host if self.variables[loop] in coordinates.difference(sizes)]
+        scalars = {e.name: ScalarArgument(e.name, e.dtype) for e in found if isinstance(e, Scalar)}
+        return KernelFunction(
+            name=f"{nest.name}_kernel",
+            params=(*(p for p in program.algorithm.params if p in sizes), *host, *([blocks] if blocks else [])),
+            scalars=tuple(scalars.values()),
+            arrays=arrays,
+            threads=nest.shape,
+            gpu=program.gpu,
+            body=body,
+            minimum_blocks=nest.launch.minimum_blocks,
+            device=nest.launch.device,
+            documentation=self._documentation(),
+            nonnegative=tuple(self.variables[loop] for loop in nest.host if self._is_nonnegative(loop)),
+        )
+
+    def _is_nonnegative(self, loop: LoopId) -> bool:
+        """Whether a loop of the host has no negative coordinates."""
+        coordinate = sets.variables(self.host.get_space())[self.nest.host.index(loop)]
+        return bool(self.host.is_subset(coordinate.to_pw_aff().nonneg_set()))
+
+    def _documentation(self) -> tuple[str, ...]:
+        nest, program = self.nest, self.nest.program
+        lines = [algorithm_line(program, s, s.body) for s in nest.statements if s.stores and s.role is not Role.COPY]
+        blocks = ", ".join(f"{axis_name(a)} = {self.variables[loop]}" for a, loop in sorted(self.grid.loops.items()))
+        return (*dict.fromkeys(lines), f"blocks: {blocks}; threads: {' x '.join(map(str, nest.shape))}")
+
+
+def _stores(node: Node) -> Iterable[Store | TreeReduce]:
+    for inner in walk(node):
+        if isinstance(inner, Store | TreeReduce):
+            yield inner
+
+
+def _of_extents(arrays: Sequence[KernelArray]) -> Iterable[Expr]:
+    return all_expressions(Block(tuple(Let("", extent, Block(())) for array in arrays for extent in array.extents)))

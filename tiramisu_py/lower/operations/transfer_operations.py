@@ -1,0 +1,55 @@
+"""Transfers as copies of boxes: the loops from the first bulk one on are one copy, of as many elements."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.expressions import Expr
+from tiramisu_py.ir import Copy
+from tiramisu_py.lower.operations.transfer_boxes import TransferBox, boxes_of, storages_of
+from tiramisu_py.lower.statements.index_set_splitting import Piece
+from tiramisu_py.lower.statements.instances import array_name
+from tiramisu_py.lower.statements.operation import LoweredOperation, Template
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Statement
+
+
+def copies(program: Program, statement: Statement, operation: Statement) -> list[LoweredOperation]:
+    """A transfer as copies; `operation` is the statement that stands for it among those of the host."""
+    assert statement.transfer is not None
+    _, boxes = boxes_of(program, statement)
+    found = []
+    for number, box in enumerate(boxes):
+        name = operation.name if len(boxes) == 1 else f"{operation.name}#{number}"
+        piece = Piece(name, operation, sets.named(box.outside, name), statement.body)
+        found.append(_copy(program, statement, piece, box))
+    return found
+
+
+def _copy(program: Program, statement: Statement, piece: Piece, box: TransferBox) -> LoweredOperation:
+    transfer = statement.transfer
+    assert transfer is not None
+    here = sets.identity(piece.frame)
+    source, target = storages_of(program, statement)
+    source_buffer, target_buffer = program.buffers[source.buffer], program.buffers[target.buffer]
+    template = Template()
+
+    def places(forms: list[isl.PwAff]) -> tuple[Expr, ...]:
+        return template.places([sets.pulled(form, here) for form in forms])
+
+    copy = Copy(
+        target=array_name(target_buffer, transfer.target),
+        target_device=transfer.target,
+        into=places(box.into),
+        source=array_name(source_buffer, transfer.source),
+        source_device=transfer.source,
+        first=places(box.first),
+        extents=places(box.extents),
+        dtype=target_buffer.dtype,
+        device=transfer.device,
+        stream=transfer.stream,
+        asynchronous=transfer.asynchronous,
+        statement=statement.name,
+    )
+    return LoweredOperation(piece, tuple(template.forms), copy, frozenset({copy.source, copy.target}))

@@ -1,0 +1,54 @@
+"""The arrays that generated code names: a buffer's instances, on the host and on each GPU that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tiramisu_py.program.kernels import device_count
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Device
+from tiramisu_py.program.storage import Buffer, Memory, home_of
+
+#: Kinds of memory that only kernels use: their buffers are allocated inside.
+INSIDE = (Memory.SHARED, Memory.REGISTER)
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """One instance of a buffer, by the name that code has for it; `device` is None in memory of the host.
+
+    One that is `lasting` exists until the end of its scope: operations that use it may still be under way.
+    """
+
+    name: str
+    buffer: Buffer
+    device: Device = None
+    lasting: bool = False
+
+    @property
+    def argument(self) -> bool:
+        """Whether the caller passes it."""
+        return self.name == self.buffer.name and self.buffer.argument
+
+
+def array_name(buffer: Buffer, device: Device) -> str:
+    """The name of the instance that a device uses; what the caller passes is called like the buffer."""
+    if buffer.argument and buffer.device is not None:
+        if device == buffer.device:
+            return buffer.name
+        return f"{buffer.name}@host" if device is None else str(home_of(buffer, device))
+    return str(home_of(buffer, device))
+
+
+def arrays_of(program: Program) -> Mapping[str, Instance]:
+    """All instances that a program may use, by name."""
+    count = device_count(program)
+    devices: list[Device] = [None, *range(count)]
+    lasting = count > 0 or any(s.message is not None and s.message.asynchronous for s in program.acting)
+    found: dict[str, Instance] = {}
+    for buffer in program.buffers.values():
+        for device in devices:
+            name = array_name(buffer, device)
+            found.setdefault(name, Instance(name, buffer, None if name == buffer.name else device, lasting))
+    return found

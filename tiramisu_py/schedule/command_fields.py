@@ -1,0 +1,136 @@
+"""What commands are given to: statements, and functions, by name.
+
+A handle of the user's belongs to a function; what a command keeps of it is a `Named`, which finds its statements in
+whatever program the command is applied to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.algorithm.traversal import rewrite
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.command import Command
+from tiramisu_py.program.program import Program
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a handle names: `source` is the input or the computation, `written` is how the user writes it."""
+
+    source: str
+    written: str
+    name: str
+
+    def statements(self, program: Program) -> tuple[str, ...]:
+        """The names of its statements in a program; raises `CommandError` where there are none."""
+        raise CommandError(f"{self.written} has no statements")
+
+    def __str__(self) -> str:
+        return self.written
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, repr=False)
+class NamedInput(Named):
+    """An input: the array that the caller passes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Whole(Named):
+    """A computation: all its statements."""
+
+    def statements(self, program: Program) -> tuple[str, ...]:
+        found = tuple(s.name for s in program.statements_of(self.source))
+        if not found:
+            raise CommandError(f"{self.source} has been inlined: it has no loops and no buffer any more")
+        return found
+
+
+@dataclass(frozen=True, repr=False)
+class NamedParts(Named):
+    """Parts of a computation: the statements of these names, and those that they have been cut into."""
+
+    names: tuple[str, ...]
+
+    def statements(self, program: Program) -> tuple[str, ...]:
+        return tuple(part for name in self.names for part in _parts(program, name))
+
+
+def _parts(program: Program, name: str) -> tuple[str, ...]:
+    found = tuple(s.name for s in program.statements.values() if name in (s.name, *s.part_of))
+    return found or (name,)
+
+
+@dataclass(frozen=True, repr=False)
+class Single(Named):
+    """One statement that computes nothing: a transfer, half of an exchange, a wait or a barrier."""
+
+    def statements(self, program: Program) -> tuple[str, ...]:
+        if self.name not in program.statements:
+            raise CommandError(f"{self.written} has been removed: create another one")
+        return (self.name,)
+
+
+@dataclass(frozen=True, repr=False)
+class Both(Named):
+    """Both halves of an exchange."""
+
+    def statements(self, program: Program) -> tuple[str, ...]:
+        halves = (s for s in program.acting if s.message is not None and s.message.exchange == self.name)
+        found = tuple(half.name for half in halves)
+        if not found:
+            raise CommandError(f"{self.written} has been removed: create another exchange")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class OnStatements(Command):
+    """A command that is given to some statements: ``bx.split(...)``."""
+
+    subject = "of"
+
+    of: Named
+
+    def names(self, program: Program) -> tuple[str, ...]:
+        """The statements that it is given to; raises `CommandError`."""
+        return self.of.statements(program)
+
+    @property
+    def source(self) -> str:
+        """The computation that it is given to."""
+        return self.of.source
+
+
+@dataclass(frozen=True, eq=False)
+class OnFunction(Command):
+    """A command that is given to the function: ``f.order(...)``."""
+
+    subject = "function"
+
+    function: str
+
+
+def of_owner(command: Command, owner: object) -> Command:
+    """A command whose accesses are of values of the function with this owner, by their names."""
+    given = {one.name: getattr(command, one.name) for one in fields(command)}
+    owned = {name: _owned(value, owner) for name, value in given.items()}
+    return replace(command, **owned) if any(owned[name] is not value for name, value in given.items()) else command
+
+
+def _owned(value: Any, owner: object) -> Any:
+    if isinstance(value, Expr):
+        return rewrite(value, lambda e: _access(e, owner) if isinstance(e, Access) and e.owner is not owner else None)
+    if isinstance(value, list | tuple):
+        items = [_owned(one, owner) for one in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
+    if isinstance(value, dict):
+        return {key: _owned(one, owner) for key, one in value.items()}
+    return value
+
+
+def _access(e: Access, owner: object) -> Access:
+    return replace(e, indices=tuple(_owned(index, owner) for index in e.indices), owner=owner)

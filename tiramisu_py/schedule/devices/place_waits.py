@@ -1,0 +1,302 @@
+"""Waits for operations and messages, and barriers between the threads of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.domains.domain import parse_domain
+from tiramisu_py.algorithm.expressions import Const, Iter
+from tiramisu_py.algorithm.names import check_name
+from tiramisu_py.algorithm.spellings import distinct
+from tiramisu_py.algorithm.types import int64
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import removed
+from tiramisu_py.program.fresh_names import free_name
+from tiramisu_py.program.kernels import KernelNest, all_threads, kernels
+from tiramisu_py.program.loops import GpuThread, Loop, LoopId, Tag
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program, nest
+from tiramisu_py.program.statement import Role, Statement, Waiting
+from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, size, statements
+from tiramisu_py.schedule.command_fields import Named, OnFunction, OnStatements
+from tiramisu_py.schedule.locality.compute_at import scope_of
+from tiramisu_py.schedule.nesting import check_nesting
+
+
+def with_barrier(
+    program: Program, name: str, loops: tuple[LoopId, ...], after: str, before: str | None, command: str
+) -> Program:
+    """The program with one more barrier, between the statements `after` and `before` of a kernel.
+
+    `loops` are the loops around it: those of the host and the block loops, and then sequential and thread loops that
+    both statements share. It is met in every iteration of the sequential loops in which some thread of the block
+    executes a statement inside them, and then by all threads of the block. `before` may be None: the barrier then only
+    comes after `after` (as one does that separates an iteration of the innermost of `loops` from the next).
+    """
+    check_name(name, "a barrier")
+    check_new_name(program, name, "the barrier (see name=)")
+    nest_ = _kernel_around(program, loops, after)
+    dims = distinct([program.loops[loop].name for loop in loops])
+    instances = sets.with_dims(sets.named(_uniform(nest_, loops), name), dims)
+    statement = _idle(Role.BARRIER, name, dims, instances, loops, sets.variables(instances.get_space()))
+    program = _declared_after(program, statement, [after])
+    level = loops[-1]
+    orders = [Order(after, name, level, command)]
+    if before is not None:
+        orders.append(Order(name, before, level, command))
+    return program.with_(orders=(*program.orders, *orders))
+
+
+def _kernel_around(program: Program, loops: tuple[LoopId, ...], inside: str) -> KernelNest:
+    for nest_ in kernels(program):
+        if nest_.first in loops and any(s.name == inside for s in nest_.statements):
+            if set(nest_.blocks) <= set(loops):
+                return nest_
+            outermost = program.loops[nest_.blocks[-1]].name
+            raise CommandError(
+                f"a barrier is inside all block loops of its kernel: choose {outermost} or a loop inside"
+            )
+    raise CommandError(f"a barrier is for the threads of a block, and {inside} is in no kernel: see tag_gpu")
+
+
+def _uniform(nest_: KernelNest, loops: tuple[LoopId, ...]) -> isl.Set:
+    """The iterations of `loops` that some thread executes, for all threads of the block."""
+    parts = list[isl.Set]()
+    count = len(loops)
+    for statement in nest_.statements:
+        if statement.loops[:count] == loops and statement.stores:
+            parts.append(sets.graph(statement.prefix(count), statement.instances).range())
+    found = sets.united(parts)
+    if found is None:
+        raise CommandError("no statement of the kernel is inside all of these loops")
+    for position, loop in enumerate(loops):
+        if isinstance(nest_.program.loops[loop].tag, GpuThread):
+            found = all_threads(nest_, found, position, loop)
+    return found.coalesce()
+
+
+def _idle(
+    role: Role,
+    name: str,
+    dims: Sequence[str],
+    instances: isl.Set,
+    loops: tuple[LoopId, ...],
+    coords: Sequence[isl.Aff],
+    waits: Waiting | None = None,
+) -> Statement:
+    """A statement that stores nothing."""
+    space = instances.get_space()
+    return Statement(
+        name=name,
+        source="",
+        role=role,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, None, []),
+        loops=loops,
+        coords=sets.function(space, None, coords),
+        body=Const(0, int64),
+        target="",
+        waits=waits,
+    )
+
+
+def _declared_after(program: Program, statement: Statement, others: Sequence[str]) -> Program:
+    names = list(program.statements)
+    last = max(names.index(name) for name in others)
+    return program.with_statement_before(statement, names[last + 1 :])
+
+
+def barrier(
+    program: Program, name: str, first: Sequence[str], second: Sequence[str], level: object, command: str
+) -> Program:
+    """A barrier between two statements of a kernel, inside their shared loops up to `level`."""
+    loops = scope_of(program, first, level)
+    befores = [s for s in statements(program, first) if s.loops[: len(loops)] == loops]
+    afters = [s for s in statements(program, second) if s.loops[: len(loops)] == loops]
+    if not afters:
+        words = "; ".join(nest(program, program.statements[name]) for name in (*first, *second))
+        raise CommandError(
+            f"the two do not share loop {loop_name(level)}: {words}; loops of one name are different ones until "
+            "the two are ordered or fused there"
+        )
+    before, after = befores[-1], afters[0]
+    follows = program.positions[before.name] < program.positions[after.name]
+    return with_barrier(program, name, loops, before.name, after.name if follows else None, command)
+
+
+def wait(
+    program: Program,
+    name: str,
+    of: str,
+    names: Sequence[str],
+    domain: tuple[Sequence[str], isl.Set] | None,
+    on: int | None,
+    device: int,
+) -> Program:
+    """The program with a wait for operations of the statements `names`, which `of` is called after.
+
+    `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
+    iterators of a transfer or of half of an exchange, or loops of the host around the operations; None waits for
+    everything.
+    """
+    check_name(name, "a wait")
+    check_new_name(program, name, "the wait (see name=)")
+    awaited = statements(program, names)
+    if any(not statement.acts for statement in awaited):
+        raise CommandError(f"{of} is no operation: there is nothing to wait for")
+    if domain is None:
+        space = program.algorithm.frame(name, ())
+        made = _idle(
+            Role.WAIT,
+            name,
+            (),
+            sets.universe(space).intersect_params(program.context),
+            (),
+            [],
+            Waiting(of, (), on, device),
+        )
+        return _declared_after(program, made, names)
+    dims, points = domain
+    by_loop, places = _places(program, awaited, of, dims)
+    first = program.next_loop()
+    loops = [Loop(first + k, dim, *_rank_of(program, awaited[0], dim, by_loop)) for k, dim in enumerate(dims)]
+    instances, coords = _moved(sets.with_dims(sets.named(points, name), dims), [apart for _, apart in places])
+    by_iterator = awaited[0].message is not None
+    waiting = Waiting(of, tuple(position for position, _ in places), on, device, by_iterator, by_loop)
+    made = _idle(Role.WAIT, name, dims, instances, tuple(loop.id for loop in loops), coords, waiting)
+    program = _declared_after(program.with_loop(*loops), made, names)
+    for loop in loops:
+        check_nesting(program, loop.id)
+    return program
+
+
+def _rank_of(program: Program, awaited: Statement, dim: str, by_loop: bool) -> tuple[Tag | None, str]:
+    """The tag of a wait's loop: that of the loop of its name, around what it waits for, that runs on ranks."""
+    found = find(program, awaited, dim) if awaited.message is not None or by_loop else None
+    loop = None if found is None else program.loops[found]
+    return (loop.tag, loop.tagged_by) if loop is not None and loop.is_rank else (None, "")
+
+
+def _places(
+    program: Program, awaited: Sequence[Statement], of: str, dims: Sequence[str]
+) -> tuple[bool, list[tuple[int, isl.Aff]]]:
+    """Whether iterators stand for loops of the host, since they do not all for values; and the place of each."""
+    try:
+        return False, [_place(program, awaited[0], of, dim) for dim in dims]
+    except CommandError:
+        depths = [[_depth(program, statement, dim) for dim in dims] for statement in awaited]
+        if awaited[0].message is not None or any(None in each or each != depths[0] for each in depths):
+            raise
+        nothing = sets.constant(program.algorithm.frame(None, ()), 0)
+        return True, [(depth, nothing) for depth in depths[0] if depth is not None]
+
+
+def _depth(program: Program, statement: Statement, name: str) -> int | None:
+    """How many loops are around the loop of the host of this name around an operation; None where there is none."""
+    loop = find(program, statement, name)
+    depth = None if loop is None else statement.depth(loop)
+    return depth if depth is not None and depth < program.host_depth(statement) else None
+
+
+def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
+    """The value index that an iterator stands for, and what is added to the iterator there (a constant form).
+
+    Of half of an exchange, the position of the iterator itself.
+    """
+    if awaited.transfer is None and awaited.message is None:
+        values = value_names(program.algorithm.source(awaited.source))
+        if dim in values:
+            return values.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
+        raise CommandError(f"{of} has the iterators {', '.join(values)}: {dim} is none of them")
+    if dim not in awaited.dims:
+        raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
+    if awaited.message is not None:
+        return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
+    variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]
+    for position, index in enumerate(sets.outputs(awaited.point)):
+        apart = index.sub(variable)
+        if sets.is_of_parameters(apart):
+            return position, apart
+    raise CommandError(f"{of} takes values at indices that are not {dim} plus something fixed: wait without {dim}")
+
+
+def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl.Aff]]:
+    """Points moved by fixed distances, and the coordinates before as functions of those after."""
+    space = points.get_space()
+    distances = [sets.on_frame(distance, space) for distance in apart]
+    variables = sets.variables(space)
+    before = [variable.sub(distance) for variable, distance in zip(variables, distances, strict=True)]
+    back = sets.function(space, sets.tuple_name(space), before)
+    return sets.with_dims(sets.preimage(points, back), [name or "" for name in sets.dim_names(points)]), before
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceBarrier(OnFunction):
+    """All threads of a block come to a point between two statements before any goes on."""
+
+    verb = "barrier"
+
+    first: Named
+    second: Named
+    _: KW_ONLY
+    at: Iter
+    name: str | None = None
+
+    def made(self, program: Program) -> str:
+        """The name of the barrier."""
+        return free_name(program, "barrier") if self.name is None else self.name
+
+    def applied(self, program: Program) -> Program:
+        before, after = self.first.statements(program), self.second.statements(program)
+        return barrier(program, self.made(program), before, after, self.at, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class WaitFor(OnStatements):
+    """The host, or an operation sequence, waits for operations."""
+
+    verb = "wait"
+
+    domain: Any = None
+    _: KW_ONLY
+    on: int | None = None
+    device: int = 0
+    name: str | None = None
+
+    def made(self, program: Program) -> str:
+        """The name of the wait."""
+        return free_name(program, f"{self.of.name}_wait") if self.name is None else self.name
+
+    def applied(self, program: Program) -> Program:
+        made = self.made(program)
+        stream = None if self.on is None else size(self.on, "on", 0)
+        points = None
+        if self.domain:
+            found = parse_domain(program.algorithm, made, self.domain, None, program.algorithm.owner)
+            if found.guards:
+                raise CommandError(f"the domain of {made} has conditions that are not affine")
+            points = (found.iterators, found.points)
+        names = self.names(program)
+        return wait(program, made, self.of.name, names, points, stream, size(self.device, "device", 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Remove(OnFunction):
+    """A transfer, an exchange, a wait, a barrier, or a copy that nothing reads, is taken away."""
+
+    handle: Named
+
+    def applied(self, program: Program) -> Program:
+        for statement in statements(program, self.handle.statements(program)):
+            program = removed(program, statement)
+        return program

@@ -1,0 +1,218 @@
+"""cache and pack: copies of what a consumer reads, near to it and with a layout of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation, Input, value_names
+from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
+from tiramisu_py.algorithm.domains.extents import room_for
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter, as_expr
+from tiramisu_py.algorithm.spellings import distinct
+from tiramisu_py.algorithm.traversal import mentions
+from tiramisu_py.dependence.footprints import local_index
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.command import name_of
+from tiramisu_py.program.loops import Loop, LoopId
+from tiramisu_py.program.ordering import Order
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.storage import Buffer, Memory, Storage
+from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, statements
+from tiramisu_py.schedule.command_fields import Named, OnStatements
+from tiramisu_py.schedule.locality.compute_at import needed_by, reads, scope_of
+from tiramisu_py.schedule.loops.order import Root, root
+
+
+@dataclass(frozen=True)
+class CachedCopy:
+    """What `cache` and `pack` make: the name of the copy, its loops, its memory and its layout."""
+
+    name: str
+    source: str
+    iterators: tuple[str, ...]
+    memory: Memory
+    layout: tuple[object, ...] | None
+
+
+def copy_at(program: Program, consumer: Sequence[str], level: object, copy: CachedCopy, command: str) -> Program:
+    """Copy what the consumer reads of a source, at a level of its loops, and let it read the copy."""
+    check_copy(program, copy.source, copy.iterators, copy.name)
+    scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
+    readers = [s for s in statements(program, consumer) if reads(program, s, copy.source)]
+    readers = [s for s in readers if s.loops[: len(scope)] == scope]
+    if not readers:
+        raise CommandError(f"{', '.join(consumer)} does not read {copy.source} there (or reads another copy already)")
+    for reader in readers:
+        if any(ahead.source == copy.source for ahead in reader.prefetches):
+            raise CommandError(
+                f"{reader.handle} prefetches {copy.source}, which it reads from {copy.name} then: leave out "
+                f"{reader.handle}.prefetch({copy.source}, ..), or prefetch {copy.name} after the command"
+            )
+    declared = program.algorithm.source(copy.source)
+    needed = needed_by(program, copy.source, readers, len(scope))
+    program, statement = _copying(program, copy, scope, needed, declared)
+    program = program.with_statement_before(statement, [reader.name for reader in readers])
+    program = _with_storage(program, copy, scope, needed, declared)
+    for reader in readers:
+        level_loop = scope[-1] if scope else None
+        order = Order(statement.name, reader.name, level_loop, command)
+        program = program.with_(orders=(*program.orders, order))
+        changed = replace(program.statements[reader.name], sources={**reader.sources, copy.source: copy.name})
+        program = program.with_statement(changed)
+    return _after_producers(program, copy, statement, scope, command)
+
+
+def check_copy(program: Program, source: str, iterators: Sequence[str], name: str) -> None:
+    """Refuse a copy of something that cannot be copied, with the wrong number of loops, or under a name in use."""
+    declared = program.algorithm.source(source)
+    if isinstance(declared, Computation) and any(not mentions(guard, declared.over) for guard in declared.guards):
+        raise CommandError(f"{source} has values only under conditions on values: it cannot be copied as a whole")
+    rank = len(value_names(declared))
+    if rank == 0:
+        raise CommandError(f"{source} is a scalar: there is nothing to copy")
+    if len(iterators) != rank or len(set(iterators)) < rank:
+        raise CommandError(
+            f"a copy of {source} needs {rank} different iterators, one a dimension, not ({', '.join(iterators)})"
+        )
+    check_new_name(program, name, "the copy (see name=)")
+
+
+def _after_producers(
+    program: Program, copy: CachedCopy, statement: Statement, scope: tuple[LoopId, ...], command: str
+) -> Program:
+    for producer in program.statements_of(copy.source):
+        sharing = producer.loops[: len(scope)] == scope
+        level = scope[-1] if scope and sharing else None
+        program = program.with_(orders=(*program.orders, Order(producer.name, statement.name, level, command)))
+    return program
+
+
+def _copying(
+    program: Program, copy: CachedCopy, scope: tuple[LoopId, ...], needed: isl.Map, declared: Input | Computation
+) -> tuple[Program, Statement]:
+    outer = [program.loops[loop].name for loop in scope]
+    dims = distinct([*outer, *copy.iterators])
+    instances = sets.with_dims(sets.flat_pairs(needed, copy.name), dims)
+    space = instances.get_space()
+    first = program.next_loop()
+    loops = [Loop(first + k, name) for k, name in enumerate(copy.iterators)]
+    program = program.with_loop(*loops)
+    variables = sets.variables(space)
+    statement = Statement(
+        name=copy.name,
+        source=copy.source,
+        role=Role.COPY,
+        dims=tuple(dims),
+        instances=instances,
+        point=sets.function(space, copy.source, variables[len(scope) :]),
+        loops=scope + tuple(loop.id for loop in loops),
+        coords=sets.renamed(sets.identity(space), None),
+        body=Access(copy.source, tuple(map(Iter, value_names(declared))), declared.dtype),
+        target=copy.name,
+    )
+    return program, statement
+
+
+def _with_storage(
+    program: Program, copy: CachedCopy, scope: tuple[LoopId, ...], needed: isl.Map, declared: Input | Computation
+) -> Program:
+    extents, index = local_index(program, needed, len(scope), copy.source)
+    if copy.layout is not None:
+        extents, layout = laid_out(program, copy.name, copy.iterators, copy.layout, extents)
+        index = sets.compose(index, layout)
+    buffer = Buffer(copy.name, extents, declared.dtype, copy.memory, scope)
+    return program.with_buffer(buffer).with_storage(Storage(copy.name, copy.source, copy.name, index))
+
+
+def laid_out(
+    program: Program, name: str, iterators: Sequence[str], wanted: Sequence[object], box: Sequence[Expr]
+) -> tuple[tuple[Expr, ...], isl.MultiAff]:
+    """The layout of a copy as a function of the indices within its box, and the extents of its image."""
+    space = program.algorithm.frame(None, tuple(iterators))
+    reader = Affine(space)
+    try:
+        forms = [reader.single(as_expr(given)) for given in wanted]
+    except NotAffine as error:
+        raise CommandError(
+            f"the layout of {name} is not affine in {', '.join(iterators)}: {error.part} is not"
+        ) from None
+    inside = sets.universe(space)
+    for variable, extent in zip(sets.variables(space), box, strict=True):
+        low = sets.constant(space, 0).to_pw_aff()
+        inside = inside.intersect(sets.as_set(variable.to_pw_aff().ge_set(low)))
+        inside = inside.intersect(sets.as_set(variable.to_pw_aff().lt_set(reader.value(extent))))
+    layout = sets.function(space, None, forms)
+    image = inside.apply(sets.graph(layout)).intersect_params(program.context)
+    return room_for(image, program.context), sets.without_dim_names(layout)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Copies(OnStatements):
+    """What `cache` and `pack` have in common."""
+
+    copied: Named
+
+    def made(self) -> str:
+        """The name of the copy."""
+        raise NotImplementedError
+
+    def copy(self, iterators: object, layout: object, memory: Memory) -> CachedCopy:
+        """What is wanted, checked; raises `CommandError`."""
+        verb = name_of(type(self))
+        laid = None if layout is None else _several(verb, "layout", layout)
+        outer = tuple(map(loop_name, _several(verb, "iterators", iterators)))
+        return CachedCopy(self.made(), self.copied.source, outer, memory, laid)
+
+
+def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
+    """An argument that is a list; raises `CommandError` for one expression alone, or what is no list."""
+    if isinstance(given, Expr | str) or not isinstance(given, Iterable):
+        raise CommandError(f"{verb}: {what} is a list, such as [{given}], and not {given} alone")
+    return tuple(given)
+
+
+@dataclass(frozen=True, eq=False)
+class CacheAt(Copies):
+    """What is read of a source is copied at a level, and read from the copy."""
+
+    verb = "cache"
+
+    level: Iter | Root
+    iterators: Sequence[Iter]
+    _: KW_ONLY
+    name: str | None = None
+    memory: Memory = Memory.HOST
+    layout: Sequence[Expr | int] | None = None
+
+    def made(self) -> str:
+        return self.name or f"{self.copied.source}_cache"
+
+    def applied(self, program: Program) -> Program:
+        copy = self.copy(self.iterators, self.layout, self.memory)
+        return copy_at(program, self.names(program), self.level, copy, self.text)
+
+
+@dataclass(frozen=True, eq=False)
+class Pack(Copies):
+    """What is read of a source is copied into another layout."""
+
+    iterators: Sequence[Iter]
+    layout: Sequence[Expr | int]
+    _: KW_ONLY
+    name: str | None = None
+    level: Iter | Root = root
+
+    def made(self) -> str:
+        return self.name or f"{self.copied.source}_packed"
+
+    def applied(self, program: Program) -> Program:
+        copy = self.copy(self.iterators, self.layout, Memory.HOST)
+        return copy_at(program, self.names(program), self.level, copy, self.text)

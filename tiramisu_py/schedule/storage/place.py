@@ -1,0 +1,86 @@
+"""The policy of a temporary's memory: which buffers may have one, and what is kept of it when values move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.machine.pages import Pages, Policy, as_policy
+from tiramisu_py.program.program import Program
+from tiramisu_py.program.statement import Role
+from tiramisu_py.program.storage import Buffer, Memory
+from tiramisu_py.schedule.command_arguments import size, statements
+from tiramisu_py.schedule.command_fields import OnStatements
+from tiramisu_py.schedule.storage.one_buffer import check_all_parts
+
+#: Why memory of these kinds has no policy.
+_ELSEWHERE = {
+    Memory.PINNED: "page-locked memory, which the driver of the GPU allocates",
+    Memory.HOST_MAPPED: "page-locked memory, which the driver of the GPU allocates",
+    Memory.GPU: "the memory of a GPU",
+    Memory.SHARED: "the shared memory of a GPU",
+    Memory.REGISTER: "registers",
+}
+
+
+def place(program: Program, source: str, names: Sequence[str], policy: Policy, node: object) -> Program:
+    """Give the buffer in which a computation (or the copy `names`) is kept a policy of memory."""
+    check_all_parts(program, names, "place")
+    pages = _pages(source, policy, node)
+    held = {statement.target for statement in statements(program, names) if statement.role is Role.COPY} or {source}
+    for name in sorted(held):
+        buffer = program.buffers[program.storages[name].buffer]
+        program = program.with_buffer(placed(source, buffer, pages))
+    return program
+
+
+def _pages(source: str, policy: Policy, node: object) -> Pages:
+    if policy is Policy.BIND:
+        if node is None:
+            raise CommandError(f'{source}.place("bind") needs a memory node: node=0 is the first')
+        return Pages(policy, size(node, f"{source}.place: node", 0))
+    if node is not None:
+        raise CommandError(f'{source}.place("{policy.value}") takes no node: "bind" keeps all of {source} on one')
+    return Pages(policy)
+
+
+def placed(source: str, buffer: Buffer, pages: Pages) -> Buffer:
+    """A buffer with a policy; refuses one whose memory is not the generated program's to allocate."""
+    if buffer.argument:
+        raise CommandError(
+            f"{source} is in the caller's array {buffer.name}, whose pages are where they were first written: "
+            f'make the array with kernel.empty("{buffer.name}", ...), or place a temporary'
+        )
+    if buffer.memory is not Memory.HOST:
+        raise CommandError(
+            f"{source} is in {_ELSEWHERE[buffer.memory]}: a policy is for ordinary memory of the host "
+            f"({source}.store_in(tm.HOST))"
+        )
+    return replace(buffer, pages=pages)
+
+
+def moved(source: str, own: Buffer, into: Buffer) -> Buffer:
+    """The buffer into which values move from their own: it has the policy that they were given."""
+    if own.pages is None or own.name == into.name:
+        return into
+    if into.pages is not None and into.pages != own.pages:
+        raise CommandError(
+            f"{source} is placed ({own.pages}), and {into.name} otherwise ({into.pages}): give both the same policy"
+        )
+    return placed(source, into, own.pages)
+
+
+# -- as values
+
+
+@dataclass(frozen=True, eq=False)
+class Place(OnStatements):
+    """The pages of a temporary are where `policy` says."""
+
+    policy: Policy | str
+    _: KW_ONLY
+    node: int | None = None
+
+    def applied(self, program: Program) -> Program:
+        return place(program, self.source, self.names(program), as_policy(self.policy), self.node)

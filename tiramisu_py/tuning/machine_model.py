@@ -1,0 +1,133 @@
+"""The performance of a machine in a dozen numbers: measured for the host, published for a GPU."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tiramisu_py.build.gpu.available_gpus import Device
+from tiramisu_py.build.gpu.runtime import runtime_for
+from tiramisu_py.errors import ArgumentError, TiramisuError
+from tiramisu_py.tuning.host_rates import copied_bytes, multiplied_and_added
+
+GIGA, TERA = 1e9, 1e12
+
+#: Bytes a second in one direction of PCI Express with 16 lanes, by generation, and of NVLink-C2C.
+#: Source: PCI-SIG, rates less the encoding; NVIDIA Grace Hopper Superchip, data sheet (900 GB/s in both directions).
+PCIE = {3: 15.75 * GIGA, 4: 31.5 * GIGA, 5: 63.0 * GIGA}
+C2C = 450 * GIGA
+
+#: By name: operations a second in float32 (without tensor cores; a multiply-add is two), bytes a second of its memory,
+#: and of its link to the host. Published peaks, which programs do not reach.
+#: Source: NVIDIA's data sheets of the products; for GeForce its whitepapers (Turing, GA102, Ada, Blackwell).
+GPUS: dict[str, tuple[float, float, float]] = {
+    "T4": (8.1 * TERA, 320 * GIGA, PCIE[3]),
+    "A100": (19.5 * TERA, 2039 * GIGA, PCIE[4]),  # SXM, 80 GB
+    "A30": (10.3 * TERA, 933 * GIGA, PCIE[4]),
+    "A10": (31.2 * TERA, 600 * GIGA, PCIE[4]),
+    "A40": (37.4 * TERA, 696 * GIGA, PCIE[4]),
+    "L4": (30.3 * TERA, 300 * GIGA, PCIE[4]),
+    "L40": (90.5 * TERA, 864 * GIGA, PCIE[4]),
+    "H100": (67.0 * TERA, 3350 * GIGA, PCIE[5]),  # SXM
+    "H200": (67.0 * TERA, 4800 * GIGA, PCIE[5]),
+    "GH200": (67.0 * TERA, 4000 * GIGA, C2C),  # 96 GB
+    "RTX 2080": (10.1 * TERA, 448 * GIGA, PCIE[3]),
+    "RTX 3090": (35.6 * TERA, 936 * GIGA, PCIE[4]),
+    "RTX 4090": (82.6 * TERA, 1008 * GIGA, PCIE[4]),
+    "RTX 5090": (104.8 * TERA, 1792 * GIGA, PCIE[5]),
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The rates for estimating the parts of a program: operations and bytes a second, latencies in seconds.
+
+    `core_flops` is for one core, `host_bandwidth` for all `cores`; `gpu_flops` and `gpu_bandwidth` are for one GPU, 0
+    without one. `link_bandwidth` is for one direction between the host and a GPU, with `link_latency` for each copy
+    and `launch_latency` for each kernel. Each rank has such a machine; messages between ranks have
+    `network_bandwidth`, and `network_latency` each.
+
+    ::
+
+        tm.Machine(core_flops=30e9, cores=16, host_bandwidth=100e9, gpu_flops=19.5e12, gpu_bandwidth=2e12,
+                   link_bandwidth=25e9)
+        tm.Machine.here(gpu="A100")     # this host as measured, with that GPU by its published peaks
+
+    Raises `ArgumentError` for numbers that are no rates.
+    """
+
+    core_flops: float
+    cores: int
+    host_bandwidth: float
+    gpu_flops: float = 0.0
+    gpu_bandwidth: float = 0.0
+    link_bandwidth: float = 0.0
+    link_latency: float = 10e-6
+    launch_latency: float = 5e-6
+    network_bandwidth: float = 12.5 * GIGA
+    network_latency: float = 2e-6
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            optional = field.name.startswith(("gpu_", "link_")) or field.name.endswith("_latency")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise ArgumentError(f"tm.Machine: {field.name} is {value!r}: give a number")
+            if value == 0 and not optional:
+                raise ArgumentError(f"tm.Machine: {field.name} is 0: nothing would ever end")
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether it has the rates of a GPU and of the link to it."""
+        return min(self.gpu_flops, self.gpu_bandwidth, self.link_bandwidth) > 0
+
+    @classmethod
+    def here(cls, gpu: str | None = None, *, threads: int | None = None, **known: float) -> Machine:
+        """This machine: the host as measured (a second or so), a GPU by its published peaks.
+
+        ::
+
+            tm.Machine.here()                               # with its own GPU, if it has one that is known
+            tm.Machine.here(gpu="H200")                     # as if it had this one
+            tm.Machine.here(gpu="A100", link_bandwidth=20e9)
+
+        `threads` is the number of host threads used (default: all). Rates given in `known` replace those found.
+        Raises `ArgumentError` for a GPU that is not in the table: give its numbers instead.
+        """
+        names = [field.name for field in fields(cls)]
+        for name in known:
+            if name not in names:
+                raise ArgumentError(f"tm.Machine has no {name}: it has {', '.join(names)}")
+        found: dict[str, Any] = {"cores": threads or len(os.sched_getaffinity(0)), **published(gpu), **known}
+        if "core_flops" not in found:
+            found["core_flops"] = multiplied_and_added()
+        if "host_bandwidth" not in found:
+            found["host_bandwidth"] = copied_bytes(int(found["cores"]))
+        return cls(**found)
+
+
+def published(name: str | None = None) -> dict[str, float]:
+    """The numbers of a GPU by its name (default: the first one here); empty if there is no known GPU here."""
+    if name is None:
+        present = f" {_name_here().replace('-', ' ')} "
+        matching = [known for known in GPUS if f" {known} " in present]
+        name = max(matching, key=len, default=None)
+        if name is None:
+            return {}
+    if name not in GPUS:
+        raise ArgumentError(
+            f"{name!r} is not a GPU whose numbers are known here: choose one of {', '.join(GPUS)}, or give gpu_flops, "
+            "gpu_bandwidth and link_bandwidth"
+        )
+    flops, bandwidth, link = GPUS[name]
+    return {"gpu_flops": flops, "gpu_bandwidth": bandwidth, "link_bandwidth": link}
+
+
+def _name_here() -> str:
+    """The name of the first GPU of this machine, such as "NVIDIA H200"; empty without one."""
+    try:
+        runtime = runtime_for(Device(False))
+        return runtime.name(0) if runtime.count() else ""
+    except TiramisuError:
+        return ""
