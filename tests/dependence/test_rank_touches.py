@@ -8,6 +8,7 @@ from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import local_time, spread
+from tiramisu_py.program.storage import Home
 
 
 def spread_blur() -> Program:
@@ -25,7 +26,7 @@ def test_a_place_begins_with_the_rank() -> None:
 
 def test_the_callers_array_is_where_the_distribution_says() -> None:
     touches = Touches(spread_blur())
-    entry = touches.writers("image")[0]
+    entry = touches.writers(Home("image", None))[0]
     ranks = sets.points(sets.fixed(entry.domain.apply(entry.places), {"C": 1}))
     assert len(ranks) == 4 * 25 * 3
     assert all(row // 25 == rank for rank, row, _ in ranks)

@@ -41,6 +41,7 @@ from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.precedence import Precedence
+from tiramisu_py.program.storage import Home
 from tiramisu_py.sets import smallest
 
 SIZES = {"N": 4, "M": 3, "K": 2, "R": 3, "C": 2, "T": 2}
@@ -109,9 +110,9 @@ def test_the_place_in_a_local_buffer_has_the_iteration_that_owns_it() -> None:
 def test_the_caller_writes_inputs_and_reads_outputs_and_inputs_back() -> None:
     story = stages()
     touches = Touches(story.draft.program)
-    assert [w.actor.name for w in touches.writers("a")] == ["the caller"]
-    assert [x.actor.name for x in touches.readers("a")] == ["p", "the caller"]
-    assert [x.actor.name for x in touches.readers("q")] == ["the caller"]
+    assert [w.actor.name for w in touches.writers(Home("a", None))] == ["the caller"]
+    assert [x.actor.name for x in touches.readers(Home("a", None))] == ["p", "the caller"]
+    assert [x.actor.name for x in touches.readers(Home("q", None))] == ["the caller"]
 
 
 # -- order
@@ -191,7 +192,7 @@ def test_an_execution_reads_before_it_writes() -> None:
 def test_entry_comes_first_and_exit_last() -> None:
     story: Stages = stages()
     touches, order = Touches(story.draft.program), Precedence(story.draft.program)
-    entry, (use, leave) = touches.writers("a")[0], touches.readers("a")
+    entry, (use, leave) = touches.writers(Home("a", None))[0], touches.readers(Home("a", None))
     assert order.always(entry, use) is True and order.always(use, leave) is True
     assert order.always(leave, use) is False
 
@@ -202,10 +203,10 @@ def test_entry_comes_first_and_exit_last() -> None:
 def test_a_place_of_its_own_holds_one_value() -> None:
     story = stages()
     flow = Flow(Touches(story.draft.program))
-    assert flow.determined(flow.touches.writers("p")[0])
+    assert flow.determined(flow.touches.writers(Home("p", None))[0])
     story.p.store_in([i % 2])
     flow = Flow(Touches(story.draft.program))
-    assert not flow.determined(flow.touches.writers("p")[0])
+    assert not flow.determined(flow.touches.writers(Home("p", None))[0])
 
 
 @pytest.mark.parametrize("modulo", [1, 2, 3, 5])
@@ -216,7 +217,7 @@ def test_what_is_not_served_is_what_a_plain_run_finds(modulo: int) -> None:
     story.q.shift(i, 1)
     story.p.store_in([i % modulo])
     flow = Flow(Touches(story.draft.program))
-    (read,) = [x for x in flow.touches.readers("p") if x.actor.name == "q"]
+    (read,) = [x for x in flow.touches.readers(Home("p", None)) if x.actor.name == "q"]
     memory: dict[int, int] = {}
     failed = set()
     for step in range(6):
