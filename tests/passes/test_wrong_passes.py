@@ -72,7 +72,7 @@ MUTANTS: tuple[tuple[str, str, Wrong, str], ...] = (
     ("host", "align", off_by_one, "cpu/tiles in time"),
     ("host", "vectorize", skipped, "tiles"),
     ("host", "share_masks", off_by_one, "cpu/blur"),
-    ("host", "promote", off_by_one, "cpu/blur"),
+    ("host", "promote", off_by_one, "cpu/heat"),
     ("host", "decide", off_by_one, "cpu/heat"),
     ("after_nests", "merge_host_guards_after_decide", off_by_one, "tiles"),
     ("after_nests", "launch_constants", off_by_one, "gpu/two GPUs"),

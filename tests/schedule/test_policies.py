@@ -78,9 +78,12 @@ def test_a_copy_of_an_input_can_be_placed_and_the_buffer_of_what_reads_it_is_not
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (lambda s: s.p.place("near"), "p.place: 'near' is no policy of memory: choose one of local, interleave, bind"),
+        (
+            lambda s: s.p.place("near"),
+            r"p\.place\('near'\): 'near' is no policy of memory: choose one of local, interleave, bind",
+        ),
         (lambda s: s.p.place("bind"), 'p.place("bind") needs a memory node: node=0 is the first'),
-        (lambda s: s.p.place("bind", node=-1), "p.place: node is -1: give an integer of at least 0"),
+        (lambda s: s.p.place("bind", node=-1), "node is -1: give an integer of at least 0"),
         (lambda s: s.p.place("local", node=0), 'p.place("local") takes no node'),
         (lambda s: s.q.place("local"), 'q is in the caller\'s array q, whose pages .* kernel.empty("q", ...)'),
         (lambda s: s.a.place("local"), 'a is an input, .* kernel.empty("a", ...)'),

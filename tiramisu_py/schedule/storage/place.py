@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
-from tiramisu_py.errors import CommandError
+from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.program.machine.pages import Pages, Policy, as_policy
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -83,4 +83,8 @@ class Place(OnStatements):
     node: int | None = None
 
     def applied(self, program: Program) -> Program:
-        return place(program, self.source, self.names(program), as_policy(self.policy), self.node)
+        try:
+            policy = as_policy(self.policy)
+        except DeclarationError as error:
+            raise CommandError(str(error)) from None
+        return place(program, self.source, self.names(program), policy, self.node)
