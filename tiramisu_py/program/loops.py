@@ -149,14 +149,15 @@ MOST_COPIES = 4096
 class Loop:
     """One loop of the program, shared by every statement that lists its number.
 
-    Spreading a program over ranks adds loops (`program.ranks`): one around what every rank executes.
+    A loop is `added` if no command makes it: spreading a program over ranks adds one around what every rank executes,
+    and the completion those over the threads that start and combine partial results.
     """
 
     id: LoopId
     name: str
     tag: Tag | None = None
     tagged_by: str = ""
-    added_by_spread: bool = False
+    added: bool = False
 
     @property
     def is_concurrent(self) -> bool:

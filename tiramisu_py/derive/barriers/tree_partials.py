@@ -105,7 +105,7 @@ class _Tree:
         order = [*forms[:depth], *forms[depth + self.values :], *forms[depth : depth + self.values]]
         everyone = pairs.apply(sets.graph(sets.function(pairs.get_space(), None, order)))
         first = program.next_loop()
-        loops = [Loop(first + k, f"thread{axis}", GpuThread(axis)) for k, axis in enumerate(axes)]
+        loops = [Loop(first + k, f"thread{axis}", GpuThread(axis), added=True) for k, axis in enumerate(axes)]
         program = program.with_loop(*loops)
         program, inner = self._over_values(program)
         return program, (*self.around, *(loop.id for loop in loops), *inner), everyone

@@ -46,7 +46,7 @@ def window(program: Program) -> Program:
         window=(*blocks.bounds, *names),
     )  # fmt: skip
     for statement in program.statements.values():
-        loop = Loop(changed.next_loop(), "rank", Rank(), added_by_spread=True)
+        loop = Loop(changed.next_loop(), "rank", Rank(), added=True)
         changed = changed.with_loop(loop).with_statement(_on_three(statement, blocks, names, algorithm, loop))
     return changed
 

@@ -87,7 +87,7 @@ def with_calls(program: Program, of: Sequence[Collective]) -> Program:
         inside = {tag.axis for n in one.send.loops[: one.depth] if isinstance(tag := program.loops[n].tag, Rank)}
         missing = [axis for axis in range(program.rank_axes) if axis not in inside]
         first = program.next_loop()
-        loops = [Loop(first + k, f"rank{axis}", Rank(axis), added_by_spread=True) for k, axis in enumerate(missing)]
+        loops = [Loop(first + k, f"rank{axis}", Rank(axis), added=True) for k, axis in enumerate(missing)]
         program = program.with_loop(*loops)
         made = issued(one, one.calls, ranks, missing)
         program = program.with_statement(replace(made, loops=(*made.loops, *(loop.id for loop in loops))))

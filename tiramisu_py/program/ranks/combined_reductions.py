@@ -111,7 +111,7 @@ def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
     combined = combined_loops(program, update)
     inside = (program.loops[n] for n in update.loops[update.depth(next(iter(combined.values()))) :])
     found = {tag.axis: loop.id for loop in inside if isinstance(tag := loop.tag, Rank)
-             and tag.axis not in combined and not loop.added_by_spread}  # fmt: skip
+             and tag.axis not in combined and not loop.added}  # fmt: skip
     return tuple(found[axis] for axis in sorted(found))
 
 

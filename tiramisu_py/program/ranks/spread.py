@@ -106,7 +106,7 @@ def spread(program: Program) -> Program:
         missing = [axis for axis in range(count) if depth_of(program, statement, axis) is None]
         if missing:
             first = changed.next_loop()
-            loops = [Loop(first + k, f"rank{axis}", Rank(axis), added_by_spread=True) for k, axis in enumerate(missing)]
+            loops = [Loop(first + k, f"rank{axis}", Rank(axis), added=True) for k, axis in enumerate(missing)]
             changed = changed.with_loop(*loops)
             changed = changed.with_statement(_on_all(statement, missing, [loop.id for loop in loops], everyone))
     return changed.with_(is_spread=True, rank_axes=count, ranks=everyone)

@@ -234,7 +234,8 @@ def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[i
 
 
 def _free_of_conflicts(program: Program) -> str:
-    loops = [loop for loop in program.loops.values() if loop.is_concurrent and program.with_this_loop(loop.id)]
+    own = [loop for loop in program.loops.values() if loop.is_concurrent and not loop.added]
+    loops = [loop for loop in own if program.with_this_loop(loop.id)]
     names = ", ".join(dict.fromkeys(loop.name for loop in loops))
     return f"no two iterations of the concurrent loops {names} conflict" if names else ""
 

@@ -247,7 +247,7 @@ def _on_every_rank(program: Program) -> str:
 def _is_on_all(program: Program, statement: Statement) -> bool:
     """Whether a computation has no loop over ranks of its own: each rank executes it (`program.ranks.spread`)."""
     loops = [program.loops[loop] for loop in statement.loops if program.loops[loop].is_rank]
-    return bool(program.rank_axes) and all(loop.added_by_spread for loop in loops)
+    return bool(program.rank_axes) and all(loop.added for loop in loops)
 
 
 SENTENCES = (

@@ -68,7 +68,7 @@ def _repair(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: Sequence[
 def _exchange(flow: Flow, read: Touch, bad: isl.Set, writes: Sequence[Touch], hop: int) -> str:
     """The exchange that brings what is missing from `hop` ranks further; "" where it has no simple form."""
     program = flow.touches.program
-    axis = next((loop.name for loop in program.loops.values() if loop.is_rank and not loop.added_by_spread), "q")
+    axis = next((loop.name for loop in program.loops.values() if loop.is_rank and not loop.added), "q")
     needed = _needed(read, bad, writes, hop)
     dims = [f"{dim}_" if dim == axis else dim for dim in dimension_names(program.algorithm, read.source)]
     if axis in program.algorithm.params or needed.is_empty():
