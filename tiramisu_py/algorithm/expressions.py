@@ -52,7 +52,7 @@ class Expr(Symbolic):
         super().__init_subclass__()
         made: dict[str, Callable[..., Any]] = {}
         if kind is not None:
-            made["facets"] = facets_of(kind, own.split())
+            made["facets"] = facets_of(kind, own.split(), cls.__annotations__)
         if operands:
             made["children"] = children_of(operands)
             made["rebuilt"] = rebuilt_of(cls, list(cls.__annotations__), operands)

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from tiramisu_py.algorithm.types import DType
 
 if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Expr
 
 
-def facets_of(kind: str, own: Sequence[str]) -> Callable[[Expr], tuple[Any, ...]]:
-    """What a key says of a node of a kind beside its operands: its own fields, types by their names."""
+def facets_of(kind: str, own: Sequence[str], types: Mapping[str, str]) -> Callable[[Expr], tuple[Any, ...]]:
+    """What a key says of a node of a kind beside its operands: its own fields, scalar types by their names.
 
-    def facets(self: Expr) -> tuple[Any, ...]:
-        values = (getattr(self, name) for name in own)
-        return (kind, *(value.name if isinstance(value, DType) else value for value in values))
-
-    return facets
+    `types` are the annotations of the fields.
+    """
+    values = [f"self.{name}.name" if types.get(name) == "DType" else f"self.{name}" for name in own]
+    return _method(f"lambda self: ({', '.join([repr(kind), *values])},)", {})
 
 
 def children_of(operands: str) -> Callable[[Expr], tuple[Expr, ...]]:
-    """The operands of a node, from its fields. Walks ask for them all the time: one or two are read without a loop."""
-    names = operands.split()
+    """The operands of a node, from its fields."""
     if operands.startswith("*"):
-        several = operands.removeprefix("*")
-        return lambda self: getattr(self, several)
-    if len(names) == 1:
-        (only,) = names
-        return lambda self: (getattr(self, only),)
-    if len(names) == 2:
-        left, right = names
-        return lambda self: (getattr(self, left), getattr(self, right))
-    return lambda self: tuple([getattr(self, name) for name in names])
+        return _method(f"lambda self: self.{operands.removeprefix('*')}", {})
+    return _method(f"lambda self: ({', '.join(f'self.{name}' for name in operands.split())},)", {})
 
 
 def rebuilt_of(
@@ -47,10 +36,12 @@ def rebuilt_of(
     first = fields.index(names[0])
     if list(fields[first : first + len(names)]) != names:
         raise TypeError(f"the operands {operands} do not stand next to each other in {', '.join(fields)}")
-    before, after, is_listed = fields[:first], fields[first + len(names) :], operands.startswith("*")
+    before, after = ([f"self.{name}" for name in part] for part in (fields[:first], fields[first + len(names) :]))
+    given = "children" if operands.startswith("*") else "*children"
+    return _method(f"lambda self, children: cls({', '.join([*before, given, *after])})", {"cls": cls})
 
-    def rebuilt(self: Expr, children: tuple[Expr, ...]) -> Expr:
-        given = (children,) if is_listed else children
-        return cls(*[getattr(self, name) for name in before], *given, *[getattr(self, name) for name in after])
 
-    return rebuilt
+def _method(text: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """A method from its text, which names fields: walks call it all the time, and a loop over names takes longer."""
+    made: Callable[..., Any] = eval(text, names)
+    return made
