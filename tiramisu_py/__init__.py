@@ -3,7 +3,7 @@
 The algorithm says what each value is; the schedule says who computes it, when, and where it is kept; the compiler
 proves that the scheduled program computes the values that the algorithm names, and emits C.
 
-The usual way in: `params`, `iters`, `Function`.
+The usual entry points: `params`, `iters`, `Function`.
 """
 
 from tiramisu_py import recipes

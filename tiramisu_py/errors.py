@@ -29,7 +29,7 @@ class Witness:
     """The smallest counterexample of a violation, in the user's own coordinates.
 
     `params` gives the parameters; `writer` and `reader` are ``(value name, value indices)``, or None where the
-    violation has no such side; `element` is the ``(buffer, indices)`` that is touched, where one is.
+    violation has no such side; `element` is the touched ``(buffer, indices)``, if there is one.
     """
 
     params: Mapping[str, int]
@@ -87,7 +87,7 @@ class ArgumentError(TiramisuError, ValueError):
 
 
 class SavedError(TiramisuError, ValueError):
-    """What a file cannot hold, or a file that does not hold what `Function.save` wrote."""
+    """A function cannot be saved in a file, or a file was not written by `Function.save`."""
 
 
 class ToolchainError(TiramisuError, RuntimeError):
@@ -99,7 +99,7 @@ class KernelError(TiramisuError, RuntimeError):
 
 
 class UnsupportedError(TiramisuError, RuntimeError):
-    """A legal program that this version cannot turn into code: `what` is in the way, and `repair` what to change."""
+    """A legal program that this version cannot turn into code: `what` is the obstacle, `repair` what to change."""
 
     def __init__(self, what: str, repair: str = "") -> None:
         super().__init__(f"{what}: {repair}" if repair else what)
@@ -108,9 +108,10 @@ class UnsupportedError(TiramisuError, RuntimeError):
 
 
 class CompilerDefect(UnsupportedError):
-    """A proven program that the compiler cannot turn into code, where the proof should have said so: please report it.
+    """A proven program that the compiler cannot turn into code; the proof should have refused it: please report it.
 
-    What `check()` proves can be emitted; only what `compile()` alone knows (the target, its compiler) may still refuse.
+    A program that `check()` proves can be emitted, unless something that only `compile()` knows prevents it (the
+    target, its compiler).
     """
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""What a program leaves open, and is added to it before it is proven: one tuple of steps, in their order.
+"""The completion: what is added to a program before it is proven, as one tuple of steps in order.
 
-A step adds statements and events, or gives buffers room; it changes no statement of the user's but where its values
-are kept. The proof judges what comes out, and knows nothing of the steps. What is proven, what is replayed to find the
-command to blame, what is emitted and what the interpreter runs have all gone through the same steps.
+A step adds statements and events, or enlarges buffers; of the user's statements it changes only where their values are
+kept. The proof judges the completed program, and knows nothing of the steps. All programs go through the same steps:
+those that are proven, emitted or interpreted, and earlier states replayed to find the command to blame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CompletionStep:
     added: Callable[[Program], Program]
 
 
-#: The steps in their order: barriers are for what the schedule does; partial results of threads need none.
+#: The steps in order. Barriers come before tree reductions: the partial results of threads need none.
 COMPLETION: tuple[CompletionStep, ...] = (
     CompletionStep(
         "room for whole vectors", "elements for what vectors store and load past the end of a loop", with_room
@@ -50,5 +50,5 @@ def complete(program: Program) -> Program:
 
 
 def as_proven(program: Program) -> Program:
-    """The completed program with the coordinates of its rank in every instance: what the conditions are about."""
+    """The completed program with the coordinates of its rank in every instance, as the conditions examine it."""
     return spread(complete(program))

@@ -1,1 +1,1 @@
-"""What the completion adds: the barriers that kernels need, and what starts, combines and merges partial results."""
+"""Statements that the completion adds: barriers in kernels, and start, combination and merge of partial results."""

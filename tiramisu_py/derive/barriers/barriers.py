@@ -3,8 +3,8 @@
 A kernel's statements form a tree of loops. A conflict of two accesses belongs to the innermost node that contains both
 of them and at which they differ: to the node itself if two of its children conflict within one iteration (any barrier
 between the two orders them), or to the node's loop if two of its iterations conflict (a barrier after the one child or
-before the other orders them). Nodes are processed from the innermost to the outermost. At each, the minimum number of
-places between its children is chosen that order the conflicts which barriers further inside do not order already.
+before the other orders them). Nodes are processed from the innermost to the outermost. At each node, the fewest places
+between its children are chosen that order all conflicts not yet ordered by barriers further inside.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tiramisu_py.schedule.devices.place_waits import with_barrier
 
 
 def with_barriers(program: Program, touches: Touches | None = None) -> Program:
-    """The program with the barriers that its kernels need, except for kernels with barriers of the user alone.
+    """The program with the barriers that its kernels need; kernels with barriers=False have only those of the user.
 
     A kernel whose threads cannot be numbered is left unchanged (the proof reports it). `touches` are the program's
     accesses, if they have been computed already.
@@ -84,7 +84,7 @@ def _pairs(nest: KernelNest, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
 
 
 def _without_combined(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
-    """The pairs without updates of one reduction that threads combine: these need no barrier in between."""
+    """The pairs, except for updates of one reduction that threads combine: these need no barrier in between."""
     updates = a.is_write and b.is_write and a.role is b.role is Role.UPDATE and a.source == b.source
     tags = [nest.program.loops[loop].tag for loop in kernel_order.statement_of(a).loops]
     if not updates or not any(isinstance(tag, GpuThread) and tag.combine is not None for tag in tags):
@@ -122,7 +122,7 @@ def _outside(nest: KernelNest) -> int:
 
 
 def _places(nest: KernelNest, node: tuple[LoopId, ...], found: list[Conflict]) -> list[int]:
-    """The places where a node needs barriers, as the number of children before; from the last to the first."""
+    """The places where a node needs barriers, each as the number of children before it; the last place first."""
     children = _children(nest, node)
     arcs: list[frozenset[int]] = []
     for conflict in found:
@@ -132,7 +132,7 @@ def _places(nest: KernelNest, node: tuple[LoopId, ...], found: list[Conflict]) -
 
 
 def _children(nest: KernelNest, node: tuple[LoopId, ...]) -> dict[str, int]:
-    """For each statement inside the loops of a node, the number of the child that is it or contains it."""
+    """For each statement inside a node's loops, the number of the child that is or contains it."""
     depth, positions = len(node), nest.program.positions
     at = {s.name: positions[s.name][depth] for s in nest.statements if s.loops[:depth] == node}
     rank = {position: number for number, position in enumerate(sorted(set(at.values())))}
@@ -142,7 +142,7 @@ def _children(nest: KernelNest, node: tuple[LoopId, ...]) -> dict[str, int]:
 def _arcs(
     nest: KernelNest, node: tuple[LoopId, ...], children: dict[str, int], conflict: Conflict
 ) -> Iterator[frozenset[int]]:
-    """For each part of a conflict that belongs to the node, the places whose barrier orders it."""
+    """For each part of a conflict that belongs to the node, the places where a barrier would order it."""
     first, second = children[conflict.first.name], children[conflict.second.name]
     ticks = len(kernel_order.ticking(nest.program, conflict.first, len(node)))
     last = max(children.values()) + 1

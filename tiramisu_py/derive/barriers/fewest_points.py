@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def fewest(arcs: Sequence[frozenset[int]], places: int) -> list[int]:
-    """The fewest of the places 0, 1, ..., `places` - 1 such that each arc contains one of them; late ones first.
+    """The fewest of the places 0, 1, ..., `places` - 1 such that each arc contains one; prefers late ones.
 
     Each arc is a run of consecutive places; place 0 follows the last one.
     """
@@ -23,7 +23,7 @@ def fewest(arcs: Sequence[frozenset[int]], places: int) -> list[int]:
 
 
 def _from(start: int, needs: list[frozenset[int]], places: int) -> list[int]:
-    """`start`, and the fewest other places: the arcs without `start` are intervals of the circle cut there."""
+    """`start` and the fewest other places: on the circle cut at `start`, the arcs without it are intervals."""
     chosen = [start]
     left = [arc for arc in needs if start not in arc]
 

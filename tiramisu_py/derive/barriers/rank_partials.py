@@ -1,4 +1,4 @@
-"""Reductions over ranks: each rank collects its terms in a partial result, which all of them combine.
+"""Reductions over ranks: each rank collects its terms in a partial result, and the ranks combine these.
 
 ::
 
@@ -7,9 +7,9 @@
                                          -->  combine:  partial[v] = sum of partial[v] over the ranks
                                               end:      total[v] += partial[v]
 
-Start, combination and end have nothing to do with which rank this is, so that every rank along the axis comes to the
-combination as often as the others, also one that has no term. What ranks cannot combine is left as it is: the proof
-says why (`proof.rank_reductions`).
+Start, combination and end do not depend on the rank, so every rank along the axis reaches the combination equally
+often, even a rank without a term. A reduction that ranks cannot combine is left as it is: the proof says why
+(`proof.rank_reductions`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tiramisu_py.program.storage import Buffer, Storage
 
 
 def with_rank_reductions(program: Program) -> Program:
-    """The program with the partial results of its reductions over ranks; itself where there are none."""
+    """The program with the partial results of its reductions over ranks; unchanged if there are none."""
     for group in groups(program):
         if not uncombinable(program, group):
             try:
@@ -97,7 +97,7 @@ class _Reduction:
         return found.coalesce()
 
     def _stored(self, around: isl.Set) -> Program:
-        """The program with room for one partial result for each value, in each iteration of the loops of the scope."""
+        """The program with a buffer for one partial result per value, in each iteration of the loops of its scope."""
         variables = sets.variables(around.get_space())
         scope = sets.function(around.get_space(), None, variables[: len(self.scope)])
         value = sets.function(around.get_space(), None, variables[self.depth + len(self.inner) :])
@@ -108,7 +108,7 @@ class _Reduction:
         return program.with_storage(Storage(self.partial, self.source.name, self.partial, index))
 
     def _with_loops(self, program: Program, tag: Tag | None) -> tuple[Program, tuple[LoopId, ...]]:
-        """Loops for start, combination or end: those outside, and new ones over other axes of the grid, and values."""
+        """Loops for start, combination or end: those outside, new ones over other axes of the grid and over values."""
         first = program.next_loop()
         old = [self.before.loops[loop] for loop in self.inner]
         loops = [Loop(first + k, loop.name, Rank(cast(Rank, loop.tag).axis)) for k, loop in enumerate(old)]
@@ -153,6 +153,6 @@ class _Reduction:
 
 
 def partial_name(program: Program, what: str) -> str:
-    """A name for the array of partial results that nothing has, in the program or in C."""
+    """A name for the array of partial results that is unused in the program and in C."""
     taken = {*RESERVED, program.algorithm.name, *names_in(program), *program.storages}
     return fresh_name(f"{what}_partial", taken, indexed)

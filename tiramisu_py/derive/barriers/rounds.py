@@ -1,4 +1,4 @@
-"""Barriers between the rounds of persistent kernels: a block that goes on as another one uses its memory again.
+"""Barriers between the rounds of persistent kernels, in which a block goes on as another one and reuses its memory.
 
 ::
 

@@ -7,9 +7,9 @@
                                   -->  combine:  every thread t: partial[t] = sum of partial over all threads
                                        end:      thread 0:       total[v] += partial[0]
 
-Start, combination and end are around everything that an iteration does of the innermost loops in which all threads of
-the block update one element: all threads come to the combination where one of them has a term. An update whose element
-is not the same for all threads is left as it is: the proof says why (`proof.trees`).
+Start and combination enclose one whole iteration of the outer loops at which all threads of the block update one
+element (`element_of_block`): all threads reach the combination if one of them has a term. An update whose element is
+not the same for all threads is left as it is: the proof says why (`proof.trees`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tiramisu_py.proof.reductions.trees import element_of_block
 
 
 def with_tree_reductions(program: Program) -> Program:
-    """The program with the partial results of its trees; itself where there are none."""
+    """The program with the partial results of its trees; unchanged if there are none."""
     for nest in kernels(program):
         for statement in nest.statements:
             try:
@@ -57,7 +57,7 @@ class _Tree:
         self.values = len(value_names(self.source))
 
     def added_to(self, program: Program) -> Program:
-        """The program with these partial results, the start before, and the combination after everything else."""
+        """The program with these partial results: their start first, combination and end after everything else."""
         partial = partial_name(program, self.update.name)
         program = self._stored(program, partial)
         program, started, everyone = self._all_of_them(program)
@@ -74,7 +74,7 @@ class _Tree:
         return self._ordered(program, start, met, end).with_statement(replace(self.update, target=partial))
 
     def _stored(self, program: Program, name: str) -> Program:
-        """The program with a register of each thread, in each iteration of the loops around."""
+        """The program with one register per thread, in each iteration of the loops around."""
         dtype = program.buffers[program.storages[self.update.target].buffer].dtype
         buffer = Buffer(name, (), dtype, Memory.REGISTER, scope=self.around, per_thread=True)
         space = sets.sized_frame(program.algorithm.param_space, None, len(self.around) + self.values)
@@ -82,7 +82,7 @@ class _Tree:
         return program.with_buffer(buffer).with_storage(Storage(name, self.source.name, name, index))
 
     def _updated(self) -> isl.Set:
-        """``[loops around, value]`` that some thread updates, at the coordinates of any thread of the block."""
+        """``[loops around, value]`` of what some thread updates, with the coordinates of all threads of the block."""
         program, depth = self.nest.program, len(self.around)
         instances = self.update.instances.intersect_params(program.context)
         forms = sets.joined(self.update.prefix(depth), program.value_of(self.update))
@@ -142,7 +142,7 @@ class _Tree:
         )  # fmt: skip
 
     def _ordered(self, program: Program, start: Statement, met: Statement, end: Statement) -> Program:
-        """The start first, combination and end last in an iteration of the loops around."""
+        """The start first, combination and end last, in each iteration of the loops around."""
         depth, level = len(self.around), self.around[-1]
         beside = [s.name for s in self.nest.statements if s.loops[:depth] == self.around]
         program = program.with_statement_before(start, beside).with_statement(met, end)
