@@ -1,4 +1,4 @@
-"""The command to blame: the first after the last state of the program that has not the fault."""
+"""The command to blame: the first one after the last state of the program without the fault."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.proof.violations.condition import Condition
 from tiramisu_py.proof.violations.findings import Finding
 
-#: What is done to a program before it is proven.
+#: The completion that a program goes through before it is proven.
 Completion = Callable[[Program], Program]
 
-#: How many of the last states are looked at one after another; of those before only as many as a bisection takes.
+#: How many of the last states are examined one by one; earlier ones are searched by bisection.
 ONE_BY_ONE = 16
 
 NOT_FOUND = "(the command could not be found within the budget of the check)"
 
 
 class History:
-    """The states of a program, each with everything that is declared by now, and their dataflow."""
+    """The states of a program, each with all declarations of the final one, and their dataflow."""
 
     def __init__(self, program: Program, values: Values, completion: Completion | None = None) -> None:
         self.program = program
@@ -49,14 +49,14 @@ class History:
 
     @cached_property
     def states(self) -> list[Program]:
-        """The history of the program, each state with everything that is declared by now."""
+        """The history of the program, each state with all declarations of the final one."""
         return [caught_up(state, self.program) for state in self.program.history]
 
     def last_change(self, has: Callable[[Flow], bool]) -> Program | None:
-        """The state after one that has not a property, from which on it has it; None where all states have it.
+        """The state that follows the last one without a property; None if all states have it.
 
-        Of the last `ONE_BY_ONE` states it is the one after the last that has it not. Further back it is found by
-        bisection: it has the property, the one before has it not, and others between it and the end may not have it.
+        Among the last `ONE_BY_ONE` states this is exact. Further back a bisection finds a state that has the property
+        while the one before lacks it; states between it and the end may lack it too.
         """
         states = self.states
         first = max(len(states) - 1 - ONE_BY_ONE, 0)
@@ -75,7 +75,7 @@ class History:
         return states[having]
 
     def blamed(self, condition: Condition, finding: Finding) -> Violation:
-        """The violation with its command: the one from which on the states have the finding of this key."""
+        """The violation with the command to blame: since this command the states have the finding of this key."""
         try:
             blamed = self.last_change(partial(condition.finds, finding.key))
         except isl.Error:

@@ -1,10 +1,9 @@
 """The budget of one check: a bound on what isl may do for all conditions, and for blame, together.
 
-isl counts its operations from the start of the check on, and stops where a limit is reached. A condition may use three
-quarters of what is left; one that gives up leaves the last quarter to those after it. What a refused program may still
-cost is counted apart: an eighth of the budget for the conditions after the one that refused it, and an eighth for the
-commands to blame. A proof has as much for saying what it took on trust. So a check never does more than 5/4 of its
-budget.
+isl counts its operations from the start of the check, and stops at a limit. A condition may use three quarters of what
+is left; if it gives up, the last quarter is left to the conditions after it. Once a program is refused, the rest is
+counted apart: an eighth of the budget for the remaining conditions, and an eighth for finding the commands to blame. A
+proof has an eighth for listing what it took on trust. So a check never uses more than 5/4 of its budget.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import islpy as isl
 #: isl does about 2.8 million operations a second; a check that needs more than half a minute is given up.
 OPERATIONS = 80_000_000
 
-#: What a refused program may cost besides, for the conditions after that and for blame: one part in so many each, but
-#: not less than takes a moment.
+#: What a refused program may cost in addition, once for the remaining conditions and once for blame: 1/SHARE of the
+#: budget each, but at least MOMENT operations.
 SHARE, MOMENT = 8, 1_000_000
 
 
@@ -27,7 +26,7 @@ class Budget:
     def __init__(self, context: isl.Context, operations: int = OPERATIONS) -> None:
         self._context = context
         self._operations = operations
-        self._left = operations  # behind the limit in force, and up to it: what is not yet used up for certain
+        self._left = operations  # not yet used up for certain, below the limit in force and beyond it
         self._whole = operations
         self._before = 0
 
@@ -43,12 +42,12 @@ class Budget:
         self._context.reset_operations()
 
     def given_up(self) -> None:
-        """What went on has used up its part: another one may have three quarters of the rest."""
+        """The current condition has used up its part: the next one may have three quarters of the rest."""
         self._left -= self._part()
         self._limit()
 
     def begin_share(self) -> None:
-        """What follows has one part in `SHARE` of the budget, counted anew."""
+        """What follows may use 1/`SHARE` of the budget, counted anew."""
         self._count_again(max(self._operations // SHARE, MOMENT))
 
     def _count_again(self, operations: int) -> None:

@@ -72,7 +72,7 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
 
 
 def _of_trees(nest: KernelNest) -> dict[str, int]:
-    """The bytes of the partial results of trees, by what they are called."""
+    """The bytes of the partial results of each tree, by its name in messages."""
     found: dict[str, int] = {}
     for statement in nest.statements:
         if is_tree(nest.program, statement):

@@ -1,4 +1,4 @@
-"""Kernels are well formed: what is tagged can be launched, within the limits of a GPU, with no divergent barrier."""
+"""Kernels are well formed: tagged loops can be launched, within the limits of a GPU, with no divergent barrier."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def well_formed(nest: KernelNest) -> bool:
 
 
 def _misplaced(program: Program, statement: Statement) -> Iterator[Finding]:
-    """Loops of a statement that are tagged where the tag means nothing."""
+    """Loops of a statement with a tag that has no meaning there."""
     loops = [program.loops[loop] for loop in statement.loops]
     inside = program.kernel_of(statement) is not None
     for loop in loops:
@@ -54,7 +54,7 @@ def _misplaced(program: Program, statement: Statement) -> Iterator[Finding]:
 
 
 def _is_issued(program: Program, statement: Statement) -> bool:
-    """Whether the host puts it on a sequence, waits in it, or calls other ranks."""
+    """Whether a statement is put on a sequence by the host, is a wait, or calls other ranks."""
     calls = statement.message is not None or statement.calls_ranks
     return program.queue_of(statement) is not None or statement.role is Role.WAIT or calls
 
@@ -97,7 +97,7 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
 
 
 def structure(nest: KernelNest) -> Iterator[Finding]:
-    """What keeps the blocks and threads of a kernel from being numbered; one fault at most for each statement."""
+    """What keeps the blocks and threads of a kernel from being numbered; at most one fault."""
     program = nest.program
     blocks = nest.blocks
     for statement in nest.statements:
@@ -156,7 +156,7 @@ def _tags(nest: KernelNest, statement: Statement) -> Finding | None:
 
 
 def _foreign(statement: Statement) -> Finding | None:
-    """What only the host can do."""
+    """The fault of a statement in a kernel that does what only the host can do."""
     if statement.transfer is not None:
         message = f"the transfer {statement.name} is inside a kernel: the host starts transfers"
         return fault("reach", "transfer", statement, message, f"order {statement.name} before or after the kernel")

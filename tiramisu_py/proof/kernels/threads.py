@@ -1,7 +1,7 @@
 """Races inside a kernel: between the blocks of one launch, and between the threads of one block.
 
-Blocks have no order. Two threads of a block have one where a barrier is between their accesses. Updates of one
-reduction are excepted between blocks, or threads, whose loops say how partial results are combined.
+Blocks have no order. Accesses by two threads of a block are ordered if a barrier is between them. Updates of one
+reduction are excepted if the loops over these blocks or threads say how partial results are combined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, Spot, reading, w
 from tiramisu_py.proof.violations.repairs import own_buffer, own_tile
 from tiramisu_py.sets import smallest
 
-#: The sort of what is found between two accesses.
+#: The sort of findings about two accesses.
 _RACE = "race in a kernel"
 
 
@@ -61,7 +61,7 @@ def _between(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> It
 
 
 def _rounds(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> Iterator[Finding]:
-    """Conflicts in the memory of a block that goes on as another one."""
+    """Conflicts in shared memory between two rounds of a persistent kernel."""
     nest = nests.get(a.actor.name)
     if nest is None or nest.launch.grid is None or a.buffer.memory is not Memory.SHARED:
         return
@@ -108,10 +108,10 @@ def across_threads(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> i
 
 
 def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
-    """``a -> b`` that update one value, from threads that differ only along axes whose loops combine."""
+    """``a -> b`` of updates of one value, by threads that differ only along axes whose loops combine."""
     (first, second), program = statements(a, b), nest.program
     axes = zip(nest.thread_loops(first), nest.thread_loops(second), strict=True)
-    merges = [statement.role is Role.MERGE for statement in (first, second)]  # one thread does, atomically
+    merges = [statement.role is Role.MERGE for statement in (first, second)]  # by one thread, atomically
     free = [
         all(merge or (loop is not None and combine_of(program, loop)) for loop, merge in zip(pair, merges, strict=True))
         for pair in axes
@@ -183,7 +183,7 @@ def _round_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
 
 
 def _in_place(a: Touch, b: Touch) -> bool:
-    """Whether a statement overwrites elements that it reads another source from."""
+    """Whether a statement stores to elements from which it reads another source."""
     first, second = statements(a, b)
     return first is second and a.source != b.source
 
@@ -209,7 +209,7 @@ def _conflict(flow: Flow, one: Spot, other: Spot) -> str:
 
 
 def _combined(nest: KernelNest, touch: Touch) -> str:
-    """The command that combines partial results, in either way."""
+    """The command that combines partial results, atomically or in a tree."""
     return f"{tagged(nest, touch)}, combine=tm.ATOMIC), or tm.TREE where all threads of a block add to one element"
 
 

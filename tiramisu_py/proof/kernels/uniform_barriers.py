@@ -1,4 +1,4 @@
-"""Barriers are under uniform control: where one thread of a block comes to a barrier, all do."""
+"""Barriers are under uniform control: if one thread of a block reaches a barrier, all do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiramisu_py.proof.violations.findings import Finding, fault
 
 
 def faults(nest: KernelNest) -> Iterator[Finding]:
-    """Barriers that some thread of a block does not come to when others do."""
+    """Barriers that some threads of a block reach and others do not."""
     for statement in nest.statements:
         if statement.role in (Role.BARRIER, Role.COMBINE):
             missing = _absent(nest, statement)
@@ -30,7 +30,7 @@ def faults(nest: KernelNest) -> Iterator[Finding]:
 
 
 def _absent(nest: KernelNest, barrier: Statement) -> isl.Map:
-    """``clock -> thread`` of the threads that do not come to a barrier when another thread of their block does."""
+    """``clock -> thread`` of the threads that do not reach a barrier when another thread of their block does."""
     loops = nest.thread_loops(barrier)
     clocks = [aff for aff, loop in zip(sets.outputs(barrier.coords), barrier.loops, strict=True) if loop not in loops]
     instances = barrier.instances.intersect_params(nest.program.context.params())

@@ -1,8 +1,8 @@
-"""Operations of GPUs and asynchronous messages are complete when something depends on it: conflicting accesses of the
-host, of different operation sequences and of the end of the function are ordered by happens-before.
+"""GPU operations and asynchronous messages are complete before anything depends on them: conflicting accesses by the
+host, by different operation sequences and at the end of the function are ordered by happens-before.
 
-From its time until a wait for it on its rank, an asynchronous send reads what it sends, and an asynchronous receive
-writes what it receives.
+From its own time until a wait for it on its rank, an asynchronous send reads the values that it sends, and an
+asynchronous receive writes the values that it receives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tiramisu_py.proof.violations.findings import (
 )
 from tiramisu_py.sets import smallest
 
-#: The sorts of what is found: between two accesses, at the end of the function, of a loop, and at a wait.
+#: The sorts of findings: about two accesses, at the end of the function, at the end of a loop, and at a wait.
 _RACE, _UNFINISHED, _FREED, _EARLY = "race", "unfinished", "freed", "early"
 
 
@@ -89,7 +89,7 @@ def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
 
 
 def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) -> Violation:
-    """What touches the memory of a message (`one`) that may not be complete."""
+    """The violation of `other`, which touches the memory of a message, `one`, that may not be complete."""
     first, second = statements(one.touch, other.touch)
     wait, where = first.handle, on_rank(other)
     who = doing(program, other)
@@ -107,7 +107,7 @@ def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) ->
 
 
 def _is_own(program: Program, one: Spot, other: Statement) -> bool:
-    """Whether a rank sends to itself in an exchange what the other half receives over it."""
+    """Whether a rank sends values to itself that the other half of the exchange receives over them."""
     statement = one.touch.actor.statement
     if statement is None or statement.message is None or statement.message.is_relative or not one.rank:
         return False
@@ -118,7 +118,7 @@ def _is_own(program: Program, one: Spot, other: Statement) -> bool:
 
 
 def _wait_for(program: Program, message: Statement, other: Statement) -> str:
-    """The wait that completes a message before something else: once, or in the loops that repeat both."""
+    """The wait that completes a message before another statement: once, or in the loops that repeat both."""
     depth = min(shared(message, other), program.host_depth(message))
     repeated = [loop for loop in message.loops[:depth] if not program.loops[loop].is_rank]
     if not repeated:
@@ -152,7 +152,7 @@ def _wait_between(program: Program, first: Statement, second: Statement) -> str:
 
 
 def _unfinished(flow: Flow, sought: Key | None) -> Iterator[Finding]:
-    """Operations that may not be complete when the function returns: of each sequence the last, if none follows it."""
+    """Operations that may not be complete when the function returns; if none is sought, the last of each sequence."""
     keys = {s.name: Key(_UNFINISHED, (work(s),)) for s in flow.happens.pending}
     pending = [s for s in flow.happens.pending if wanted(keys[s.name], sought)]
     found = [(s, bad) for s in pending if not (bad := flow.happens.unfinished(s)).is_empty()]
@@ -161,7 +161,7 @@ def _unfinished(flow: Flow, sought: Key | None) -> Iterator[Finding]:
 
 
 def _last(flow: Flow, found: list[tuple[Statement, isl.Set]]) -> list[tuple[Statement, isl.Set]]:
-    """Of the operations of each sequence the last; only of sequences that no other one of these waits for."""
+    """The last operation of each sequence, for sequences that no other one of these waits for."""
     program, happens = flow.touches.program, flow.happens
     by_queue = {happens.lane(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
     ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
@@ -181,7 +181,7 @@ def _at_return(program: Program, statement: Statement, bad: isl.Set) -> Violatio
 
 
 def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[str, int], Named, str]:
-    """The first of a set of instances: its parameters, the value that it is about, and its rank in words."""
+    """The first instance of a set: its parameters, its value, and its rank in words."""
     params = smallest.smallest_params(bad)
     instance = smallest.earliest(bad, local_time(program, statement), params)
     rank = smallest.evaluated(program.rank_of(statement), instance, params)
@@ -193,7 +193,7 @@ def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[s
 
 
 def _freed(flow: Flow) -> Iterator[Finding]:
-    """Operations on a buffer of one iteration of host loops that may not be complete at its end."""
+    """Operations on a buffer local to an iteration of host loops that may not be complete when it ends."""
     for touch, bad in _unfinished_scopes(flow):
         key = Key(_FREED, (work(touch.actor.statement), touch.buffer.name))
         yield Finding(key, partial(_at_the_end_of_a_loop, flow.touches.program, touch, bad))

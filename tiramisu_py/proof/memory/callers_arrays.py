@@ -1,7 +1,7 @@
 """The caller's arrays hold outputs and nothing else: where an output has no value, nothing is stored.
 
-Elements of an output's array that the output has no value for keep what the caller passed; another computation that is
-kept in the same array must stay within the output's elements.
+Elements of an output's array for which the output has no value keep what the caller passed; another computation kept
+in the same array must stay within the output's elements.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:
 
 
 def _in_callers_array(flow: Flow, output: str, write: Touch, bad: isl.Set) -> isl.Set:
-    """What is stored to elements that the caller's array on that rank has."""
+    """The stores to elements that this rank's part of the caller's array holds."""
     program = flow.touches.program
     if bad.is_empty() or not program.is_spread:
         return bad
@@ -64,7 +64,7 @@ def _is_output(flow: Flow, name: str) -> bool:
 
 
 def _is_conditional(flow: Flow, source: str) -> bool:
-    """Whether values exist only under conditions on values."""
+    """Whether some condition on values decides which values of a source exist."""
     computation = flow.touches.program.algorithm.computations[source]
     inner = [{e.name for e in walk(g) if isinstance(e, Iter)} & set(computation.over) for g in computation.guards]
     return not all(inner)

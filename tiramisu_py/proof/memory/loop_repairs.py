@@ -1,12 +1,12 @@
-"""Repairs of an order: by shifts, or by other loops, each tried on the program: a reversal, or skews before a command.
+"""Repairs of an order: shifts, or changes of loops that are tried on the program: reversals, skews before a command.
 
-A recurrence whose loops run against its dependences is right with one of them reversed. Where a command (a tile, an
-interchange) makes an order wrong that was right before it, skews before it may keep it right: each loop is moved by the
-loops around it until no dependence points backwards along it,
+A recurrence whose loops run against its dependences may be legal with loops reversed. If a command (a tile, an
+interchange) makes a legal order illegal, skews before the command may keep it legal: each loop is skewed by the loops
+around it until no dependence points backwards along it,
 
     for b, for a < b:  skew(a, b, -least distance along b of the dependences that a carries)
 
-and what the commands have done since is done to the skewed coordinates, `since . skews . before`.
+and the later commands are applied to the skewed coordinates, `since . skews . before`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.memory import races
 from tiramisu_py.proof.violations.repairs import shift_repair
 
-#: Loops of which more than so many are not tried.
+#: Statements with more loops than this get no such repair.
 MOST_LOOPS = 6
 
 Skew = tuple[int, int, int]
 
 
 def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
-    """How a read can come after the writes of what it names; "" where no simple change is known."""
+    """The changes that place a read after the writes of the value it names; "" if no simple one is known."""
     alone = all(write.actor.statement is read.actor.statement for write in writes)
     return shift_repair(flow, read, writes) or (_rearranged(flow, read) if alone else "")
 
 
 def _rearranged(flow: Flow, read: Touch) -> str:
-    """The command with which a statement comes after itself where it must; "" where none is found."""
+    """The commands that order a statement along its dependences on itself; "" if none are found."""
     statement, program = read.actor.statement, flow.touches.program
     plain = not program.rank_axes and program.blocks is None and not flow.kernels
     if statement is None or not plain or not 0 < len(statement.loops) <= MOST_LOOPS:
@@ -55,11 +55,11 @@ def _rearranged(flow: Flow, read: Touch) -> str:
 
 
 def _is_right(flow: Flow, program: Program, home: Home) -> bool:
-    """Whether a program serves all reads of an instance of a buffer, without a race for it."""
+    """Whether a program serves all reads of a buffer instance, and has no race for it."""
     other = Flow(Touches(program, flow.touches.values))
     inherited = other.inherited(home)
     if inherited is not None and not inherited.is_kept:
-        return False  # or only by values, which takes long to find out
+        return False  # or legal only by values, which takes long to find out
     if any(not other.unserved(read).is_empty() for read in other.touches.readers(home)):
         return False
     pairs = races.pairs(other, home.buffer)
@@ -111,14 +111,14 @@ def _skewed(flow: Flow, statement: Statement, home: Home) -> str:
 
 
 def _with_loops(program: Program, before: Program, statement: Statement, then: Statement) -> Program:
-    """The program with the loops that one statement had before."""
+    """The program in which one statement has the loops of an earlier state."""
     return program.with_statement(replace(statement, loops=then.loops, coords=then.coords)).with_(
         loops={**program.loops, **{loop: replace(before.loops[loop], tag=None) for loop in then.loops}}
     )
 
 
 def _skews(flow: Flow, name: str, home: Home) -> list[Skew]:
-    """The skews, outermost first, after which no dependence of a statement on itself points backwards anywhere."""
+    """The skews, outermost first, after which no dependence of a statement on itself points backwards along a loop."""
     distances = list(_distances(flow, name, home))
     found: list[Skew] = []
     for inner in range(1, sets.out_size(sets.graph(flow.touches.program.statements[name].coords))):
@@ -150,7 +150,7 @@ def _carried(pairs: isl.Map, depth: int) -> isl.Map:
 
 
 def _after_skews(statement: Statement, then: Statement, skews: list[Skew]) -> Statement | None:
-    """The statement as it is now, had these skews come before what the commands have done since."""
+    """The statement as it would be now if these skews had come before the later commands."""
     back = sets.as_single_function(sets.graph(then.coords).reverse())
     if back is None:
         return None

@@ -1,14 +1,16 @@
-"""Condition: where the last vector of a loop overlaps others, running those iterations again changes nothing.
+"""Condition: if the last vector of a loop overlaps others, running these iterations twice changes nothing.
 
-Iterations of a vector loop have no order, so one that runs again may as well do so right away. Each read then sees what
-it saw before, unless its value comes from outside of the iteration and something in it stores to the same place:
+Iterations of a vector loop have no order, so the second run of one may as well follow the first at once. Each read
+then sees what it saw before, unless its value comes from outside the iteration and the iteration stores to the same
+place:
 
     again = { read -> write : same place, same iteration }
     own   = { read : the value it names is stored in the same iteration, before it }
     wrong = domain(again) - own
 
-An update of a reduction reads its partial result, so it must begin in the iteration. The first iteration of a loop
-never runs again, nor does any where the loop is no longer than a vector, or where its iterations are combined.
+An update of a reduction reads its partial result, so the reduction must start in the same iteration. The first
+iteration of a loop never runs twice; none does if the loop is no longer than a vector, or if its iterations are
+combined.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, reading
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Everything that would not be the same the second time."""
+    """Every read that would not see the same in the second run, and every message that would be repeated."""
     for statement in flow.touches.program.acting:
         key = Key("again", (work(statement),))
         for violation in _of(flow, statement) if wanted(key, sought) else ():
@@ -40,7 +42,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
-    """What of one statement would not."""
+    """The violations of one statement."""
     for depth, number in enumerate(statement.loops):
         loop = flow.touches.program.loops[number]
         if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap" and loop.tag.combine is None:
@@ -55,7 +57,7 @@ def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
 
 
 def _reads(flow: Flow, statement: Statement) -> Iterator[Touch]:
-    """What a statement reads: sources, and of an update its partial result."""
+    """The reads of a statement: of its sources and, for an update, of its partial result."""
     found = [flow.touches.read(statement, source) for source in flow.touches.sources(statement)]
     if statement.role is Role.UPDATE:
         found.append(flow.touches.accumulator(statement))
@@ -63,7 +65,7 @@ def _reads(flow: Flow, statement: Statement) -> Iterator[Touch]:
 
 
 def _repeated(flow: Flow, statement: Statement, depth: int, width: int) -> isl.Set:
-    """The iterations of a vector loop, with those of the loops around it, that may run twice."""
+    """``[loops around, vector loop]``: the iterations of a vector loop that may run twice."""
     program, outer = flow.touches.program, statement.loops[: depth + 1]
     parts = [
         sets.graph(sets.renamed(sets.prefix(s.coords, depth + 1), None), s.instances).range()

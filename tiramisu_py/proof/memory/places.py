@@ -24,13 +24,13 @@ from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.findings import Finding, Key, access, wanted, words, work
 from tiramisu_py.sets import smallest
 
-#: The sorts of what is found: accesses out of scope, arrays that the caller cannot reach, values that there are not,
-#: buffers of another type, extents that are not affine, and elements outside of them.
+#: The sorts of findings: accesses out of scope, arrays that the caller cannot reach, values that do not exist, buffers
+#: of another type, extents that are not affine, and elements outside the extents.
 _OUT_OF_SCOPE, _HIDDEN, _NO_VALUE, _TYPE, _EXTENTS, _OUTSIDE = "scope", "hidden", "value", "type", "extents", "outside"
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every access that touches no place."""
+    """Every access to a place that does not exist, or does not fit its values."""
     program = flow.touches.program
     yield from _unreachable(flow) if sought is None or sought.sort == _OUT_OF_SCOPE else ()
     yield from _hidden(program)
@@ -66,7 +66,7 @@ def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
 
 
 def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
-    """The instances that read a source; all, where they store or only a branch that is never taken reads it."""
+    """The instances that read a source; all for a store, or if only a branch that is never taken reads it."""
     relation = flow.touches.read_relation(statement, source) if source else None
     if relation is None or relation.is_empty():
         return statement.instances.intersect_params(flow.touches.program.context.params())
@@ -105,10 +105,10 @@ def _not_the_callers(program: Program, name: str) -> Violation:
 
 
 def _nonexistent(flow: Flow, sought: Key | None) -> Iterator[Finding]:
-    """Statements that compute values which the algorithm does not have.
+    """Statements that compute values that the algorithm does not have.
 
-    What is started and combined is an array of partial results, of which some may be those of no value: with no term,
-    and merged into nothing.
+    Start and combination run over a whole array of partial results. Some of these may belong to no value: they have no
+    term, and are merged into nothing.
     """
     for statement in flow.touches.program.storing:
         if statement.target in flow.touches.partials and not statement.adds:
