@@ -1,4 +1,4 @@
-"""What is prefetched is read in a loop that is there."""
+"""Prefetches are of sources that a statement still reads, along loops that it still has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands ask of the code can be had: prefetches, repeated loops, and versions for constant sizes."""
+"""The code that commands ask for can be emitted: prefetches, repeated loops, and versions for constant sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tiramisu_py.proof.violations.findings import Finding, Key
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
-    """Everything that has been asked for, and cannot be emitted."""
+    """Every request that cannot be emitted."""
     yield from prefetches.faults(flow)
     yield from unrolling.faults(flow.touches.program)
     yield from _versions(flow.touches.program)
 
 
 def _versions(program: Program) -> Iterator[Finding]:
-    """Versions for constant sizes, of a function that does not run on the host alone."""
+    """Versions for constant sizes of a function that does not run on the host alone."""
     ranked = program.rank_axes > 0 or program.blocks is not None
     if not program.specialized or not (ranked or device_count(program)):
         return

@@ -1,8 +1,8 @@
 """Condition (a): conflicting accesses are ordered by happens-before.
 
-Time orders instances except along parallel and vector loops. Two accesses of one place, one of them a write, whose
-first difference in time is such a loop, or that have the same time, are a race. Updates of one reduction are excepted
-on a loop that says how partial results are combined.
+Time orders instances, except along parallel and vector loops. Two accesses to one place, at least one of them a write,
+are a race if their times first differ along such a loop, or are equal. Updates of one reduction are excepted on a loop
+that says how partial results are combined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, words
 from tiramisu_py.sets import smallest
 
-#: The sort of what is found between two accesses.
+#: The sort of findings about two accesses.
 _RACE = "race"
 
 
@@ -39,8 +39,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tuple[Touch, Touch]]:
     """Pairs of statements' touches of one instance of a buffer, the first of them a write.
 
-    With a key sought, those that findings of this sort are about: in another state of the program, those that stand for
-    the same two accesses.
+    With a key `sought`, only the pairs that stand for the two accesses of this key, for findings of this sort.
     """
     storages = flow.touches.program.storages
     if sought is None:
@@ -54,7 +53,7 @@ def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tupl
 
 
 def pair_key(sort: str, a: Touch, b: Touch) -> Key:
-    """By what a finding about two accesses of one buffer is known."""
+    """The key of a finding about two accesses of one buffer."""
     return Key(sort, (a.storage.name, access(a), access(b)))
 
 
@@ -104,9 +103,9 @@ def _injective(write: Touch) -> bool:
 
 
 def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
-    """The depths of shared loops whose iterations have no order and share the buffer; not those of blocks and threads.
+    """The depths of shared loops, except over blocks and threads, whose iterations are unordered and share the buffer.
 
-    The iterations of a bulk transfer, which is one operation, have none either.
+    The iterations of a bulk transfer are one operation, so they are unordered too.
     """
     first, second = statements(a, b)
     loops = flow.touches.program.loops
@@ -119,9 +118,9 @@ def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
 
 
 def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:
-    """The conflicts ``a -> b`` in different iterations of a loop, but the same of all loops around it.
+    """The conflicts ``a -> b`` in different iterations of a loop, but the same iteration of all loops around it.
 
-    With a `loop` given, updates that its `combine` lets run together are left out.
+    Given a `loop`, updates that its `combine` lets run together are left out.
     """
     if loop is not None and commuting(a, b, loop):
         conflict = conflict.subtract(a.values.apply_range(b.values.reverse()))
@@ -175,7 +174,7 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
 
 
 def _within_a_vector(a: Touch, b: Touch, bad: isl.Map, depth: int, loop: Loop) -> bool:
-    """Whether some of the races are between iterations that one vector could have, or the loop is of another kind."""
+    """Whether some races are between iterations that may be in one vector, or the loop is no vector loop."""
     if not isinstance(loop.tag, Vector):
         return True
     times = bad.apply_domain(a.prefix(depth + 1)).apply_range(b.prefix(depth + 1))
@@ -183,7 +182,7 @@ def _within_a_vector(a: Touch, b: Touch, bad: isl.Map, depth: int, loop: Loop) -
 
 
 def _vectors_in_order(program: Program, statement: Statement, loop: Loop) -> str:
-    """The loop in pieces of a vector each, which are ordered: a dependence may be as long as a vector, or longer."""
+    """The split of a loop into vectors that run in order: a dependence may be as long as a vector, or longer."""
     width = loop.tag.width if isinstance(loop.tag, Vector) else 0
     taken = program.loop_names(statement)
     lane = next(n for k in itertools.count() if (n := f"{loop.name}_lane{k or ''}") not in taken)
@@ -213,14 +212,14 @@ def _tie(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> Violation:
 
 
 def pair_spots(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> tuple[Witness, Spot, Spot]:
-    """The smallest pair of a relation ``a -> b``, as a witness and as what each side stands for."""
+    """The smallest pair of a relation ``a -> b``, as a witness and as one spot for each side."""
     params, x, y = _smallest(a, b, bad)
     one, other = Spot(a, params, x), Spot(b, params, y)
     return Witness(params, one.named, other.computed(flow.touches.program), one.element), one, other
 
 
 def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
-    """Least sum of the parameters; then the second access that is earliest in time, then the first one."""
+    """The pair with the least sum of parameters, then the earliest second access, then the earliest first one."""
     params = smallest.smallest_params(bad)
     fixed = sets.fixed_map(bad, params)
     assert a.when is not None and b.when is not None

@@ -1,5 +1,5 @@
-"""Memory is within reach: the host touches no memory of a GPU, a kernel none of the host, and what is on the chip is
-used by its block, or its thread, alone.
+"""Memory is within reach: the host touches no GPU memory, a kernel no host memory, and shared memory and registers are
+used only by their own block, or thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
 
 
 def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
-    """The storages that each statement stores to, and loads from, and which of the two it does."""
+    """The storages that each statement stores to or loads from, with the verb for it."""
     program = flow.touches.program
     for statement in program.acting:
         if statement.stores:
@@ -73,7 +73,7 @@ def _from_host(program: Program, statement: Statement, who: str, buffer: Buffer)
 
 
 def _in_threads(program: Program, who: str, buffer: Buffer) -> tuple[str, str] | None:
-    """Memory that only one thread of the host at a time allocates, for each iteration of a loop on several threads."""
+    """Memory that only one host thread at a time allocates, but that each iteration of a concurrent loop needs."""
     tags = ((program.loops[loop], program.loops[loop].tag) for loop in buffer.scope)
     loop = next((loop for loop, tag in tags if isinstance(tag, Parallel | Vector)), None)
     if buffer.memory not in (Memory.PINNED, Memory.HOST_MAPPED) or loop is None:
@@ -84,7 +84,7 @@ def _in_threads(program: Program, who: str, buffer: Buffer) -> tuple[str, str] |
 
 
 def _on_both(program: Program, buffer: Buffer) -> str:
-    """How a buffer of GPUs alone has an instance on the host as well."""
+    """How to keep a buffer that is only in GPU memory on the host as well."""
     derived = f"{program.algorithm.name}.derive_transfers()"
     if buffer.name in program.algorithm.inputs:
         return f"declare {buffer.name} without memory=tm.GPU: {derived} then copies it to where it is read"

@@ -1,8 +1,8 @@
-"""A run at given sizes, element by element: which reads find another value than they name.
+"""Runs at given sizes, element by element, that find the reads that see another value than they name.
 
-Memory is a dictionary from places to values. Reads and writes happen in the order of time, in which a read comes
-before a write that has its time. What is found is exactly what `Flow.unserved` has at these sizes; an update of a
-reduction neither brings a value nor takes that of its own chain away (see `proof.reductions`).
+Memory is a dictionary from places to values. Reads and writes happen in the order of time, a read before a write of
+the same time. A run finds exactly the reads of `Flow.unserved` at its sizes; an update of a reduction neither provides
+a value nor overwrites that of its own chain (see `proof.reductions`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.messages.small_sizes import small_params
 
-#: How many reads and writes one run may have, and all runs together in search of a counterexample.
+#: How many reads and writes one run may have, and all runs of a search for a counterexample together.
 MOST_OF_ONE, MOST_OF_ALL = 60_000, 150_000
 
 Point = tuple[int, ...]
@@ -30,17 +30,17 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class Unserved:
-    """Reads that are not served at some sizes: the earliest of each touch."""
+    """Reads that are not served at given sizes: the earliest one of each touch."""
 
     params: dict[str, int]
     reads: tuple[tuple[Touch, Point], ...]
 
 
 def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None:
-    """The reads of an instance of a buffer that are not served at the smallest sizes for which there are any.
+    """The unserved reads of a buffer instance at the smallest sizes that have any.
 
-    They are sought among the parameters that are `violated`, in the order of their sum. None where none is found in
-    runs of a few thousand reads and writes, or where runs are not sequential.
+    The parameters in `violated` are tried in the order of their sum. None if runs of a few thousand reads and writes
+    find none, or if runs are not sequential.
     """
     names, done = sets.params(violated), 0
     if not is_sequential(flow, home):
@@ -57,7 +57,7 @@ def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None
 
 
 def is_sequential(flow: Flow, home: Home) -> bool:
-    """Whether the time of a statement's loops, as they are, orders what touches an instance of a buffer."""
+    """Whether the time of the loops alone orders all accesses to a buffer instance."""
     program = flow.touches.program
     if program.rank_axes or program.blocks is not None or flow.kernels:
         return False
@@ -65,7 +65,7 @@ def is_sequential(flow: Flow, home: Home) -> bool:
 
 
 def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved | None:
-    """The reads of an instance of a buffer that are not served at given sizes; None where two writes have one time."""
+    """The unserved reads of a buffer instance at given sizes; None if two writes to one place have one time."""
     events = sorted(_events(flow, home, params), key=lambda event: event[0])
     memory: dict[Point, tuple[tuple[int, ...], tuple[str, Point] | None]] = {}
     found: dict[Touch, Point] = {}
@@ -95,7 +95,7 @@ def _size(flow: Flow, home: Home, params: Mapping[str, int]) -> int:
 def _events(
     flow: Flow, home: Home, params: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, ...], Touch, Point, Point, Point]]:
-    """Time (the moment first, reads before writes last), touch, point, place and value of each access."""
+    """Time, touch, point, place and value of each access; at one time reads come before writes."""
     times, width = flow.touches.program.times, flow.touches.program.time_size
     for touch in _all(flow, home):
         points = sets.points(sets.fixed(touch.domain, params))
@@ -112,7 +112,7 @@ def _events(
 
 
 def images(of: isl.MultiAff, points: Sequence[Point], params: Mapping[str, int]) -> list[Point]:
-    """What a function makes of some points at given parameters."""
+    """The images of points under a function at given parameters."""
     if not points:
         return []
     at = np.array(points, dtype=np.int64).reshape(len(points), -1)

@@ -37,7 +37,7 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every kind of read that does not see its value."""
+    """Every read that does not see its value."""
     if sought is not None:
         yield from _again(flow, sought)
         return
@@ -55,7 +55,7 @@ def _unserved(flow: Flow, reads: Iterable[Touch]) -> Iterator[Finding]:
 
 
 def _soon(flow: Flow, home: Home) -> list[Finding]:
-    """What small runs find, where conflicts are in another order than in a program whose reads are all served."""
+    """The findings of small runs, tried if conflicts are ordered otherwise than in a program that serves all reads."""
     if all(map(flow.determined, flow.touches.readers(home))):
         return []
     inherited = flow.inherited(home)
@@ -72,7 +72,7 @@ def _of_run(flow: Flow, unserved: Unserved | None) -> Iterator[Finding]:
 
 
 def _again(flow: Flow, sought: Key) -> Iterator[Finding]:
-    """The reads that stand for one of another state; a run at the sizes where that was found may show them at once."""
+    """The unserved reads that stand for one of another state; a run at the sizes of that one may find them at once."""
     alike = touches_alike(flow, sought.about)
     for home in {read.home for read in alike} if sought.at is not None else ():
         if is_sequential(flow, home):
@@ -206,7 +206,7 @@ def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None
 
 
 def first_spot(touch: Touch, bad: isl.Set) -> Spot:
-    """The smallest element of a part of a touch's domain.
+    """The smallest element of a part of a touch's domain, as a spot.
 
     Least sum of the parameters, then earliest in time, then on the first rank.
     """

@@ -1,8 +1,8 @@
-"""Condition: where a vector loop runs whole vectors alone, iterations past its end are of no consequence.
+"""Condition: if a vector loop runs only whole vectors, the iterations past its end have no effect.
 
-Such an iteration is none of the algorithm's: what it loads may be any value, and what it stores is none. So
+The algorithm has no such iteration: it may load any value, and what it stores is no value of the algorithm. So
 
-- it stores to a buffer of the program's own, to elements that exist, and nobody reads one of them afterwards unless a
+- it stores to a buffer of the program's own, to elements that exist, and nothing reads one of them afterwards unless a
   value has been stored there in between;
 - it loads from elements that exist, whatever is in them;
 - nothing in another iteration of a concurrent loop stores to, or reads, what it touches;
@@ -35,13 +35,13 @@ from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.condition import Sentence, Topic
 from tiramisu_py.proof.violations.findings import Finding, Key, Spot, reading, wanted, words, work
 
-#: Operators of integers that have no result for some operands.
+#: Integer operators that have no result for some operands.
 _DIVISIONS = ("//", "%")
 _SHIFTS = ("<<", ">>")
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Everything that an iteration past the end of a vector loop would do to others."""
+    """Every effect that an iteration past the end of a vector loop would have on others."""
     for statement in flow.touches.program.acting:
         key = Key("past the end", (work(statement),))
         for violation in _of(flow, statement) if wanted(key, sought) else ():
@@ -180,7 +180,7 @@ class _Lanes:
         return Violation("bounds", message, witness, repair=self._larger(touch, bad) + _mask(self.loop))
 
     def _larger(self, touch: Touch, bad: isl.Set) -> str:
-        """How much larger an array would have to be, where that is a number."""
+        """How much larger an array would have to be; "" unless that is a constant."""
         buffer = touch.buffer
         lacking = lacks(self.flow, buffer, bad.apply(sets.graph(touch.element)))
         if touch.is_write or lacking is None:
@@ -194,7 +194,7 @@ class _Lanes:
     # -- others
 
     def _conflicts(self, touch: Touch) -> Iterator[Violation]:
-        """What others store where a lane past the end reads or stores, and read where it stores."""
+        """Stores of others where a lane past the end reads or stores, and reads of others where it stores."""
         others = list(self.flow.touches.writers(touch.home))
         if touch.is_write:
             others += [*self.flow.touches.readers(touch.home), touch]
@@ -216,7 +216,7 @@ class _Lanes:
                     return
 
     def _read_later(self, write: Touch, read: Touch, pairs: isl.Map) -> isl.Map:
-        """The pairs of a lane's store and a read after it, without a value that is stored in between."""
+        """The pairs of a lane's store and a later read, unless a value is stored in between."""
         later = self.flow.precedence.before(write, read, pairs)
         if later is None:
             return sets.no_pair(pairs)
@@ -257,7 +257,7 @@ class _Lanes:
 
 
 def lacks(flow: Flow, buffer: Buffer, elements: isl.Set) -> tuple[int, int] | None:
-    """The index by which some elements leave a buffer at its end, and by how many at most; None for any other."""
+    """The axis along which elements are past the end of a buffer, and by how many at most; None if they are not."""
     space = sets.sized_frame(flow.touches.program.algorithm.param_space, buffer.name, len(buffer.extents))
     reader = Affine(space, {})
     elements = elements.intersect_params(flow.touches.program.context.params())

@@ -1,4 +1,4 @@
-"""The caller's arrays in parts: some rank has each value of an output, and every array is dealt out in one way."""
+"""The caller's arrays in parts: each value of an output is on some rank, and every array is dealt out in one way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
-    """Everything that is given to no rank, or to ranks in two ways."""
+    """Everything that is dealt to no rank, or to ranks in two ways."""
     program = flow.touches.program
     if not program.is_spread:
         return
@@ -72,7 +72,7 @@ def _nowhere(source: str) -> Witness:
 
 
 def _grid(program: Program) -> str:
-    """The ranks there are, in words."""
+    """The existing ranks, in words."""
     if program.blocks is not None:
         return f"blocks cover 0 to {program.blocks.extent} - 1"
     assert program.ranks is not None
@@ -136,7 +136,7 @@ def _one_array(program: Program) -> Iterator[Finding]:
 
 
 def held_places(program: Program, source: str, elements: isl.Set, name: str) -> isl.Set | None:
-    """``[rank, element]`` of an array of the caller, where each rank has it; None where all ranks have all of it."""
+    """``[rank, element]``: the elements of a caller's array on each rank; None if all ranks have all of it."""
     distribution = program.distributions.get(source)
     if distribution is not None and distribution.in_blocks is not None:
         return sets.named(own_elements(program, elements, distribution.in_blocks), name)

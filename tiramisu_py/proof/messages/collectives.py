@@ -1,9 +1,9 @@
-"""Collective exchanges: what makes the messages of one iteration of the loops around one call of all ranks.
+"""Collective exchanges: when one call of all ranks can replace the messages of one iteration of the loops around them.
 
-The halves stand next to each other, so that nothing is read or overwritten between what is taken and what is stored. In
-one call MPI takes and stores in any order: no element is stored twice, or stored where one is taken. What is sent in a
-call is received in the same call of the other rank. That every rank takes part in every call is no condition: the
-generated code calls outside of all that depends on the rank.
+The halves are adjacent, so that nothing is read or overwritten between taking and storing the elements. Within one
+call MPI takes and stores in any order: no element is stored twice, or stored where one is taken. A value sent in a
+call is received in the same call of the other rank. That every rank takes part in every call needs no proof: the
+generated code makes the call outside everything that depends on the rank.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
-    """For each collective exchange the first reason why it is none."""
+    """For each exchange declared collective, the first reason why it cannot be."""
     for one in collectives(flow.touches.program):
         found = next(_violations(flow, one), None)
         if found is not None:
@@ -149,7 +149,7 @@ def _stored_twice(one: Collective) -> Iterator[Violation]:
 
 
 def _other_call(flow: Flow, one: Collective) -> Iterator[Violation]:
-    """Something that one rank sends in a call, and the other receives in another."""
+    """A value that one rank sends in one call, and the other rank receives in another."""
     program, send, receive = one.program, one.send, one.receive
     exchange = next(e for e in exchanges(flow) if e.name == one.name)
     pairs = None if exchange.meeting is None else exchange.meeting.get((send.name, receive.name))

@@ -1,14 +1,14 @@
 """No deadlock: no cycle of ranks, each of which waits for the next.
 
-What waits, and for what, whatever MPI puts aside: a blocking half, or a wait for one that is not, is complete only when
-the half at the other end has begun; a send that is buffered waits for nobody. On its rank everything comes one after
-another. There is no deadlock iff *needs* (``half that must have begun -> half or wait that needs it``) and the order on
-each rank have no cycle together; two blocking halves that meet are then one thing, done by both ranks at once, and
-so is a call in which all ranks take part.
+The proof assumes that MPI buffers nothing by itself: a blocking half, or the wait for a nonblocking one, is complete
+only when the half at the other end has begun; a send in buffered mode waits for nothing. Each rank does one thing
+after another. There is no deadlock iff *needs* (``half that must have begun -> half or wait that needs it``) and the
+order on each rank together have no cycle. Two blocking halves that meet count as one node, executed by both ranks at
+once, and so does a call in which all ranks take part.
 
-A cycle is excluded by a ranking: a time that grows along both. Local time itself is one where nothing needs what comes
-later in it. Otherwise isl's scheduler looks for one, and again with ranks of either parity apart. At given sizes, or
-where nothing depends on parameters, a run that never puts a message aside decides.
+A ranking excludes a cycle: a time that grows along both. Local time is a ranking if nothing needs something later in
+it. Otherwise isl's scheduler looks for one, and again with even and odd ranks apart. At given sizes, or if nothing
+depends on parameters, a run in which MPI buffers nothing by itself decides.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """The smallest deadlock, or that none could be excluded.
+    """The smallest deadlock, or the finding that none could be excluded.
 
-    One that is sought is sought at its sizes, and counts as there where messages do not match yet.
+    A `sought` deadlock is looked for at its sizes, and counts as found if messages do not match in this state.
     """
     if not exchanges(flow):
         return
     if not matched(flow) or any(True for _ in collective_exchanges.findings(flow)):
-        if sought is not None:  # otherwise refused elsewhere, as what has no peer
+        if sought is not None:  # otherwise refused elsewhere, as messages without peers
             yield Finding(sought, lambda: _not_known(_needs(flow)))
         return
     order = _needs(flow)
@@ -71,7 +71,7 @@ def _smallest(order: Needs) -> Iterator[Finding]:
 
 
 def _again(order: Needs, sought: Key) -> Iterator[Finding]:
-    """The deadlock at the sizes of one in another state, or again that none could be excluded."""
+    """The deadlock at the sizes of one in another state, or again the finding that none could be excluded."""
     params = dict(sought.at or {})
     if sought.sort == "unknown":
         if not order.is_local():
@@ -93,7 +93,7 @@ def _needs(flow: Flow) -> Needs:
 
 
 def _with_meetings(program: Program, found: tuple[Exchange, ...], calls: Mapping[str, isl.Map]) -> Needs:
-    """What needs what, combinations of partial results too: each is a call of the ranks of one line of the grid."""
+    """What needs what, with combinations of partial results: each is a call of the ranks on one line of the grid."""
     combined = [s for s in program.statements.values() if s.calls_ranks]
     return Needs(program, found, {**calls, **{met.name: _on_its_line(program, met) for met in combined}})
 
@@ -117,9 +117,9 @@ def _others(program: Program, call: Statement) -> isl.Map:
 
 
 def _search(order: Needs, budget: int) -> tuple[Violation | None, bool]:
-    """The smallest deadlock in runs of so many messages and waits together, and whether these were all runs.
+    """The smallest deadlock in runs of up to `budget` messages and waits in total, and whether these were all runs.
 
-    The ranks of a window are never all there are.
+    A window never shows all ranks, so its runs are never all.
     """
     for params in small_params(order.program.context, order.relevant):
         budget -= 1 + order.size(params)
@@ -163,7 +163,7 @@ def _deadlock(program: Program, stuck: list[Stuck], params: dict[str, int]) -> V
 
 
 def _cycle(stuck: list[Stuck]) -> list[Stuck]:
-    """The ranks of one cycle, from its least: the shortest there is."""
+    """The ranks of a shortest cycle, starting at its least rank."""
     by_rank = {one.rank: one for one in stuck}
     best: list[Stuck] = []
     for start in by_rank:
@@ -203,7 +203,7 @@ def _impossible(program: Program) -> str:
 
 
 def _on_ranks(program: Program) -> str:
-    """How many ranks there are: numbers, or any."""
+    """The number of ranks in words: constants, or any number."""
     if program.blocks is not None or program.ranks is None:
         return "on any number of ranks"
     if relevant_params([program.ranks], program.context):

@@ -88,7 +88,7 @@ def _crossed(
 def _received(
     exchange: Exchange, after: dict[str, isl.MultiAff], key: tuple[int, ...], params: dict[str, int]
 ) -> tuple[Named, tuple[object, ...], str]:
-    """The value that is received at ``[channel, time]``, the message it comes in, and by which half."""
+    """The value that is received at ``[channel, time]``, the message it comes in, and the half that receives it."""
     program = exchange.program
     for half in exchange.receives:
         clock = after[half.name]

@@ -79,8 +79,8 @@ class Exchange:
     def meeting(self) -> Pairs | None:
         """The pairs of `same_value`, one receive for each send; None where values repeat and nothing tells them apart.
 
-        Where a value is sent again and again, halves meet in equal iterations of the loops that they share, or of
-        loops of one name; that the messages are then in order is proven elsewhere.
+        If a value is sent repeatedly, halves meet in equal iterations of the loops that they share, or of loops with
+        equal names; that the messages are then in order is proven elsewhere.
         """
         pairs = self.same_value
         if _one_to_one(pairs):
@@ -100,7 +100,7 @@ class Exchange:
         return found
 
     def _common(self, a: Statement, b: Statement, by_name: bool) -> tuple[isl.MultiAff, isl.MultiAff]:
-        """The coordinates of the loops that two halves share, or that have one name; those of ranks left out."""
+        """The coordinates of the loops that two halves share, or that have equal names; rank loops are left out."""
         loops = self.program.loops
         if by_name:
             mine = {loops[loop].name: d for d, loop in enumerate(a.loops) if not loops[loop].is_rank}
@@ -115,13 +115,13 @@ class Exchange:
         )
 
     def _as_much(self, narrowed: Pairs, pairs: Pairs) -> bool:
-        """Whether nobody who found somebody among the pairs is left alone among the narrowed ones."""
+        """Whether every instance with a partner in `pairs` still has one in `narrowed`."""
         return all(pairs[key].domain().is_subset(_domains(narrowed, key[0])) for key in pairs) and all(
             pairs[key].range().is_subset(_ranges(narrowed, key[1])) for key in pairs
         )
 
     def unmet(self, half: Statement) -> isl.Set:
-        """The instances of a half whose value nobody takes, or nobody sends, on its channel."""
+        """The instances of a half whose value has no receive, or no send, on its channel."""
         left = self.existing[half.name]
         for (send, receive), pairs in self.same_value.items():
             if half.name in (send, receive):
@@ -130,7 +130,7 @@ class Exchange:
 
     @cached_property
     def messages(self) -> Pairs:
-        """``event of a send -> event of a receive`` that elements of one have in the other."""
+        """``event of a send -> event of a receive`` of messages with an element in common."""
         assert self.meeting is not None
         halves = {half.name: half for half in self.halves}
         found = {}

@@ -1,4 +1,4 @@
-"""Executors exist: every rank that executes something, sends or is sent to is one of the process grid."""
+"""Executors exist: every rank that executes, sends or receives something is in the process grid."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tiramisu_py.proof.messages.halves import executed, has_full_peers, soonest,
 from tiramisu_py.proof.violations.findings import Finding, Key, Named, rank_words, wanted, words
 from tiramisu_py.sets import smallest
 
-#: The sorts of what is found: on ranks that do not exist something is computed, or something else is done; the other
-#: rank of a message does not exist, or is named on another grid.
+#: The sorts of findings: a rank that does not exist computes a value, or does something else; the other rank of a
+#: message does not exist, or is named on another grid.
 _COMPUTED, _DONE, _PEERLESS, _OTHER_GRID = "computed", "done", "without a peer", "another grid"
 
 
@@ -56,7 +56,7 @@ def _computes(statement: Statement) -> bool:
 
 
 def _is_homeless(program: Program, statement: Statement) -> bool:
-    """Whether a computation runs on ranks that do not exist: its messages then do so too, and are not the reason."""
+    """Whether a computation runs on ranks that do not exist; its messages then do so too, but are not the reason."""
     return _computes(statement) and not _without_rank(program, statement).is_empty()
 
 
@@ -67,7 +67,7 @@ def _without_rank(program: Program, statement: Statement) -> isl.Set:
 
 
 def _without_peer(program: Program, half: Statement) -> isl.Set:
-    """The instances, themselves on a rank of the grid, whose peer is not."""
+    """The instances on a rank of the grid whose peer is not in the grid."""
     assert program.ranks is not None and half.message is not None
     here = executed(program, half).subtract(_without_rank(program, half))
     return here.subtract(sets.preimage(program.ranks, half.message.peer))

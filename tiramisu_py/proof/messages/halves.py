@@ -56,7 +56,7 @@ def events(program: Program, statement: Statement) -> isl.Set:
 
 
 def local_time(program: Program, statement: Statement) -> isl.MultiAff:
-    """``instance -> time`` on its own rank: the time vector with nothing in place of coordinates of ranks."""
+    """``instance -> time`` on its own rank: the time vector with zeros in place of rank coordinates."""
     time = sets.outputs(program.times[statement.name])
     for depth, loop in enumerate(statement.loops):
         if program.loops[loop].is_rank:
@@ -107,7 +107,7 @@ def has_full_peers(program: Program, half: Statement) -> bool:
 def element_of(
     program: Program, half: Statement, instance: tuple[int, ...], params: dict[str, int]
 ) -> tuple[Named, tuple[int, ...], tuple[int, ...]]:
-    """What an instance of a half takes, on which rank, and the rank at the other end."""
+    """The value that an instance of a half sends or receives, its rank, and the rank at the other end."""
     assert half.message is not None
     value = smallest.evaluated(program.value_of(half), instance, params)
     rank = smallest.evaluated(program.rank_of(half), instance, params)

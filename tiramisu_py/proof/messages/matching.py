@@ -1,8 +1,8 @@
 """Messages match: the k-th message of an exchange from one rank to another is the k-th that is received there.
 
-MPI pairs by order; a program is right where this pairs equal values. It suffices to find one pairing of equal values on
-each channel that is one to one, on elements and on messages, and keeps both orders (that of messages on their channel,
-and that of elements in their message): there is only one such pairing, and it is MPI's.
+MPI pairs messages by order; a program is right if this pairs equal values. It suffices to find, on each channel, a
+pairing of equal values that is one to one on elements and on messages, and keeps both orders (that of messages on
+their channel, and that of elements in their message): only one such pairing exists, and it is MPI's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """For each exchange the first of: halves without their peers, messages of other sizes, another order."""
+    """For each exchange, the first fault: halves without peers, messages of unequal sizes, or another order."""
     for exchange in exchanges(flow):
         if sought is None or exchange.name in sought.about:
             for found in _of(flow, exchange):
@@ -85,12 +85,12 @@ def _alone(exchange: Exchange, half: Statement, bad: isl.Set) -> Violation:
 
 
 def _agree(half: Statement, other: str) -> str:
-    """What both halves are to say alike."""
+    """The advice to make both halves agree."""
     return f"let {half.handle} and {other} name equal values, and each other's ranks (to=, source=)"
 
 
 def _repeated(exchange: Exchange) -> Violation:
-    """Some value goes several times over a channel: a channel with too few halves, or which is which is not known."""
+    """Some value goes over a channel several times: halves are lacking, or nothing tells which meets which."""
     found = uneven(exchange)
     if found is not None:
         return found
@@ -107,7 +107,7 @@ def _repeated(exchange: Exchange) -> Violation:
 
 
 def _sizes(exchange: Exchange) -> list[Violation]:
-    """Messages whose elements come in several, or with those of others."""
+    """Messages whose elements arrive in several messages, or together with those of others."""
     if _all_single(exchange):
         return []
     messages = united(exchange.messages)
@@ -124,12 +124,12 @@ def _sizes(exchange: Exchange) -> list[Violation]:
 
 
 def _all_single(exchange: Exchange) -> bool:
-    """Whether each element is a message."""
+    """Whether each element is a message of its own."""
     return all(exchange.program.host_depth(half) == len(half.loops) for half in exchange.halves)
 
 
 def _several(exchange: Exchange, name: str, there: isl.Map) -> isl.Set:
-    """The events that are related to more than one."""
+    """The events that are related to more than one event."""
     twice = there.reverse().apply_range(there)
     apart = twice.subtract(sets.graph(sets.identity(twice.get_space().domain())))
     return there.intersect_range(apart.domain()).domain()

@@ -1,7 +1,7 @@
-"""One message is from one rank to one, and a request that is set up once is always for the same message.
+"""A message goes from one rank to one rank, and a persistent request always serves the same message.
 
-Both are what the generated code relies on: a call of MPI names one other rank, and a persistent request has its
-elements, and the rank at the other end, from its first use on.
+The generated code relies on both: an MPI call names one other rank, and a persistent request fixes its elements, and
+the rank at the other end, at its first use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def _of(program: Program, half: Statement) -> Iterator[Finding]:
-    """What is wrong with one half, the reason first that another one may follow from."""
+    """The faults of one half, a cause before its consequences."""
     several = _several(program, half)
     if not several.is_empty():
         yield Finding(Key("several ranks", (half.name,)), partial(_to_several, program, half, several))
@@ -56,7 +56,7 @@ def _several(program: Program, half: Statement) -> isl.Set:
 
 
 def _on_rank(program: Program, half: Statement, of: isl.Map) -> isl.Map:
-    """What an instance is mapped to, and on which rank it is executed, in a program that is spread."""
+    """The relation `of`, with the executing rank added to its range if the program is spread."""
     if not program.is_spread:
         return of
     return of.flat_range_product(sets.graph(program.rank_of(half), executed(program, half)))

@@ -1,6 +1,6 @@
-"""A request is used again only when the message before is complete, and no wait finds another message in it.
+"""A request is reused only when its previous message is complete, and no wait finds another message in it.
 
-This is about requests that the user chose; others are each used by one message at a time by construction.
+This concerns requests that the user chose; all others serve one message at a time by construction.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def _again(happens: Happens, half: Statement) -> isl.Map:
 
 
 def _late(happens: Happens, half: Statement, wait: Statement, again: isl.Map) -> isl.Map:
-    """``message -> wait`` where the request of another message, which the wait names, is that of this one by then.
+    """``message -> wait`` where the wait names another message, whose request this message uses by then.
 
-    Left out are messages that are complete by then, and those that the wait names too.
+    Messages that are complete by then, and those that the wait names too, are left out.
     """
     if again.is_empty() or all(half is not awaited for awaited in happens.program.awaited(wait)):
         return sets.no_pair(again)

@@ -1,4 +1,4 @@
-"""Exchanges at given sizes: small parameter values one after another, and a run with the strictest MPI there can be."""
+"""Exchanges at given sizes: small parameter values one after another, and a run with the strictest possible MPI."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tiramisu_py.proof.messages.exchanges import Exchange, Pairs
 from tiramisu_py.proof.messages.halves import events, static_times
 from tiramisu_py.sets import smallest
 
-#: How many messages and waits runs may have together: of sizes that are constant; in search of a deadlock, before a
-#: proof is tried, and after it has failed.
+#: How many messages and waits runs may have in total: at constant sizes; in the search for a deadlock before a proof
+#: is tried; and in the search after the proof has failed.
 MOST_OF_ONE, MOST_AT_FIRST, MOST_OF_ALL = 100_000, 100, 4_000
 
 #: A statement, and the event of one of its messages or waits.
@@ -26,9 +26,9 @@ Act = tuple[str, tuple[int, ...]]
 
 
 def small_params(context: isl.Set, relevant: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Parameter values of a context, none negative, by their sum; those that are not relevant as small as they can be.
+    """Nonnegative parameter values of a context in the order of their sum; irrelevant ones are as small as possible.
 
-    It ends where all values of the relevant ones have been given.
+    It ends when all values of the relevant parameters have been given.
     """
     context = context.intersect_params(sets.nonnegative(context.get_space()))
     others = [name for name in sets.params(context) if name not in relevant]
@@ -64,7 +64,7 @@ def relevant_params(found: Sequence[isl.Set | isl.Map], context: isl.Set) -> lis
 
 @dataclass(frozen=True)
 class Stuck:
-    """A rank that waits: in which act, and for which act of which rank."""
+    """A rank that waits forever: in which act, and for which act of which rank."""
 
     rank: tuple[int, ...]
     act: Act
@@ -73,10 +73,10 @@ class Stuck:
 
 
 class Trial:
-    """A run at given parameters in which no message is put aside: every send waits for its receive.
+    """A run at given parameters in which MPI buffers nothing by itself: a send waits for its receive.
 
-    MPI may do better, and never does worse. `awaited` gives ``event of a half -> event of a wait`` for it; `calls`
-    ``event -> event`` of another rank, which must have begun too.
+    MPI may do better, but never does worse. `awaited` gives ``event of a half -> event of a wait`` for it; `calls`
+    gives ``event -> event`` of the same call on another rank, which must have begun too.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Trial:
         todo = self._acts(acting)
         at = dict.fromkeys(todo, 0)
         begun: set[Act] = set()
-        blocked: dict[Act, list[tuple[int, ...]]] = {}  # what nobody has begun yet, and who waits for it
+        blocked: dict[Act, list[tuple[int, ...]]] = {}  # acts not begun yet, and the ranks that wait for them
         ready = list(todo)
         while ready:
             rank = ready.pop()
@@ -147,7 +147,7 @@ class Trial:
         return act[1][: self.program.rank_axes]
 
     def _missing(self, act: Act, begun: set[Act]) -> Act | None:
-        """What has not begun, and must have before this is complete."""
+        """An act that has not begun, but must have before this one is complete; None if there is none."""
         statement = self.program.statements[act[0]]
         if act[0] in self.calls:
             return next((other for other in self.others.get(act, ()) if other not in begun), None)
@@ -162,6 +162,6 @@ class Trial:
 
 
 def waits_for_peer(half: Statement) -> bool:
-    """Whether a half may be complete only when its peer has begun: all but sends that are put aside."""
+    """Whether a half may be complete only when its peer has begun: all halves but sends in buffered mode."""
     assert half.message is not None
     return half.receives or half.message.mode is not SendMode.BUFFERED

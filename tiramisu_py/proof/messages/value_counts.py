@@ -13,7 +13,7 @@ from tiramisu_py.proof.messages.exchanges import Exchange
 from tiramisu_py.proof.messages.small_sizes import relevant_params, small_params
 from tiramisu_py.proof.violations.findings import rank_words, words
 
-#: How many elements of messages all runs at small sizes may have together.
+#: How many message elements all runs at small sizes may have in total.
 MOST_ELEMENTS = 4_000
 
 

@@ -1,4 +1,4 @@
-"""What ranks wait for, and rankings that show that they never do so in a circle."""
+"""What ranks wait for, and rankings that show that no cycle of waits exists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Needs:
 
     program: Program
     exchanges: tuple[Exchange, ...]
-    #: Calls in which all ranks take part, by name: ``event -> event`` on the other ranks, which is then the same thing.
+    #: Calls in which all ranks take part, by name: ``event -> event`` of the same call on the other ranks.
     calls: Mapping[str, isl.Map] = field(default_factory=dict)
 
     @cached_property
@@ -51,7 +51,7 @@ class Needs:
 
     @cached_property
     def awaited(self) -> Pairs:
-        """``event of a half -> event of a wait`` that it is complete at: one that comes later, on the same rank."""
+        """``event of a half -> event of a wait`` that completes it: a later one on the same rank."""
         found: Pairs = {}
         for wait in self.waits:
             for half in self.program.awaited(wait):
@@ -72,7 +72,7 @@ class Needs:
         return [one for one in found if not one[2].is_empty()]
 
     def _ends(self, mine: str, needed: isl.Map) -> Iterator[tuple[str, isl.Map]]:
-        """Where a half is complete, with ``half at the other end -> event`` there."""
+        """The statements at which a half is complete, each with ``half at the other end -> its event``."""
         half = self.program.statements[mine]
         assert half.message is not None
         if not waits_for_peer(half):
@@ -87,7 +87,7 @@ class Needs:
     # -- local time as a ranking
 
     def is_local(self) -> bool:
-        """Whether nothing needs what comes later in local time, which ranks then can keep together."""
+        """Whether nothing needs something later in local time, which is then a ranking."""
         return all(not self._is_behind(first, end, needed) for first, end, needed in self.of_others)
 
     def _is_behind(self, first: str, end: str, needed: isl.Map) -> bool:
@@ -98,7 +98,7 @@ class Needs:
     # -- a ranking of isl's scheduler
 
     def has_ranking(self) -> bool:
-        """Whether isl's scheduler finds a time that grows along everything, also with parities apart."""
+        """Whether isl's scheduler finds a ranking, for all ranks together or with even and odd ranks apart."""
         return any(self._is_ranked(parts) for parts in self._partitions())
 
     def _partitions(self) -> Iterator[list[isl.Set]]:
@@ -151,7 +151,7 @@ class Needs:
 
     @cached_property
     def _merged(self) -> Pairs:
-        """``receive -> send`` of messages that both ranks wait in: they are one thing."""
+        """``receive -> send`` of messages whose halves both block: these are one node."""
         found: Pairs = {}
         for exchange in self.exchanges:
             for (send, receive), pairs in exchange.messages.items():
@@ -161,7 +161,7 @@ class Needs:
         return found
 
     def _nodes(self, parts: list[isl.Set]) -> isl.UnionMap:
-        """``event -> node``: halves that are one thing have one node; ranks of different `parts` have other names."""
+        """``event -> node``: merged halves share a node; nodes of ranks in different `parts` have different names."""
         own = isl.UnionMap.empty(self.program.algorithm.param_space.params())
         merged = own
         for relation in self._merged.values():

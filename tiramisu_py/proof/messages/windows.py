@@ -1,7 +1,7 @@
-"""Conditions about messages between ranks whose blocks have bounds of their own.
+"""Conditions about messages between ranks whose blocks have individual bounds.
 
-All other conditions are proven of one rank. These need the other end too: they are proven of three ranks in a row (see
-`program.windows`), of the messages to and from the one in the middle.
+All other conditions are proven for one rank. These concern the other end too: they are proven for three ranks in a row
+(see `program.windows`), about the messages to and from the middle one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def in_window(condition: Findings) -> Findings:
 
 
 def windowed(flow: Flow) -> Flow:
-    """The dataflow of a rank and its neighbours; the same one where blocks have no bounds of their own."""
+    """The dataflow of a rank and its neighbours; the same one if blocks have no individual bounds."""
     if flow.touches.program.blocks is None:
         return flow
     return flow.kept("window", lambda: Flow(Touches(window(flow.touches.program))))
