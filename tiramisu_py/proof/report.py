@@ -1,4 +1,4 @@
-"""What a check says: violations, what was proven, and on which facts taken on trust."""
+"""The result of a check: violations, what was proven, and the facts taken on trust."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Report:
     `violations` are empty exactly where the program is `ok`; `proven` says in words what was proven, `trusted` what
     was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took;
     `program` is what was checked. `unexamined` names the conditions of a refused program that were not examined to the
-    end: it is refused without them, and they take long.
+    end, since they take long and it is refused anyway.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Report:
 
     @cached_property
     def superfluous(self) -> tuple[str, ...]:
-        """The waits and barriers without any one of which the program is still proven, by name; found when asked for.
+        """The names of waits and barriers without any one of which the program is still proven; computed on first use.
 
-        Each is tried alone: of two that do the same both are named, and one of them is needed. Of messages that bring
-        more than is needed a sentence says what.
+        Each is tried alone: if two do the same, both are named, though one of them is needed. For messages that bring
+        more than is needed, a sentence says what.
         """
         return superfluous(self.program) if self.ok and self.program is not None else ()
 

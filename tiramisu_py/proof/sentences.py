@@ -49,7 +49,7 @@ def _of_blocks(program: Program) -> Iterator[str]:
 
 
 def _alike(program: Program) -> Iterator[str]:
-    """What the caller passes to all ranks alike."""
+    """The arguments that have the same value on all ranks."""
     algorithm, blocks = program.algorithm, program.blocks
     whole = [name for name in algorithm.inputs if name not in program.distributions]
     names = [name for name in (*algorithm.params, *whole) if blocks is None or name not in blocks.bounds]
@@ -64,7 +64,7 @@ def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:
             if reading.narrow:
                 yield f"the 32-bit index arithmetic of {reading.access} in {computation.name} does not overflow"
 
-        # bounds that are values: the points are enclosed by what is declared of them
+        # bounds that are values: their declared ranges enclose the points
         read = [access.source for guard in computation.guards for access in accesses(guard)]
         yield from _ranges(algorithm, read)
 
@@ -89,7 +89,7 @@ def _functions(computation: Computation) -> Iterator[str]:
 def proven(program: Program, conditions: Iterable[Condition], asserted: Collection[str] = ()) -> tuple[str, ...]:
     """What a check without violations has shown, in words; `asserted` are the conditions that it has not.
 
-    Each condition says its own sentences; they stand by what they are about, then in the order of the conditions.
+    Each condition has its own sentences; they are sorted by topic, then by the order of the conditions.
     """
     sentences = [sentence for c in conditions if c.name not in asserted for sentence in c.says]
     said = (sentence.text(program) for sentence in sorted(sentences, key=lambda sentence: sentence.topic))

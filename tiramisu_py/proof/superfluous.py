@@ -1,4 +1,4 @@
-"""Waits, barriers and messages that a program is right without, and transfers that the host waits for in vain."""
+"""Waits, barriers and messages that a program does not need, and transfers that the host waits for needlessly."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tiramisu_py.proof.superfluous_messages import idle
 
 
 def superfluous(program: Program) -> tuple[str, ...]:
-    """What a proven program is right without, one at a time: waits, barriers, and the host's waiting for a transfer.
+    """What a proven program does not need, one at a time: waits, barriers, and the host's waiting for a transfer.
 
-    Of two that do the same both are named, and one of them is needed; a transfer that is named may be `tm.ASYNC`. Of
-    messages it is said in words which of the values that they bring are not needed.
+    If two do the same, both are named, though one of them is needed; a transfer that is named may be `tm.ASYNC`. For
+    messages, a sentence says which of their values are not needed.
     """
     memory: Memory = {}
     touches = Touches(program, None, memory)
@@ -40,7 +40,7 @@ def _is_proven_without(program: Program, statement: Statement, touches: Touches,
 
 
 def _without(program: Program, statement: Statement) -> Program | None:
-    """The program that waits once less; None where a statement waits for nothing."""
+    """The program in which a statement no longer waits; None if it waits for nothing."""
     if statement.role in (Role.WAIT, Role.BARRIER):
         return removed(program, statement)
     if statement.transfer is None or statement.transfer.asynchronous:

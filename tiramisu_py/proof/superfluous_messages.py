@@ -1,4 +1,4 @@
-"""Messages that bring more than is needed: values that nobody reads where they arrive, or that are there already."""
+"""Messages that bring more than is needed: values that nothing reads where they arrive, or that are there already."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tiramisu_py.sets import smallest
 
 
 def idle(program: Program, touches: Touches, memory: Memory) -> tuple[str, ...]:
-    """What the messages of a proven program bring in vain, in words: of each exchange the first such value.
+    """The values that messages of a proven program bring needlessly, in words: the first one of each exchange.
 
-    Each exchange is tried alone: of two that bring the same both are named.
+    Each exchange is tried alone: if two bring the same, both are named.
     """
     receives = [s for s in program.statements.values() if s.receives]
     found = [_in_vain(program, statement, touches, memory) for statement in receives]
@@ -52,7 +52,7 @@ def _in_vain(program: Program, receive: Statement, touches: Touches, memory: Mem
 
 
 def _needed(flow: Flow, write: Touch, reads: list[Touch], served: bool) -> isl.Set:
-    """The part of a receive that reads need: with `served`, only of those that nothing else serves."""
+    """The part of a receive that reads need; with `served`, only reads that nothing else serves count."""
     found = sets.empty(write.domain.get_space())
     for read in reads:
         pairs = flow.one_chain(read, write) if read.source == write.source else None

@@ -59,9 +59,9 @@ def check(program: Program, operations: int = OPERATIONS, completion: Completion
 
     Errors of the algorithm come first, and alone: no schedule is blamed for them. A condition that isl cannot decide
     within its part of the budget of `operations`, or at all, is a violation of kind "unknown", unless the program
-    asserts it by name. Once a program is refused, the conditions after that have a small share of the budget left; the
+    asserts it by name. Once a program is refused, the remaining conditions have a small share of the budget; the
     report says which of them were not examined. `completion` is what the program has gone through since its last
-    command: its earlier states go through it too, where they are looked at to find the command to blame.
+    command: earlier states go through it too when they are examined to find the command to blame.
     """
     start = time.perf_counter()
     with Budget(program.algorithm.isl_context, operations) as budget:
@@ -70,7 +70,7 @@ def check(program: Program, operations: int = OPERATIONS, completion: Completion
 
 
 def given_up(name: str, condition: str, error: isl.Error) -> Report:
-    """The report of a program of which isl could not even make what is to be proven."""
+    """The report of a program for which isl could not even construct what is to be proven."""
     return Report(name, (_undecided(condition, error),))
 
 
@@ -120,7 +120,7 @@ class _Check:
         return violation
 
     def _found(self) -> list[tuple[Condition, Finding] | Violation]:
-        """What each condition finds, by their order and then by their sizes; what isl could not decide is unknown."""
+        """The findings, by the order of the conditions and then by their sizes; "unknown" where isl gave up."""
         found: list[tuple[Condition, Finding] | Violation] = []
         refused = False
         for position, condition in enumerate(CONDITIONS):

@@ -1,4 +1,4 @@
-"""What is to be repeated in the text of the program: loops that are unrolled are not too long for it."""
+"""Unrolled loops, whose bodies are repeated in the emitted text, are not too long for that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.violations.findings import Finding, fault
 
-#: What a repair suggests to unroll by, at most.
+#: The largest unroll factor that a repair suggests.
 _FACTOR = 8
 
 
@@ -40,7 +40,7 @@ def _too_long(loop: Loop, inside: list[_Copies]) -> Iterator[Finding]:
         message = f"unrolling loop {loop.name} of {handle} makes {times * below:,} statements of it; {most}"
         repair = f"{handle}.unroll({loop.name}, {factor})" if factor > 1 else f"leave {handle}.unroll({loop.name}) out"
         yield fault("bounds", f"unrolled {loop.id}", first, message, repair)
-    elif versions > 2 * MOST_COPIES:  # a few more than fit, and lowering leaves a loop for the rest
+    elif versions > 2 * MOST_COPIES:  # with a few more than fit, lowering leaves a loop for the rest
         message = (
             f"a version of loop {loop.name} of {handle} for each number of iterations of partial tiles makes "
             f"{versions:,} statements of it; {most}"
@@ -51,7 +51,7 @@ def _too_long(loop: Loop, inside: list[_Copies]) -> Iterator[Finding]:
 
 
 class _Copies:
-    """How often a statement is in the text of the program."""
+    """How often a statement is repeated in the emitted text."""
 
     def __init__(self, program: Program, statement: Statement) -> None:
         self.program = program
@@ -60,7 +60,7 @@ class _Copies:
         self._extents: dict[int, tuple[int, bool] | None] = {}
 
     def times(self, loop: Loop) -> int:
-        """How often a loop repeats it, without those outside and inside; 1 where it stays a loop."""
+        """How often one loop repeats the statement, apart from loops outside and inside; 1 if it stays a loop."""
         if not isinstance(loop.tag, Unroll):
             return 1
         extent = self._extent(loop)
@@ -69,19 +69,19 @@ class _Copies:
         return extent[0] if loop.tag.factor is None else min(loop.tag.factor, extent[0])
 
     def below(self, loop: Loop) -> int:
-        """How often loops inside of one repeat it."""
+        """How often the loops inside a loop repeat the statement."""
         inside = self.statement.loops[self.statement.depth(loop.id) + 1 :]
         return prod(self.times(self.program.loops[each]) for each in inside)
 
     def in_versions(self, loop: Loop) -> int:
-        """How often it is in all versions of partial tiles, where this loop is the first that has some; 0 elsewhere."""
+        """How often all versions of partial tiles repeat the statement, if this loop is the first with any; else 0."""
         special = self.special()
         if not special or special[0] is not loop:
             return 0
         return prod(self._versions(self.program.loops[number]) for number in self.statement.loops)
 
     def special(self) -> list[Loop]:
-        """Its loops that are to have versions."""
+        """The statement's loops that have versions for partial tiles."""
         loops = (self.program.loops[number] for number in self.statement.loops)
         return [loop for loop in loops if isinstance(loop.tag, Unroll) and loop.tag.remainder == "specialize"]
 
@@ -97,7 +97,7 @@ class _Copies:
         return most * (most + 1) // 2
 
     def _extent(self, loop: Loop) -> tuple[int, bool] | None:
-        """The constant that bounds a loop's iterations, and whether it always has all; None where there is none."""
+        """The constant bound of a loop's trip count, and whether the loop always reaches it; None if there is none."""
         if loop.id not in self._extents:
             self._extents[loop.id] = self._found(self.statement.depth(loop.id))
         return self._extents[loop.id]
@@ -106,7 +106,7 @@ class _Copies:
         outside = sets.graph(self.statement.prefix(depth), self.instances)
         here = sets.function(self.statement.frame, None, [sets.outputs(self.statement.coords)[depth]])
         executed = outside.reverse().apply_range(sets.graph(here)).coalesce()
-        relation = executed.gist_domain(executed.domain()).coalesce()  # what bounds it whatever is outside
+        relation = executed.gist_domain(executed.domain()).coalesce()  # the bounds that hold in all iterations outside
         most = sets.interval_around(relation)
         if most is None:
             return None

@@ -43,7 +43,7 @@ _RACE, _UNFINISHED, _FREED, _EARLY = "race", "unfinished", "freed", "early"
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every conflict of operations that no wait orders, every operation that nobody waits for, every early wait."""
+    """Every conflict of operations that no wait orders, every operation that nothing waits for, every early wait."""
     sorts = (_RACE, _UNFINISHED, _FREED, _EARLY) if sought is None else (sought.sort,)
     if _EARLY in sorts:
         yield from _early(flow, sought, of_messages=True)

@@ -94,7 +94,7 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     where = asks if element == value else f"{asks} in {words(element)}"
     writers = _who_computes(flow, only)
     here = [w for w in writers if w.home == only.home and not flow.one_chain(only, w).is_empty()]
-    if only.ranks and all(w.adds for w in here):  # terms alone are no value: it is started elsewhere
+    if only.ranks and all(w.adds for w in here):  # terms without a start are no value: it is started elsewhere
         writers, here = [w for w in writers if not w.adds] or writers, []
     if any(not w.adds and _precedes(flow, w, only) for w in here):
         return _overwritten(flow, only, spot, where)

@@ -149,7 +149,7 @@ def _ranges(pairs: Pairs, receive: str) -> isl.Set:
 
 
 def united(pairs: Pairs) -> isl.UnionMap | None:
-    """All the relations as one; None where there are none."""
+    """The union of the relations; None if there are none."""
     return sets.united(isl.UnionMap.from_map(relation) for relation in pairs.values())
 
 

@@ -56,7 +56,7 @@ def _computes(statement: Statement) -> bool:
 
 
 def _is_homeless(program: Program, statement: Statement) -> bool:
-    """Whether a computation runs on ranks that do not exist; its messages then do so too, but are not the reason."""
+    """Whether a computation runs on ranks that do not exist; its messages then do so too, and are no fault."""
     return _computes(statement) and not _without_rank(program, statement).is_empty()
 
 

@@ -20,9 +20,9 @@ from tiramisu_py.sets import smallest
 
 
 def task(statement: Statement) -> tuple[Hashable, ...]:
-    """What a statement does on its ranks: the same in all states of a program.
+    """A key for what a statement does on its ranks: the same in all states of a program.
 
-    It is known by its exchange, by what it computes, or by its name where it does neither.
+    It is known by its exchange, by what it computes, or by its name if it does neither.
     """
     if statement.message is not None:
         return (statement.role, statement.message.exchange)

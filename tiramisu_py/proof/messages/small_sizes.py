@@ -110,7 +110,7 @@ class Trial:
         return [((key[0], point[:count]), (key[1], point[count:])) for point in sets.points(fixed)]
 
     def run(self, acting: Sequence[Statement]) -> list[Stuck]:
-        """The ranks that wait forever, in the order of their numbers; none where the run comes to its end."""
+        """The ranks that wait forever, in the order of their numbers; none if the run finishes."""
         todo = self._acts(acting)
         at = dict.fromkeys(todo, 0)
         begun: set[Act] = set()

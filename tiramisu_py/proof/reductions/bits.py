@@ -57,7 +57,7 @@ def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map
 
 
 def _combined_by_ranks(chains: Chains) -> Iterator[tuple[Touch, Touch, isl.Map]]:
-    """``a -> b`` of terms on different executors that are combined in the order that these choose."""
+    """``a -> b`` of terms on different executors, which are combined in an order that the executors choose."""
     for merge in chains.updates:
         assert merge.actor.statement is not None
         consumed = list(chains.consumed(merge.actor.statement)) if merge.role is Role.MERGE else []

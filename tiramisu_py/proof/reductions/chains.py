@@ -1,11 +1,11 @@
 """The chains of a reduction: which partial results are kept where, and how often each is started and added to.
 
-What an update adds is one term. What a merge adds are the terms of the partial results that were combined for it: of
-its own place, and of those with which the combination brought it together.
+An update adds one term. A merge adds the terms of all partial results that were combined for it: those of its own
+place, and those of the places that the combination joined with it.
 
     terms = { merge -> point : an update of the point, where the merge reads, or at a place that is combined with it }
 
-See `proof.reductions`, which has the conditions on them.
+`proof.reductions` has the conditions on chains.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tiramisu_py.program.statement import Role, Statement
 
 @dataclass(frozen=True, eq=False)
 class Miscount:
-    """The keys ``(place, generation, point)`` of what is done twice, left out, or done without need."""
+    """The keys ``(place, generation, point)`` of starts or terms that are repeated, missing, or unneeded."""
 
     keys: isl.Set
     what: str
@@ -127,7 +127,7 @@ class Chains:
     # -- every term once
 
     def miscounts(self) -> Iterator[Miscount]:
-        """What is wrong with the number of starts and terms of the chains."""
+        """The chains that have a wrong number of starts or terms."""
         for group in self._by_buffer([*self.starts, *self.updates]):
             starts = [self.key(w, self.generation, w.value) for w in group if w.role is Role.INIT]
             updates = [self._keys_of_terms(w) for w in group if w.adds]
@@ -136,7 +136,7 @@ class Chains:
             counts = [(bad, "is started twice") for bad in _repeated(starts)]
             counts += [(bad, "gets a term twice") for bad in _repeated(updates)]
             lacking = needed.subtract(added)
-            if group[0].home in self.partials:  # what a partial result lacks is in others: a merge has the terms of all
+            if group[0].home in self.partials:  # terms missing here are in other partial results: a merge has all
                 lacking = sets.empty(lacking.get_space())
             if not lacking.is_empty():
                 lacking = lacking.subtract(self._unused(group, starts, updates))
@@ -145,7 +145,7 @@ class Chains:
             yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
 
     def merged_again(self) -> Iterator[tuple[Touch, Touch, isl.Map]]:
-        """Two updates by one term, of partial results that are merged together: ``update -> update``."""
+        """``update -> update`` of updates that add one term to partial results that are merged together."""
         for merge in self.updates:
             statement = merge.actor.statement
             assert statement is not None
@@ -183,9 +183,9 @@ class Chains:
         return chain, sets.function(space, c.name, variables[before:])
 
     def _unused(self, group: list[Touch], starts: list[isl.Map], updates: list[isl.Map]) -> isl.Set:
-        """The keys of chains that a rank starts without need: no term is added there, and nobody reads them.
+        """The keys of chains that a rank starts needlessly: no term is added there, and nothing reads them.
 
-        Who reads what a copy (a receive) has brought since does not read what was started.
+        A read of a value that a copy (a receive) has brought since is no read of the started chain.
         """
         chain, _ = self._keys(group[0])
         none = sets.empty(chain.get_space().domain())
@@ -215,7 +215,7 @@ class Chains:
 
 
 def _repeated(keys: list[isl.Map]) -> Iterator[isl.Set]:
-    """The keys that two instances have."""
+    """The keys that more than one instance has."""
     for mine in keys:
         if not mine.is_injective():
             pairs = mine.apply_range(mine.reverse())
@@ -230,6 +230,6 @@ def union_of(listed: list[isl.Set], like: isl.Set) -> isl.Set:
 
 
 def _combinations(flow: Flow, computation: Computation) -> list[Touch]:
-    """What the combinations of a reduction's partial results store."""
+    """The stores of the combinations of a reduction's partial results."""
     found = (s for s in flow.touches.program.storing if s.role is Role.COMBINE and s.source == computation.name)
     return [w for w in map(flow.touches.write, found) if w is not None]

@@ -1,7 +1,7 @@
-"""Private copies of partial results: inside the loop that keeps them, nobody else touches the reduction.
+"""Private copies of partial results: inside the loop that keeps them, nothing else touches the reduction.
 
-A loop with ``combine=PRIVATE`` combines the copies of a reduction's buffer at its end. An access to the buffer inside
-the loop that is not an update would see the buffer without them, even where no two iterations conflict.
+A loop with ``combine=PRIVATE`` combines the copies of a reduction's buffer at its end. Any access to the buffer inside
+the loop other than an update would miss the copies, even if no two iterations conflict.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiramisu_py.proof.memory.races import all_pairs, pair_key, pair_spots, race
 from tiramisu_py.proof.memory.values import first_spot
 from tiramisu_py.proof.violations.findings import Finding, Key, fault, words
 
-#: The sort of what is found between two accesses.
+#: The sort of findings about two accesses.
 _UNCOMBINED = "uncombined"
 
 
@@ -67,7 +67,7 @@ def _meets(flow: Flow, update: Touch, depth: int) -> bool:
 
 
 def _mixtures(flow: Flow) -> Iterator[Finding]:
-    """Loops that keep private copies of a buffer in which they also have something else than these partial results."""
+    """Loops that keep private copies of a buffer, but use the buffer for more than these partial results."""
     program = flow.touches.program
     for loop, buffer, updates in private_copies(program):
         operators = {program.algorithm.computations[s.source].op: s for s in updates}

@@ -1,8 +1,8 @@
-"""Combinations of ranks: the reduction is one that ranks combine, where they can, and all ranks of a line come to it.
+"""Combinations over ranks: the ranks can combine the reduction, and all ranks of a line reach the combination.
 
-That every partial result is started, has its terms, is combined once and merged after that is said of the statements
-that do so, by the conditions of all reductions (`proof.reductions`). What is left is what no access shows: a call of
-all ranks of a line of the grid needs all of them, and an operator that it knows.
+The conditions of all reductions (`proof.reductions`) prove that every partial result is started, has its terms, is
+combined once and merged after that. What remains is not visible in accesses: a call of all ranks on a line of the grid
+needs all of them, and an operator that it knows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tiramisu_py.sets import smallest
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every reduction over ranks that they cannot combine, and every combination to which a rank does not come."""
+    """Every reduction over ranks that they cannot combine, and every combination that a rank does not reach."""
     program = flow.touches.program
     for updates in groups(program):
         yield from _of_group(program, updates)
@@ -57,7 +57,7 @@ def _of_combination(program: Program, met: Statement) -> Iterator[Finding]:
 
 
 def _missing(program: Program, met: Statement) -> isl.Map:
-    """``instance -> rank`` of the ranks of its line that have no such instance of a combination."""
+    """``instance -> rank`` of the ranks on its line that do not execute the same instance of a combination."""
     assert met.combination is not None and program.ranks is not None
     ranks = sets.variables(program.ranks.get_space())
     line = [rank for axis, rank in enumerate(ranks) if axis not in met.combination.axes]

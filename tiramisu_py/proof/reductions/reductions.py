@@ -1,16 +1,16 @@
-"""Condition (c): of a reduction, every term is in it once, and only complete results leave it.
+"""Condition (c): a reduction contains every term once, and only its complete results are read.
 
-A *chain* is a place and a value: the partial results of one reduction that are kept there. Each chain is started once,
-has every term once, has its start before all updates and all updates before every read of the result; nothing else is
-stored there in between (`dependence.flow` has that). Then every partial result is consumed exactly once, whatever the
-order of the updates.
+A *chain* is a place and a value: the partial results of this value that are kept there. Each chain is started once and
+has every term once; its start comes before all updates, and all updates before every read of the result; nothing else
+is stored there in between (`dependence.flow` proves that). Then every partial result is consumed exactly once,
+whatever the order of the updates.
 
-Executors that collect terms apart (ranks) have a chain each, a *partial* one, and merge these into another one: what is
-merged counts as all terms of the partial results that were combined for it. A partial chain is combined once, after all
-of its updates, and merged after that; nobody else reads it.
+Executors that collect terms separately (ranks, threads of a tree) have one *partial* chain each, which they merge into
+another chain: a merge counts as all terms of the partial results that were combined for it. A partial chain is
+combined once, after all of its updates, and merged after that; nothing else reads it.
 
-Where values are recomputed in one place, a chain is also told apart by the iterations of the loops that starts and
-updates share (its *generation*): lexicographic order keeps generations apart in time.
+If values are recomputed in one place, a chain is also identified by the iteration of the loops that starts and updates
+share (its *generation*): lexicographic order keeps generations apart in time.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from tiramisu_py.proof.violations.findings import Finding, Key, access, on_rank,
 from tiramisu_py.proof.violations.repairs import onto_gpu
 from tiramisu_py.sets import smallest
 
-#: The sorts of what is found: terms that lack or are twice, in a chain or in what is merged; terms before the start,
-#: starts with another value, results copied over partial ones; readers before all terms are added, or of partial ones.
+#: The sorts of findings: missing or repeated terms, in a chain or in a merge; terms before the start; starts with
+#: another value; results copied over partial ones; reads before all terms are added; reads of partial results.
 _MISCOUNTED, _MERGED, _UNSTARTED, _OTHER_START = "miscounted", "merged twice", "unstarted", "other start"
 _REPLACED, _EARLY, _PARTIAL = "replaced", "early", "partial"
 _SORTS = (_MISCOUNTED, _MERGED, _UNSTARTED, _OTHER_START, _REPLACED, _EARLY, _PARTIAL)
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
-    """Every way in which a reduction is not complete, or more than complete."""
+    """Every way in which a reduction lacks or repeats terms, or is read before it is complete."""
     sorts = _SORTS if sought is None else (sought.sort,)
     for name, computation in flow.touches.program.algorithm.computations.items():
         if computation.is_reduction and (sought is None or sought.about[0] == name):
@@ -120,7 +120,7 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
 def _added_elsewhere(
     chains: Chains, params: dict[str, int], point: tuple[int, ...], rank: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """The first other rank on which a term is added; None where there is none."""
+    """The first other rank on which a term is added; None if there is none."""
     for update in chains.updates if rank else ():
         points = chains.terms(update)
         term = smallest.alone(points.range(), point, params)
@@ -155,7 +155,7 @@ def _on_one_rank(chains: Chains) -> str:
 
 
 def _on_one_device(chains: Chains, touch: Touch) -> str:
-    """The repair of a chain that is started on one device and goes on on another; "" where none does."""
+    """The repair of a chain that is started on one device and updated on another; "" for any other chain."""
     own, others = (
         [w for w in (*chains.starts, *chains.updates) if w.buffer == touch.buffer and (w.home == touch.home) is here]
         for here in (True, False)
@@ -196,7 +196,7 @@ def _accumulator(chains: Chains, update: Touch) -> Touch:
 
 
 def _without_start(chains: Chains, update: Touch) -> isl.Set:
-    """The updates whose chain is not started before them, or is overwritten since."""
+    """The updates whose chain is not started before them, or has been overwritten since."""
     flow, accumulator = chains.flow, _accumulator(chains, update)
     bad = flow.unserved(accumulator)
     for start in chains.starts if chains.generation else ():
@@ -226,7 +226,7 @@ def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
 
 
 def _other_starts(chains: Chains) -> Iterator[Finding]:
-    """Starts that store something else than what changes nothing when it is combined."""
+    """Starts that store neither the identity nor the neutral value of the operator."""
     for start in chains.starts:
         statement, op, dtype = start.actor.statement, chains.computation.op, chains.computation.dtype
         assert statement is not None and op is not None
@@ -246,7 +246,7 @@ def _started_with(start: Touch, body: Expr, op: Operator) -> Violation:
 
 
 def _replaced(chains: Chains) -> Iterator[Finding]:
-    """Complete results that are copied, or received, over the partial result that goes on there."""
+    """Complete results that are copied, or received, over a partial result that is still updated."""
     for update in chains.updates:
         for copy in chains.copies:
             bad = _goes_on(chains, update, copy)
@@ -255,7 +255,7 @@ def _replaced(chains: Chains) -> Iterator[Finding]:
 
 
 def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
-    """``update -> copy`` of one value at one place, the copy first, and the chain not started again since."""
+    """``update -> copy`` of one value at one place, where the copy comes first and the chain is not restarted since."""
     flow = chains.flow
     accumulator = _accumulator(chains, update)
     if copy.home != update.home:
@@ -297,7 +297,7 @@ def _early_readers(chains: Chains, sought: Key | None) -> Iterator[Finding]:
 
 
 def _readers_of_partials(chains: Chains) -> Iterator[Finding]:
-    """Reads of partial results by others than what combines and merges them: they have no name."""
+    """Reads of partial results, which the algorithm does not name, by other statements than combination and merge."""
     for home in chains.partials:
         for read in chains.flow.touches.readers(home):
             if read.role not in (Role.COMBINE, Role.MERGE) and not read.domain.is_empty():
@@ -327,7 +327,7 @@ def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
 
 
 def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map:
-    """``read -> update`` whose chain is only started after the read."""
+    """``read -> update`` of updates whose chain is only started after the read."""
     found = sets.no_pair(chains.flow.one_chain(read, update))
     for start in chains.starts:
         if start.home == read.home:
@@ -352,7 +352,7 @@ def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
 
 
 def _combining_loop(flow: Flow, read: Touch, late: list[Candidate]) -> str:
-    """The loop around a read at whose end ranks combine what it would read; "" where there is none."""
+    """The loop around a read whose partial results ranks combine only at its end; "" if there is none."""
     program, reader = flow.touches.program, read.actor.statement
     merged = {c.write.actor.statement.source for c in late if c.write.role is Role.MERGE and c.write.actor.statement}
     for statement in program.statements.values() if reader is not None and merged else ():

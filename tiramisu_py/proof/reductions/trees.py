@@ -1,10 +1,10 @@
 """Reductions in a tree: the threads of a block add to one element, and nothing else touches it in their kernel.
 
 ``combine=tm.TREE`` keeps a partial result for each thread, combines those of a block pairwise, and adds the result to
-the element, which is then the same for all threads of a block. The completion adds the statements that do so; that each
-partial result is started, has its terms, is combined once and merged after that is said of these statements, by the
-conditions of all reductions (`proof.reductions`). Here it is said why there are none, and what no access shows: that
-the merge, whichever thread of the block does it, is alone with the element.
+the element, which must be the same for all threads of a block. The completion adds the statements for this; the
+conditions of all reductions (`proof.reductions`) prove that each partial result is started, has its terms, is combined
+once and merged after that. This module says why an update has no such statements, and proves that nothing else in the
+kernel touches the element of a merge, whichever thread executes it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
 
 
 def _touched_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
-    """What else touches the element into which blocks merge their partial results, while the kernel runs."""
+    """Other accesses to the element into which blocks merge their partial results, while the kernel runs."""
     write = flow.touches.write(merge)
     if write is None:
         return
@@ -86,9 +86,9 @@ def _touched_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterat
 
 
 def element_of_block(nest: KernelNest, statement: Statement) -> tuple[int, isl.Map] | None:
-    """The least depth of loops inside which all threads of a block update one element, and which one.
+    """The least depth of loops inside which all threads of a block update one element, and that element.
 
-    The element is a function of the iterations of these loops. None where threads update different ones at a time.
+    The element is a function of the iterations of these loops. None if threads update different elements at a time.
     """
     program = nest.program
     storage = program.storages[statement.target]

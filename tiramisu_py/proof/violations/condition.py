@@ -10,13 +10,14 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.violations.findings import Finding, Key
 
-#: What a condition finds in a program. With a key, only findings of this key are asked for, whatever else is wrong: a
-#: condition that says the first of several reasons alone does not leave this one out then. Others may be among them.
+#: The findings of a condition in a program. With a key, only findings of this key are asked for, whatever else is
+#: wrong: a condition that otherwise reports only the first of several reasons does not leave this one out then. Others
+#: may be among them.
 Findings = Callable[[Flow, Key | None], Iterator[Finding]]
 
 
 class Topic(IntEnum):
-    """What sentences of a report are about, in the order in which they stand there."""
+    """The topics of a report's sentences, in the order of the report."""
 
     VALUES = auto()
     REDUCTIONS = auto()
@@ -30,14 +31,14 @@ class Topic(IntEnum):
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a report says of a program that a condition holds of; "" where that would say nothing of the program."""
+    """What a report says of a program for which a condition holds; "" if the condition is void for this program."""
 
     topic: Topic
     text: Callable[[Program], str]
 
 
 def never(finding: Finding) -> bool:
-    """No finding of the condition takes the meaning from those after it."""
+    """No finding of the condition makes the conditions after it meaningless."""
     return False
 
 
@@ -50,8 +51,8 @@ def out_of_reach(finding: Finding) -> bool:
 class Condition:
     """One condition of the theorem, by the name of its module.
 
-    `findings` is what violates it, `says` what a report says where nothing does, and `stops` which findings leave no
-    meaning to the conditions after it.
+    `findings` yields what violates it, `says` is what a report says if nothing does, and `stops` tells which findings
+    make the conditions after it meaningless.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a condition of the theorem finds: a violation, and the key by which other states of the program have it too."""
+"""What a condition of the theorem finds: a violation, and the key under which it is looked up in other states."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Named = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Key:
-    """What a finding is known by in all states of a program, whatever loops, times and places they have.
+    """The identity of a finding in all states of a program, whatever loops, times and places they have.
 
     `sort` names a sort of findings of one condition, and `about` what it is about: a computation, an access, a pair of
-    these. `at` are sizes at which it was found, where looking there first is quick; it is no part of the comparison.
+    these. `at` are sizes at which it was found, given if a search there first is quick; they are not compared.
     """
 
     sort: str
@@ -33,7 +33,7 @@ class Key:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """Something that is wrong, without the command to blame; that it is there may be much cheaper than its words."""
+    """A fault, without the command to blame; to find it may be much cheaper than to explain it."""
 
     key: Key
     explain: Callable[[], Violation]
@@ -50,7 +50,7 @@ class Finding:
 
 
 def fault(kind: str, sort: str, statement: Statement, message: str, repair: str = "") -> Finding:
-    """Something that is wrong with one statement at every size."""
+    """A fault of one statement at every size."""
     witness = Witness({}, reader=(statement.source or statement.name, ()))
     return Finding.of(Key(sort, (statement.name,)), Violation(kind, message, witness, repair=repair))
 
@@ -80,7 +80,7 @@ class Spot:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """The coordinates of the rank on which it is; none in a program without ranks."""
+        """The coordinates of its rank; none in a program without ranks."""
         return smallest.evaluated(self.touch.rank, self.at, self.params)
 
     def computed(self, program: Program) -> Named:
@@ -93,10 +93,10 @@ class Spot:
 
 
 def work(statement: Statement | None) -> tuple[Hashable, ...]:
-    """Which work a statement does: the same in all states of a program, and for all parts that it is cut into.
+    """A key for the work of a statement: the same in all states of a program, and for all parts that it is cut into.
 
-    That is to compute values of one computation, or partial results of it, in one role; a copy or a send is known by
-    its name. None is the caller.
+    Work is to compute values of one computation, or partial results of it, in one role; a copy or a send is identified
+    by its name. None stands for the caller.
     """
     if statement is None:
         return ()
@@ -105,7 +105,7 @@ def work(statement: Statement | None) -> tuple[Hashable, ...]:
 
 
 def access(touch: Touch) -> tuple[Hashable, ...]:
-    """Which access of the algorithm a touch stands for: who reads or stores values of which source."""
+    """A key for the access of the algorithm that a touch stands for: who reads or stores values of which source."""
     return (work(touch.actor.statement), touch.source, touch.is_write)
 
 
@@ -152,12 +152,12 @@ def rank_words(rank: tuple[int, ...]) -> str:
 
 
 def on_rank(spot: Spot) -> str:
-    """Where an instance is, to be put behind other words: `` on rank 1``; nothing in a program without ranks."""
+    """The rank of an instance as a suffix: `` on rank 1``; empty in a program without ranks."""
     return on_that_rank(spot.rank) if spot.touch.ranks else ""
 
 
 def on_that_rank(rank: tuple[int, ...]) -> str:
-    """`` on rank 1``, to be put behind other words; nothing for no rank."""
+    """A rank as a suffix: `` on rank 1``; empty for no rank."""
     return f" on {rank_words(rank)}" if rank else ""
 
 

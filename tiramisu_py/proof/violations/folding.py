@@ -16,12 +16,12 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
 
-#: How many more values are tried than a buffer keeps now.
+#: How many larger modulos are tried.
 _MORE = 16
 
 
 def larger_modulo(flow: Flow, storage: Storage) -> str:
-    """The command that folds a buffer less: ``p.store_in([i % 2])``, ``p.fold(r, 3)``; "" where none is found."""
+    """The command that folds by a larger modulo: ``p.store_in([i % 2])``, ``p.fold(r, 3)``; "" if none is found."""
     program = flow.touches.program
     declared = program.algorithm.source(storage.source)
     buffer = program.buffers[storage.buffer]

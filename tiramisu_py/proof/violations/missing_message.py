@@ -39,7 +39,7 @@ def missing_message(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: S
 
 
 def _holding(flow: Flow, only: Touch, writes: Sequence[Touch], spot: Spot) -> list[tuple[int, ...]]:
-    """The first of the ranks on which the value of one read is written; by computing it, if it is computed."""
+    """The first ranks on which the value of one read is written: where it is computed, if it is computed."""
     computing = [w for w in writes if w.actor.statement is None or not w.actor.statement.receives] or list(writes)
     found = sets.union_of(flow.same_value(only, write).range().apply(write.on_ranks) for write in computing)
     left, listed = sets.fixed(found, spot.params).coalesce(), list[tuple[int, ...]]()
@@ -87,7 +87,7 @@ def _moved(axis: str, by: int) -> str:
 
 
 def _needed(read: Touch, bad: isl.Set, writes: Sequence[Touch], hop: int) -> isl.Set:
-    """``[rank, value]``: what ranks lack of the reads `bad` and the ranks `hop` further have."""
+    """``[rank, value]``: the values that ranks lack for the reads `bad`, and that the ranks `hop` further have."""
     lacking = read.on_ranks.intersect_domain(bad).reverse().apply_range(read.values)
     found = sets.empty(sets.flat_pairs(lacking, read.source).get_space())
     for write in writes:

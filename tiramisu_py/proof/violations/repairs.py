@@ -1,4 +1,4 @@
-"""What would make a refused program right: the shift that makes a fusion legal, an order, a larger buffer, a copy."""
+"""Repairs of a refused program: the shift that makes a fusion legal, an order, a larger buffer, a copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tiramisu_py.proof.violations.folding import larger_modulo
 
 
 def shift_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
-    """The orders and shifts after which a read follows what others write of it; "" where none are known."""
+    """The orders and shifts that place a read after others' writes of its value; "" if none are known."""
     reader = read.actor.statement
     steps: dict[int, int] = {}
     orders: dict[str, None] = {}
@@ -47,7 +47,7 @@ def shift_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
 
 
 def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
-    """The loop that a receive is to share with what computes, from what it brings, the values of a recurrence."""
+    """The loop that a receive should share with the recurrence that reads the values it brings; "" if there is none."""
     program = flow.touches.program
     if not writer.receives or writer.source != reader.source or shared(writer, reader):
         return ""
@@ -101,7 +101,7 @@ def _first(flow: Flow, a: Statement, b: Statement) -> bool:
 
 
 def storage_repair(flow: Flow, read: Touch) -> str:
-    """What keeps a value from being overwritten."""
+    """The advice that keeps a value from being overwritten."""
     program = flow.touches.program
     tile = own_tile(program, read.storage)
     if tile:
@@ -115,12 +115,12 @@ def storage_repair(flow: Flow, read: Touch) -> str:
 
 
 def own_buffer(write: Touch) -> str:
-    """What keeps a statement from overwriting what it reads elsewhere."""
+    """The advice that keeps a statement from overwriting elements that it reads."""
     return f"store {write.source} in a buffer of its own, not over {write.buffer.name}"
 
 
 def own_tile(program: Program, storage: Storage) -> str:
-    """Where a tile in shared memory is to be computed that each thread would fill as its own; "" for any other."""
+    """Where to compute a tile in shared memory that each thread would fill on its own; "" for any other storage."""
     buffer = program.buffers[storage.buffer]
     threads = [loop for loop in storage.inner if isinstance(program.loops[loop].tag, GpuThread)]
     computed = any(s.target == storage.name and s.role is not Role.COPY for s in program.storing)
@@ -154,7 +154,7 @@ def create_xfer(flow: Flow, read: Touch, source: Device, target: Device) -> str:
 
 
 def onto_gpu(flow: Flow, host: Statement, kernel: Statement) -> str:
-    """The command that runs a statement of the host on the GPU that another one is on; "" where neither is there."""
+    """The command that runs a statement of the host on the GPU that another one is on; "" if that does not apply."""
     program = flow.touches.program
     nest = next((nest for nest in flow.kernels if kernel in nest.statements), None)
     tags = [program.loops[loop].tag for loop in host.loops]
@@ -191,5 +191,5 @@ def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
 
 
 def _divisors(form: isl.Aff) -> list[int]:
-    """By what the floor divisions of a form divide."""
+    """The divisors of a form's floor divisions."""
     return sorted(sets.terms(div).denominator for _, div in sets.terms(form).divs)
