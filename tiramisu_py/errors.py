@@ -87,7 +87,7 @@ class ArgumentError(TiramisuError, ValueError):
 
 
 class SavedError(TiramisuError, ValueError):
-    """A function cannot be saved in a file, or a file was not written by `Function.save`."""
+    """A function cannot be saved in a file, or a file cannot be read as one that `Function.save` wrote."""
 
 
 class ToolchainError(TiramisuError, RuntimeError):

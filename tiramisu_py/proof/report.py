@@ -21,7 +21,7 @@ class Report:
     `violations` are empty exactly where the program is `ok`; `proven` says in words what was proven, `trusted` what
     was taken on trust; `bits` is "bits preserved", or says which command gave them up; `seconds` is the time it took;
     `program` is what was checked. `unexamined` names the conditions of a refused program that were not examined to the
-    end, since they take long and it is refused anyway.
+    end, since they take long and the program is refused anyway.
     """
 
     name: str
