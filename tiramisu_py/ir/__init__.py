@@ -1,4 +1,4 @@
-"""The loop IR: everything that a generated function consists of, by kind.
+"""The loop IR: the node classes of a generated function, by kind.
 
 Expressions are those of Layer I, fully typed (no weak types: conversions are explicit `Cast` nodes, index
 arithmetic is int64), with loop variables as `Iter`, and with `Load` in place of `Access`. An expression has one lane

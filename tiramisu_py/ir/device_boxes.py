@@ -18,7 +18,7 @@ class BoxSide:
 
 @dataclass(frozen=True, eq=False)
 class DeviceBox:
-    """What GPU `device` holds of a buffer; None for a dimension that is whole."""
+    """The part of a buffer that GPU `device` holds; a side that is None is a whole dimension."""
 
     buffer: Buffer
     device: int

@@ -62,7 +62,7 @@ class Lane(Expr, kind="lane", operands="vector lane"):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shifted(Expr, kind="shifted", own="by", operands="low high"):
-    """The lanes of `low` from lane `by` on, and after them the first `by` lanes of `high`: elements read unaligned."""
+    """The lanes of `low` from lane `by` on, then the first `by` lanes of `high`: an unaligned read."""
 
     low: Expr
     high: Expr
@@ -75,10 +75,10 @@ class Shifted(Expr, kind="shifted", own="by", operands="low high"):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Idiom(Expr, kind="idiom", own="name dtype", operands="*operands"):
-    """An operation of integers, lane by lane, that processors have an instruction for.
+    """An operation on integers, lane by lane, for which processors have an instruction.
 
-    ``distance``: the larger less the smaller; ``add_saturated``, ``subtract_saturated``: the end of the type where the
-    result is beyond it; ``average``: (x + y + 1) >> 1, of unsigned x and y, the sum not limited to the type.
+    ``distance``: the larger minus the smaller; ``add_saturated``, ``subtract_saturated``: clamped to the range of the
+    type; ``average``: (x + y + 1) >> 1 of unsigned x and y, computed without wrapping.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Joined(Expr, kind="joined", operands="*parts"):
 class GpuIndex(Expr, kind="gpu", own="unit axis"):
     """The number of this block in the grid, or of this thread in its block, along an axis (0 is x).
 
-    Of the unit "grid", the number of blocks that were launched along the axis.
+    With the unit "grid", it is the number of blocks launched along the axis.
     """
 
     unit: str  # "block", "thread" or "grid"

@@ -1,4 +1,4 @@
-"""What the host tells GPUs, and what only kernels do."""
+"""Statements by which the host commands GPUs, and statements that only kernels have."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from tiramisu_py.ir import Node
 
 
-# -- what the host tells GPUs. Devices are numbers; None is the host.
+# -- commands of the host to GPUs. Devices are numbers; None is the host.
 
 
 @dataclass(frozen=True, eq=False)
 class Launch:
     """Start a kernel (of `LoopFunction.kernels`) on a grid (x, y, z) of blocks, on an operation sequence of a device.
 
-    `values` are passed for the kernel's scalar parameters, in order; its arrays are the instances that `arrays` names.
+    `values` are passed for the kernel's scalar parameters, in order, and `arrays` for its array parameters.
     """
 
     roles: ClassVar[Roles] = roles(operands="grid values", reads="arrays", data="kernel device stream")
@@ -37,9 +37,9 @@ class Launch:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """Copy a box of elements between devices: of `extents`, from index `first` of `source` to `into` of `target`.
+    """Copy a box of `extents` between devices: from index `first` of `source` to index `into` of `target`.
 
-    Put on operation sequence `stream` of device `device`; unless `asynchronous`, the host goes on when it is complete.
+    The copy is put on operation sequence `stream` of `device`; unless `asynchronous`, the host waits for its end.
     `statement` names its origin.
     """
 
@@ -65,7 +65,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """An array of events of a device, none of which has been recorded, which exists during `body`."""
+    """An array of events of a device that exists during `body`; at first none has been recorded."""
 
     roles: ClassVar[Roles] = roles(names="name", operands="extents", inside="body", data="device")
 
@@ -77,7 +77,7 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """An event happens when everything on an operation sequence up to now is complete."""
+    """Record an event: it happens when everything put on an operation sequence so far is complete."""
 
     roles: ClassVar[Roles] = roles(names="event", operands="indices", data="device stream")
 
@@ -89,9 +89,9 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Await:
-    """What comes after on an operation sequence (`stream` None: on the host) waits for an event.
+    """Make all later work on an operation sequence wait for an event (`stream` None: make the host wait).
 
-    One that was never recorded has happened.
+    An event that was never recorded counts as having happened.
     """
 
     roles: ClassVar[Roles] = roles(names="event", operands="indices", data="device stream statement")
@@ -103,12 +103,12 @@ class Await:
     statement: str
 
 
-# -- what only kernels do
+# -- statements of kernels only
 
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
-    """All threads of the block come here before any of them goes on. `statement` names its origin."""
+    """A barrier: all threads of the block reach it before any of them goes on. `statement` names its origin."""
 
     roles: ClassVar[Roles] = roles(data="statement")
 
@@ -117,7 +117,7 @@ class Barrier:
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """A store into shared memory of what is loaded from global memory, which has happened only at the next barrier."""
+    """A store of loaded global memory into shared memory that is complete only at the next barrier."""
 
     roles: ClassVar[Roles] = roles(operands="store")
 
@@ -129,7 +129,7 @@ class TreeReduce:
     """Combine each thread's `value` over the block; one of them then combines the result
     into ``buffer[indices]``, atomically.
 
-    All threads of the block come here, and for all of them `indices` are the same.
+    All threads of the block reach it, with the same `indices`.
     """
 
     roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="operator statement")

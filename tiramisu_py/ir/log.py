@@ -1,4 +1,4 @@
-"""What an event log is told of a generated function."""
+"""The statement that logs events of a generated function."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tiramisu_py.ir.roles import Roles, roles
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node
 
-#: What the host does, and what devices do.
+#: The kinds of events on the host, and on devices.
 HOST_KINDS = ("nest", "launch", "copy", "wait", "send", "receive", "collective")
 DEVICE_KINDS = ("kernel", "upload", "download", "transfer")
 
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """What the host does from the begin of `body` to its end is an event of the trace, of one of `HOST_KINDS`.
+    """The host's execution of `body` is one event of the trace, of one of `HOST_KINDS`.
 
     `name` is that of the statements. A launch and a copy are on operation sequence `stream` of `device`; a message has
-    a `peer` and a `tag`, and its elements have so many `bytes`, where these are known before it.
+    a `peer` and a `tag`, and a size in `bytes` if that is known beforehand.
     """
 
     roles: ClassVar[Roles] = roles(operands="peer bytes", inside="body", data="kind name device stream tag")

@@ -14,7 +14,7 @@ from tiramisu_py.program.storage import Memory
 if TYPE_CHECKING:
     from tiramisu_py.ir import Node
 
-#: A condition on the parameters, and the words that say what it means when it fails.
+#: A condition on the parameters, and the message for when it fails.
 Precondition = tuple[Expr, str]
 
 
@@ -23,8 +23,8 @@ class ArrayArgument:
     """An array argument: row-major, of the given extents (expressions of the parameters).
 
     An in-place array is both input and output. `covered`: the function writes every element of an output, so that
-    what the array held before does not matter. `device` is the GPU in whose memory it is; None for the host's. Of the
-    dimensions that are `dealt` each rank has a part.
+    the array's previous content does not matter. `device` is the GPU in whose memory it is; None for the host's. Each
+    rank has a part of each `dealt` dimension.
     """
 
     name: str
@@ -58,11 +58,11 @@ class KernelArray:
 
 @dataclass(frozen=True, eq=False)
 class KernelFunction:
-    """What each thread of a kernel executes.
+    """A kernel: the code that each of its threads executes.
 
     `params` are int64 parameters (sizes, and coordinates of the host's loops), `scalars` those of other types; then
-    come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are parameters that are at least 0,
-    beside sizes. It runs on GPUs of the kind `gpu`.
+    come the arrays. `threads` is the shape of a block (x, y, z). `nonnegative` are the parameters, besides sizes, that
+    are at least 0. It runs on GPUs of the kind `gpu`.
     """
 
     name: str
@@ -80,11 +80,11 @@ class KernelFunction:
 
 @dataclass(frozen=True)
 class BlockBounds:
-    """Blocks that ranks have of the numbers from 0 up to `extent`: each from its `lower` up to its `upper`.
+    """Blocks of the numbers 0 .. `extent` that ranks own: each rank has those from its `lower` up to its `upper`.
 
-    These are parameters, with values of their own on each rank. Before any message the ranks agree that the blocks of
-    rank 0, 1, ... follow one another and cover all numbers, and that each has at least `least` where there are several;
-    ranks after the last number have nothing to do. `count` is how many have something to do: at least one.
+    `lower` and `upper` are parameters whose values differ by rank. Before any message the ranks agree that the blocks
+    of rank 0, 1, ... follow one another and cover all numbers, and that with several blocks each has at least `least`;
+    ranks after the last number have nothing to do. `count` is the number of ranks with work, at least one.
     """
 
     lower: str
@@ -98,9 +98,9 @@ class BlockBounds:
 class ProcessGrid:
     """The ranks of a distributed function: the extents of its process grid, as expressions of the parameters.
 
-    A rank's number in the communicator is that of its coordinates, the last axis running fastest; the body knows this
-    rank's coordinates by the names `coordinates`. Ranks beyond the grid have nothing to do. With `bounds` the grid has
-    one axis, and its extent is found out from the blocks.
+    A rank's number in the communicator is its row-major position in the grid (the last axis runs fastest); the body
+    uses this rank's coordinates by the names `coordinates`. Ranks beyond the grid have nothing to do. With `bounds` the
+    grid has one axis, whose extent follows from the blocks.
     """
 
     extents: tuple[Expr, ...]
@@ -109,7 +109,7 @@ class ProcessGrid:
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """What differs from rank to rank."""
+        """The parameters whose values differ by rank."""
         return self.coordinates if self.bounds is None else (*self.coordinates, self.bounds.lower, self.bounds.upper)
 
 
@@ -117,14 +117,14 @@ class ProcessGrid:
 class LoopFunction:
     """A generated function: parameters (int64), then the arguments in order, then the body.
 
-    `preconditions` are conditions on the parameters, each with the words that say what it means when it fails.
-    `outputs` names the array argument that holds each output of the algorithm, in the order of the outputs. `kernels`
-    are what its launches start; `devices` is the number of GPUs that it uses, of the kind `gpu`. A distributed function
-    has a `grid`. One that is `traced` keeps a log of its events (`Traced`). `pin` says how its threads are bound to
-    cpus. With `page_lock` the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for
-    which `gpu_where` does not hold uses no GPU (None: each uses one, if the function does). Its non-temporal stores are
-    so where the arrays have more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the
-    first of the `versions` for whose sizes it is, if there is one.
+    `preconditions` are conditions on the parameters, each with the message for when it fails. `outputs` names the array
+    argument that holds each output of the algorithm, in the order of the outputs. `kernels` are the kernels that it
+    launches; `devices` is the number of GPUs that it uses, of the kind `gpu`. A distributed function has a `grid`. A
+    `traced` one keeps a log of its events (`Traced`). `pin` says how its threads are bound to cpus. With `page_lock`
+    the caller's arrays that GPUs copy are page-locked during the call. A call, or a rank, for which `gpu_where` does
+    not hold uses no GPU (None: each uses one, if the function does). Non-temporal stores take effect if the arrays have
+    more than `nontemporal_above` bytes (None: most of the last-level cache). A call runs the first of the `versions`
+    whose sizes match, if any.
     """
 
     name: str
@@ -148,14 +148,14 @@ class LoopFunction:
 
     @property
     def gpu_by_rank(self) -> bool:
-        """Whether each rank takes a GPU by its number among the ranks of its machine, unless it is told otherwise."""
+        """Whether a rank by default takes the GPU with its own number among the ranks of its machine."""
         placed = any(isinstance(a, ArrayArgument) and a.device is not None for a in self.arguments)
         return self.grid is not None and not placed
 
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A function with the same arguments, for calls in which parameters have these values."""
+    """A function with the same arguments, for calls whose parameters have these values."""
 
     sizes: tuple[tuple[str, int], ...]
     function: LoopFunction

@@ -1,7 +1,7 @@
-"""What a rank tells other ranks.
+"""Messages between ranks.
 
-A message is a sequence of elements of one type. Its elements are given as code that names boxes of them, `Piece` by
-`Piece`; the order within a box is that of its sides, the last one running fastest.
+A message is a sequence of elements of one type. Code gives its elements as boxes, `Piece` by `Piece`; within a box the
+last side runs fastest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a box of elements: how many there are along it, and from each to the next the step of each index."""
+    """One side of a box: its number of elements, and the step of each index from one element to the next."""
 
     roles: ClassVar[Roles] = roles(operands="extent", data="steps")
 
@@ -31,9 +31,9 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A box of elements of the message's array, from index `first`; one element where it has no sides.
+    """A box of elements of the message's array, starting at index `first`; a box without sides is one element.
 
-    In a `Collective` it is for, or from, rank `peer`.
+    In a `Collective` it goes to, or comes from, rank `peer`.
     """
 
     roles: ClassVar[Roles] = roles(operands="first sides peer")
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Element `index` of an array of requests: what a nonblocking message is waited for by."""
+    """Element `index` of an array of requests, by which a nonblocking message is waited for."""
 
     roles: ClassVar[Roles] = roles(names="requests", operands="index")
 
@@ -55,10 +55,10 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Post:
-    """Send elements of `array` to rank `peer`, or receive them from there, with a `tag`.
+    """Send elements of `array` to rank `peer`, or receive them from it, with a `tag`.
 
-    `elements` is code whose `Piece` nodes, in the order of execution, are the elements. With a `request` the rank goes
-    on at once, and a `Complete` waits; without one it goes on when the message is complete. `persistent` requests are
+    `elements` is code whose `Piece` nodes, in the order of execution, are the elements. With a `request` the call is
+    nonblocking, and a `Complete` waits; without one it returns when the message is complete. `persistent` requests are
     set up once, by the first `Post` that uses them. `statement` names its origin.
     """
 
@@ -80,7 +80,7 @@ class Post:
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """An array of `count` requests, none of which is in use, which exists during `body`."""
+    """An array of `count` requests that exists during `body`; at first none is in use."""
 
     roles: ClassVar[Roles] = roles(names="name", operands="count", inside="body")
 
@@ -91,9 +91,9 @@ class Requests:
 
 @dataclass(frozen=True, eq=False)
 class Complete:
-    """Go on when `count` requests from element `first` of an array of requests on are complete.
+    """Wait for `count` requests of an array, from element `first` on.
 
-    One that is not in use is complete. `statement` names its origin.
+    A request that is not in use is complete. `statement` names its origin.
     """
 
     roles: ClassVar[Roles] = roles(names="requests", operands="first count", data="statement")
@@ -110,8 +110,8 @@ class Collective:
     elements of `target` from others.
 
     `sends` and `receives` are code whose `Piece` nodes name the rank at the other end; for each such rank they are in
-    the order of execution. With a `root` that rank alone sends, the same elements to all others: those that `sends`
-    names for one of them. `statement` names its origin.
+    the order of execution. With a `root` only that rank sends, the same elements to all others; `sends` then names
+    the elements for one of them. `statement` names its origin.
     """
 
     roles: ClassVar[Roles] = roles(
@@ -129,10 +129,10 @@ class Collective:
 
 @dataclass(frozen=True, eq=False)
 class AllReduce:
-    """Combine an array of partial results over the ranks that differ from this one along some `axes` of the grid only.
+    """Combine an array of partial results over the ranks that differ from this one only along some `axes` of the grid.
 
-    Each of these ranks gets the outcome, in place, when all of them have come to it: element by element, in an order
-    that MPI chooses, by the `operator`. All elements of the array take part. `statement` names its origin.
+    All elements of the array are combined, each with the `operator`, in an order that MPI chooses. When all of these
+    ranks have reached the call, each gets the result in place. `statement` names its origin.
     """
 
     roles: ClassVar[Roles] = roles(reads="array", data="dtype operator axes statement")

@@ -1,7 +1,7 @@
-"""What holds of loop IR from some pass on: each property yields a sentence for each place where it does not hold.
+"""Properties of loop IR that hold from some pass on; each yields a sentence for each place that violates it.
 
-A pass names those that it ensures (`Pass.ensures`); they hold after every later pass, too. As `verify`, they are for
-tests.
+A pass names the properties that it ensures (`Pass.ensures`); they hold after every later pass, too. Like `verify`,
+they are for tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tiramisu_py.program.loops import Parallel, Unroll, Vector
 
 
 def collapses_together(node: Node) -> Iterator[str]:
-    """Loops that are dealt out together are perfectly nested, and no bound of one depends on another."""
+    """Collapsed parallel loops are perfectly nested, and no bound of one depends on another."""
     inner = {id(each) for loop in walk(node) if isinstance(loop, For) for each in _collapsed(loop)[1:]}
     for loop in walk(node):
         if not isinstance(loop, For) or not isinstance(loop.tag, Parallel):
@@ -30,7 +30,7 @@ def collapses_together(node: Node) -> Iterator[str]:
 
 
 def _collapsed(loop: For) -> list[For]:
-    """The loops that are dealt out together with one, which comes first."""
+    """A parallel loop and the loops collapsed with it, outermost first."""
     chain = [loop]
     while isinstance(loop.tag, Parallel) and len(chain) < loop.tag.collapse and isinstance(chain[-1].body, For):
         chain.append(chain[-1].body)
@@ -38,7 +38,7 @@ def _collapsed(loop: For) -> list[For]:
 
 
 def no_tagged_step(node: Node) -> Iterator[str]:
-    """Loops to be unrolled or vectorised count one by one."""
+    """Loops to be unrolled or vectorised have step 1."""
     yield from _loops_tagged(node, (Unroll, Vector), lambda loop: loop.step != 1, "has a step")
 
 

@@ -1,4 +1,4 @@
-"""Rewriting of the loop IR: what every pass from IR to IR is made of."""
+"""Traversal and rewriting of the loop IR, the building blocks of every pass."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.ir import Block, Comment, For, If, Load, Node, Request, Scalar, Side, Store
 
 Change = Callable[[Expr], Expr]
-#: What is no statement itself, and has operands.
+#: Parts of a statement that are no statements themselves, and have operands.
 Part = Side | Request
-#: What a field holds that has operands.
+#: The content of a field with the role `operands`.
 Operand = Expr | Part | Store | tuple[Expr | Part | Store, ...] | None
 _Holder = TypeVar("_Holder", bound=Node | Part)
 
@@ -48,7 +48,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 @deep
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The statement with `change` applied to those directly inside."""
+    """The statement with `change` applied to the statements directly inside."""
     if isinstance(node, Block):
         return block(map(change, node.body))
     changed: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def expressions(node: Node | Part) -> tuple[Expr, ...]:
-    """The expressions of one statement, not of those inside."""
+    """The expressions of one statement, without those of the statements inside."""
     found: list[Expr] = []
     for field in node.roles.operands:
         held: Operand = getattr(node, field)
@@ -73,7 +73,7 @@ def expressions(node: Node | Part) -> tuple[Expr, ...]:
 
 
 def with_expressions(node: _Holder, change: Change) -> _Holder:
-    """The statement with `change` applied to its own expressions, not to those inside."""
+    """The statement with `change` applied to its own expressions, not to those of the statements inside."""
     changed: dict[str, Any] = {}
     for field in node.roles.operands:
         held: Operand = getattr(node, field)
@@ -91,7 +91,7 @@ def _changed(held: Expr | Part | Store, change: Change) -> Expr | Part | Store:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every statement, each before those inside."""
+    """Every statement, in preorder."""
     waiting = [node]
     while waiting:
         yield (inner := waiting.pop())
@@ -130,7 +130,7 @@ def defined(node: Node) -> str | None:
 
 
 def substitute(node: Node, values: Mapping[str, Expr]) -> Node:
-    """The statement with variables replaced, except where an inner one of the same name hides them."""
+    """The statement with variables replaced, except where an inner variable of the same name hides them."""
     if not values:
         return node
     changed = with_expressions(node, lambda e: traversal.substitute(e, values))
@@ -180,13 +180,13 @@ class Names:
         self.taken = set(taken)
 
     def fresh(self, name: str, beside: AbstractSet[str] = frozenset()) -> str:
-        """`name`, numbered where it is taken, or `beside` has it; taken from now on."""
+        """`name`, numbered if it is taken or in `beside`; the result is taken from now on."""
         free = fresh_name(name, self.taken | beside if beside else self.taken, counted)
         self.taken.add(free)
         return free
 
     def inside(self, node: Node) -> Names:
-        """The names for what is inside a statement: new ones are forgotten where a C block ends."""
+        """The names to use inside a statement: those made inside are forgotten where its C block ends."""
         return Names(self.taken) if isinstance(node, For | If) else self
 
 

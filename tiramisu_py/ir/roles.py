@@ -1,6 +1,6 @@
-"""Roles of the fields of a statement: the one table from which walks, rewriting and names are made.
+"""Roles of the fields of a statement, on which walks, rewriting and the collection of names are based.
 
-A new class of statements says in its `roles` which of its fields holds what; nothing else in the room has to know it.
+A new class of statements gives the roles of its fields in its `roles`; nothing else in the room has to know it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Roles:
-    """The fields of a class by what they hold; each field has one role.
+    """The fields of a class by role; each field has one role.
 
     `inside`: statements, a tuple of them, or None. `operands`: expressions, tuples of them, parts that have roles of
     their own, or None. Names are strings, or tuples of them: `defines` is the variable that the statement defines for
-    what is inside, `reads` are the arrays of which elements are read other than by loads, `names` are other variables,
-    arrays, events and requests. `data` is all that is neither rewritten nor a name.
+    its body, `reads` are the arrays that are read other than by loads, `names` are other variables, arrays, events and
+    requests. `data` are the fields that are neither rewritten nor names.
     """
 
     inside: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ def roles(
     names: str = "",
     data: str = "",
 ) -> Roles:
-    """Roles by the names of fields, with blanks between them; operands in the order in which they are evaluated."""
+    """Roles from the names of fields, separated by blanks; operands in their order of evaluation."""
     return Roles(
         tuple(inside.split()),
         tuple(operands.split()),

@@ -1,4 +1,4 @@
-"""Statements of the host, and what kernels have as well: blocks, loops, guards, definitions, stores, arrays."""
+"""Statements of host and kernels alike: blocks, loops, guards, definitions, stores, arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Comment:
-    """A line for the reader."""
+    """A comment line of the generated code."""
 
     roles: ClassVar[Roles] = roles(data="text")
 
@@ -114,11 +114,11 @@ class Assign:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """``buffer[indices] = value``; with lanes, to as many elements at once. `statement` names its origin.
+    """``buffer[indices] = value``; with lanes, one element for each lane. `statement` names its origin.
 
-    With `update`, the value is ``update(buffer[indices], term)`` already; the operator is kept so that parallel
-    loops can make it atomic. In a kernel, `atomic` says that other threads or blocks update the same element. A
-    `nontemporal` one goes past the caches where that pays.
+    With `update`, the value already is ``update(buffer[indices], term)``; the operator is kept so that parallel
+    loops can make the update atomic. In a kernel, `atomic` says that other threads or blocks update the same element.
+    A `nontemporal` store bypasses the caches where that pays.
     """
 
     roles: ClassVar[Roles] = roles(names="buffer", operands="indices value", data="statement update atomic nontemporal")
@@ -134,10 +134,10 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Vectors of `width` lanes, of which the first `count` alone touch memory: the last iterations of a vector loop.
+    """Vectors of `width` lanes of which only the first `count` touch memory: the last iterations of a vector loop.
 
-    Loads in `body` are 0 in the other lanes, and stores leave their elements alone; what is innermost counts. The count
-    may be below 0 or above the width. It is no scope of its own: what is declared in it is visible after it.
+    In the other lanes, loads in `body` give 0 and stores do nothing; the innermost mask applies. The count may be
+    below 0 or above the width. A mask is no scope: variables declared in it are visible after it.
     """
 
     roles: ClassVar[Roles] = roles(operands="count", inside="body", data="width")
@@ -149,8 +149,8 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class Prefetch:
-    """Ask for the cache lines of ``buffer[indices]``, which need not exist: nothing is read. `locality` (0 to 3) says
-    how long they should stay.
+    """Prefetch the cache line of ``buffer[indices]``, an element that need not exist: nothing is read. `locality`
+    (0 to 3) says how long it should stay.
     """
 
     roles: ClassVar[Roles] = roles(names="buffer", operands="indices", data="locality statement")
@@ -163,12 +163,12 @@ class Prefetch:
 
 @dataclass(frozen=True, eq=False)
 class Allocate:
-    """A buffer that exists during `body`. `lanes` > 1: each element is a vector (one more index names a lane of it).
+    """A buffer that exists during `body`. `lanes` > 1: each element is a vector (an additional index names a lane).
     In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
     host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
-    is memory of the host in pages of its own, under this policy. A `ring` is moved by and by, before all of its
-    elements have values: it starts as zeros. In one that is `padded`, vectors may load elements without a value:
-    lanes past the end of a loop, of which nothing is kept.
+    is host memory in pages of its own, under this policy. The elements of a `ring` move along before all of them have
+    values, so it starts as zeros. In a `padded` buffer, vectors may load elements without a value: lanes past the end
+    of a loop, whose results are dropped.
     """
 
     roles: ClassVar[Roles] = roles(

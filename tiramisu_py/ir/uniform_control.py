@@ -1,4 +1,4 @@
-"""Where the threads of a block come together: at barriers and tree reductions, which no condition may part."""
+"""Uniform control flow: all threads of a block must reach its barriers and tree reductions, whatever the conditions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tiramisu_py.ir.rewriting import walk as every
 
 
 def meets(node: Node) -> bool:
-    """Whether all threads of a block come together somewhere in a statement."""
+    """Whether a statement contains a barrier or tree reduction."""
     return any(isinstance(inner, Barrier | TreeReduce) for inner in every(node))
 
 
 def is_uniform(node: Node, varying: frozenset[str]) -> bool:
-    """Whether all threads of a block come to its barriers and tree reductions, as far as conditions show it."""
+    """Whether its conditions show that all threads of a block reach its barriers and tree reductions."""
     try:
         check_uniform(node, "", varying)
     except CompilerDefect:
@@ -28,8 +28,7 @@ def is_uniform(node: Node, varying: frozenset[str]) -> bool:
 def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()) -> None:
     """Refuse barriers and tree reductions under conditions that threads of a block may see differently.
 
-    `varying` are the variables that differ between threads beside those that are defined inside. Raises
-    `CompilerDefect`.
+    `varying` are the variables, besides those defined inside, that differ between threads. Raises `CompilerDefect`.
     """
     _check(node, kernel, varying, False)
 
@@ -55,7 +54,7 @@ def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) ->
 
 
 def _varies(e: Expr, varying: frozenset[str]) -> bool:
-    """Whether an expression may differ between threads of a block; what is loaded may."""
+    """Whether an expression may differ between threads of a block; loaded values may."""
     return any(
         isinstance(part, Load | Variable)
         or (isinstance(part, Iter) and part.name in varying)

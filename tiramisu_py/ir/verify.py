@@ -1,18 +1,18 @@
-"""What holds of loop IR after every pass, statement by statement.
+"""Rules that loop IR satisfies after every pass, statement by statement.
 
-`verify` is for tests: it walks over a function once, keeps what is in scope, and yields a sentence for each statement
-or expression for which one of these does not hold. Compilation never asks.
+`verify` is for tests: it walks over a function once, keeps the names in scope, and yields a sentence for each statement
+or expression that breaks one of these rules. Compilation does not call it.
 
 - Each variable, buffer, event and request array is defined before its use, and in scope there.
 - A loop, definition or declaration hides no variable in scope; a loop has one private copy of a buffer.
 - The types of operands agree; indices, bounds and extents are int64; conditions are bool.
 - The lanes of operands agree; bounds, extents and conditions of guards have one lane.
 - A load or store has an index for each dimension, and the type of its buffer.
-- A variable that is assigned to is a `Declare` that is not constant, of the same type and lanes.
-- Statements for GPUs and ranks are not in kernels, those of threads not on the host; launches fit their kernels.
-- All threads of a block come to its barriers.
+- `Assign` targets a non-constant `Declare` of the same type and lanes.
+- Statements for GPUs and ranks are not in kernels, thread statements not on the host; launches fit their kernels.
+- All threads of a block reach its barriers.
 
-What holds only from some pass on is in `properties`.
+Rules that hold only from some pass on are in `properties`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.rewriting import children, expressions, walk
 from tiramisu_py.ir.uniform_control import is_uniform
 
-#: Statements that tell GPUs and other ranks what to do.
+#: Statements of the host that command GPUs or communicate with other ranks.
 HOST_ONLY = (Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
 #: Statements of the threads of a kernel.
 KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
@@ -80,7 +80,7 @@ KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
 
 @dataclass(frozen=True)
 class Value:
-    """What a variable holds; `assignable` where `Assign` may change it."""
+    """A variable's type and lanes; `assignable` if `Assign` may change it."""
 
     dtype: DType
     lanes: int = 1
@@ -98,7 +98,7 @@ class KnownArray:
 
 @dataclass(frozen=True)
 class KnownNames:
-    """What may be used at some place: variables, buffers, and the ranks of arrays of events and requests."""
+    """The names in scope: variables, buffers, kernels, and the ranks of arrays of events and requests (`handles`)."""
 
     values: Mapping[str, Value]
     arrays: Mapping[str, KnownArray]
@@ -117,7 +117,7 @@ class KnownNames:
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
-    """What does not hold of a function and its versions and kernels, a sentence each."""
+    """The rules that a function, its versions or its kernels break, a sentence each."""
     values = {name: Value(int64) for name in function.params}
     arrays = {}
     for argument in function.arguments:
@@ -161,7 +161,7 @@ def _body(name: str, body: Node, scope: KnownNames) -> Iterator[str]:
 
 @deep
 def _statement(node: Node, scope: KnownNames) -> tuple[list[str], KnownNames]:
-    """What does not hold in a statement, and what is in scope for those after it in the same sequence."""
+    """The rules broken in a statement, and the names in scope for the statements after it in the same sequence."""
     found = [*_own(node, scope), *_of_expressions(node, scope)]
     if isinstance(node, Block | Mask):
         for child in children(node):
@@ -178,7 +178,7 @@ def _statement(node: Node, scope: KnownNames) -> tuple[list[str], KnownNames]:
 
 
 def _inside(node: Node, scope: KnownNames) -> KnownNames:
-    """What is in scope inside a statement."""
+    """The names in scope inside a statement."""
     match node:
         case For():
             return scope.with_value(node.variable, Value(int64))
@@ -197,7 +197,7 @@ def _inside(node: Node, scope: KnownNames) -> KnownNames:
 
 
 def _own(node: Node, scope: KnownNames) -> Iterator[str]:
-    """What does not hold of a statement, beside its expressions and what is inside."""
+    """The rules that a statement itself breaks, without its expressions and the statements inside."""
     if isinstance(node, HOST_ONLY if scope.in_kernel else KERNEL_ONLY):
         yield f"{type(node).__name__} is {'in a kernel' if scope.in_kernel else 'on the host'}"
         return
@@ -276,7 +276,7 @@ def _stored(node: Store | TreeReduce, scope: KnownNames) -> Iterator[str]:
 
 
 def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: KnownNames) -> Iterator[str]:
-    """A value goes into a target of the same type; a scalar goes into all lanes."""
+    """Check that a value has its target's type and lanes; a scalar is broadcast to all lanes."""
     if value.dtype != dtype:
         yield f"{target} is {dtype}, and is given {value.dtype} ({value})"
     own = _lanes(value, scope)
@@ -340,7 +340,7 @@ def _handle(name: str, rank: int, scope: KnownNames) -> Iterator[str]:
 
 
 def _of_expressions(node: Node, scope: KnownNames) -> Iterator[str]:
-    """What does not hold of the expressions of a statement."""
+    """The rules that the expressions of a statement break."""
     for expression in expressions(node):
         lanes: dict[int, int] = {}
         for part in parts(expression):
@@ -350,7 +350,7 @@ def _of_expressions(node: Node, scope: KnownNames) -> Iterator[str]:
 
 
 def _expression(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> Iterator[str]:
-    """What does not hold of an expression, given the lanes of its operands."""
+    """The rules that an expression breaks, given the lanes of its operands."""
     several = {lanes[id(child)] for child in e.children()} - {1}
     if len(several) > 1 and not isinstance(e, Load | Lane | Joined):
         yield f"operands have {' and '.join(map(str, sorted(several)))} lanes"
@@ -389,7 +389,7 @@ def _binary(e: Binary) -> Iterator[str]:
 
 
 def _element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames, dtype: DType | None = None) -> Iterator[str]:
-    """What does not hold of an element of a buffer; one more index names a lane of an element that is a vector."""
+    """The rules that an element access breaks; an additional last index names a lane of a vector element."""
     array = scope.arrays.get(buffer)
     if array is None:
         yield f"the buffer {buffer} does not exist there"
@@ -404,7 +404,7 @@ def _element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames, dtype: D
 
 
 def _expected(e: Expr, scope: KnownNames, dtype: DType) -> Iterator[str]:
-    """A bound, an extent or a condition has a type, and one lane."""
+    """Check that a bound, an extent or a condition has the type `dtype` and one lane."""
     if e.dtype != dtype:
         yield f"{e} is {e.dtype}, where {dtype} is needed"
     lanes = _lanes(e, scope)
@@ -442,5 +442,5 @@ def _element_lanes(buffer: str, indices: int, scope: KnownNames) -> int:
 
 
 def _lanes_of_element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames) -> int:
-    """How many elements a store goes to, or the lanes of the one."""
+    """The number of elements that a store writes, or the lanes of its vector element."""
     return max([_element_lanes(buffer, len(indices), scope), *(_lanes(index, scope) for index in indices)])

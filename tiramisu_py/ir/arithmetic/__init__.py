@@ -1,1 +1,1 @@
-"""What index expressions are, which values they can have, and what they fold to."""
+"""Index expressions: linear forms, value ranges and folding."""

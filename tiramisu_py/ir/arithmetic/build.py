@@ -1,4 +1,4 @@
-"""int64 arithmetic of the loop IR, folded where that is plain: bounds and indices read as a person would write them."""
+"""int64 arithmetic of the loop IR with simple folding: bounds and indices read as a person would write them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def floor_divided(e: Expr, divisor: int) -> Expr:
 
 
 def rounded(e: Expr) -> Expr:
-    """The expression; of a quotient plus a constant, with the constant in the dividend: ``(C + 63) // 64``."""
+    """The expression with a constant that is added to a quotient moved into the dividend: ``(C + 63) // 64``."""
     match e:
         case Binary(op="+" | "-", left=Binary(op="//") as quotient, right=Const(value=own)):
             return plus(quotient, int(own) if e.op == "+" else -int(own))
@@ -95,7 +95,7 @@ def larger(a: Expr, b: Expr) -> Expr:
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr | None:
-    """The conditions joined by ``&``, or None where there is none."""
+    """The conditions joined by ``&``; None if there are none."""
     result: Expr | None = None
     for condition in conditions:
         result = condition if result is None else Binary("&", result, condition, bool_)

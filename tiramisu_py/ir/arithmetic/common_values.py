@@ -1,8 +1,8 @@
-"""Values that a statement of a kernel computes more than once, by a name of their own.
+"""Names for the values that a statement of a kernel computes more than once.
 
 Before: ``y[i] = floor(0.9 * i) >= 0 ? x[int(floor(0.9 * i))] : 0``. After: ``part_0 = floor(0.9 * i)``, then the
-statement with it. Compilers find such values by themselves; people do not. What loads stays where it is: it may be
-under a condition that says that it can be loaded.
+statement with it. Compilers find such values by themselves; readers do not. Expressions with loads stay in place: the
+condition around them may be what makes the load safe.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tiramisu_py.ir import Lane, Let, Load, Node, Ramp, Store, Variable
 from tiramisu_py.ir.arithmetic.linear import Key
 from tiramisu_py.ir.rewriting import Names, with_children
 
-#: Smaller expressions are as easy to read as a name.
+#: Expressions with fewer parts are as easy to read as a name.
 LEAST_PARTS = 6
-#: So are those that names for parts of them make smaller than this.
+#: So are expressions that have fewer parts than this once their own parts have names.
 LEAST_LEFT = 3
 
 
@@ -50,7 +50,7 @@ def with_names(e: Expr, names: Mapping[Key, Expr]) -> Expr:
 
 
 def repeated(roots: Iterable[Expr], is_worth_a_name: Callable[[Expr], bool]) -> Iterator[Expr]:
-    """The values that occur more than once, and more often than any that they are part of; small ones first."""
+    """The values that occur more than once, and more often than any value that contains them; small ones first."""
     found = [part for root in roots for part in parts(root) if is_worth_a_name(part)]
     counts = Counter(part.key() for part in found)
     values = {part.key(): part for part in found if counts[part.key()] > 1}
@@ -65,7 +65,7 @@ def repeated(roots: Iterable[Expr], is_worth_a_name: Callable[[Expr], bool]) -> 
 
 
 def _is_worth_a_name(e: Expr) -> bool:
-    """Whether an expression computes something of values, without loading any."""
+    """Whether an expression is large, computes values rather than indices, and loads nothing."""
     inside = list(parts(e))
     if len(inside) < LEAST_PARTS or e.dtype.is_bool:
         return False

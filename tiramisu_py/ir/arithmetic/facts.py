@@ -1,4 +1,4 @@
-"""What the loops around a statement say about its index arithmetic: maxima, minima and tests that they decide.
+"""Facts from the loops around a statement, and the maxima, minima and tests of indices that they decide.
 
 Before: ``max(min(256, C - 256*c0), 0)`` inside ``for c0 in 0 .. (C + 255) // 256``. After: ``min(256, C - 256*c0)``,
 since c0 <= (C - 1) / 256.
@@ -18,13 +18,13 @@ from tiramisu_py.ir import For, GpuIndex, If, Let, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.linear import LANE, Key, Linear, as_less, gap, is_index, linear, operands
 from tiramisu_py.ir.rewriting import constant, with_children, with_expressions
 
-#: A proof that something is at least 0 takes up so many facts within each other; one can lead back to itself.
+#: The depth of nested facts in a proof that a form is at least 0; a fact can lead back to itself.
 MOST_FACTS = 2
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Linear forms that are at least 0 at some place of a function, beside those that are so anywhere."""
+    """Linear forms that are at least 0 at some place of a function, beyond those that are so everywhere."""
 
     forms: tuple[Linear, ...] = ()
 
@@ -43,7 +43,7 @@ class Facts:
         return self
 
     def in_blocks(self, shape: tuple[int, int, int]) -> Facts:
-        """The facts in a kernel whose blocks have that many threads along each axis."""
+        """The facts in a kernel whose blocks have this shape (threads along each axis)."""
         threads = (linear(GpuIndex("thread", axis)) for axis in range(3))
         return self._and([Linear({}, size - 1).plus(thread, -1) for thread, size in zip(threads, shape, strict=True)])
 
@@ -59,11 +59,11 @@ class Facts:
         return Facts((*self.forms, *more))
 
     def _without(self, variable: str) -> Facts:
-        """The facts less those on another variable of the same name."""
+        """The facts without those on an outer variable of the same name."""
         return Facts(tuple(form for form in self.forms if not _mentions(form, variable)))
 
     def nonnegative(self, e: Expr, most: int = MOST_FACTS) -> bool:
-        """Whether an int64 expression is at least 0, as far as `most` facts within each other show."""
+        """Whether facts, nested at most `most` deep, show that an int64 expression is at least 0."""
         form = linear(e, lanes=True)
         return form.exact and self._holds(form, most)
 
@@ -81,7 +81,7 @@ class Facts:
 
     @cached_property
     def _bounded(self) -> frozenset[Key]:
-        """The variables of which a fact says that they are at least 0 (or more)."""
+        """The variables that a fact bounds below by 0 or more."""
         alone = (fact for fact in self.forms if len(fact.terms) == 1 and fact.constant <= 0)
         return frozenset(key for fact in alone for key, (_, factor) in fact.terms.items() if factor > 0)
 
@@ -103,7 +103,7 @@ class Facts:
         return False
 
     def decided(self, e: Expr) -> Expr | None:
-        """The expression, with the extremum or comparison at its root decided; None where the facts do not say."""
+        """The expression with the extremum, comparison or quotient at its root decided; None if the facts do not."""
         if not isinstance(e, Binary) or not is_index(e.left.dtype) or not is_index(e.right.dtype):
             return None
         if e.op in ("min", "max"):
@@ -130,7 +130,7 @@ class Facts:
         return None
 
     def _at_least(self, a: Expr, b: Expr, by: int = 0) -> bool:
-        """Whether ``a >= b + by``: for a minimum, each operand; for a maximum, one."""
+        """Whether ``a >= b + by``; each operand of a minimum must be, one operand of a maximum."""
         if isinstance(a, Binary) and a.op in ("min", "max"):
             decide = all if a.op == "min" else any
             return decide(self._at_least(side, b, by) for side in (a.left, a.right))
@@ -146,7 +146,7 @@ class Facts:
         return Const(False, bool_) if self._at_least(a, b, 1 - strict) else None
 
     def folded(self, e: Expr) -> Expr:
-        """The expression with everything decided that the facts decide."""
+        """The expression with every part decided that the facts decide."""
         return rewrite(e, self.decided)
 
 
@@ -171,7 +171,7 @@ def _of_condition(condition: Expr) -> Iterator[Linear]:
 
 
 def _of_loop(loop: For) -> list[Linear]:
-    """What a loop says of its variable: it is not below the lower bound, and below the upper one."""
+    """The bounds of a loop's variable: ``lower <= variable < upper``."""
     variable = linear(Iter(loop.variable, int64))
     lows = [form for low in operands("max", loop.lower) if (form := linear(low)).exact]
     highs = [form for high in operands("min", loop.upper) if (form := linear(high)).exact]
@@ -179,7 +179,7 @@ def _of_loop(loop: For) -> list[Linear]:
 
 
 def _of_extremum(variable: Linear, value: Expr) -> list[Linear]:
-    """What a variable that is the least (greatest) of some values is not above (below)."""
+    """The bounds of a variable that is the minimum (maximum) of some values: above (below) none of them."""
     for op, sign in (("max", 1), ("min", -1)):
         parts = operands(op, value)
         if len(parts) > 1:
@@ -189,7 +189,7 @@ def _of_extremum(variable: Linear, value: Expr) -> list[Linear]:
 
 
 def _of_thread(variable: Linear, value: Expr, known: Facts) -> list[Linear]:
-    """The bound of a variable that is the number of a thread."""
+    """The bound of a variable that is a thread's number plus a constant."""
     form = linear(value)
     if not any(isinstance(atom, GpuIndex) and atom.unit == "thread" for atom, _ in form.terms.values()):
         return []
@@ -208,7 +208,7 @@ def _below(variable: Linear, high: Linear) -> Iterator[Linear]:
 
 
 def facts_of(function: LoopFunction) -> Facts:
-    """What a function's preconditions say, which it checks before anything else, and where in its grid a rank is."""
+    """The preconditions of a function, which it checks first, and the bounds of a rank's coordinates in the grid."""
     facts = Facts()
     for condition, _ in function.preconditions:
         facts = facts.where(condition)
@@ -219,7 +219,7 @@ def facts_of(function: LoopFunction) -> Facts:
 
 
 def decide(node: Node, facts: Facts) -> Node:
-    """The statement with every extremum and comparison of indices decided that the loops around it decide."""
+    """The statement without the extrema and comparisons of indices that the facts around them decide."""
     node = with_expressions(node, facts.folded)
     if isinstance(node, If):
         otherwise = None if node.otherwise is None else decide(node.otherwise, facts)

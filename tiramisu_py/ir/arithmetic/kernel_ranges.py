@@ -1,8 +1,7 @@
-"""Between what values variables of a kernel lie, and conditions on them at their worst.
+"""Value ranges of a kernel's variables, and the worst case of a condition over them.
 
-Of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 threads and u from 0 to 3, the worst is
-``64*i0 + 64 <= M``: where that holds, the condition holds for all threads and all u. It is the same for all threads of
-a block.
+The worst case of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 threads and u from 0 to 3, is
+``64*i0 + 64 <= M``: where that holds, the condition holds for all threads and all u. It is uniform over a block.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.type_ranges import divided
 from tiramisu_py.ir.rewriting import constant
 
-#: The least and the largest value of something, as linear forms.
+#: The least and the largest value of a variable, as linear forms.
 Span = tuple[Linear, Linear]
 
-#: Bounds can depend on each other; so many replacements are enough for any nest of loops.
+#: Bounds can depend on each other; this many replacements suffice for any nest of loops.
 MOST_REPLACEMENTS = 32
 
 
@@ -48,7 +47,7 @@ class Limits:
         return Limits(self.shape, kept if span is None else {**kept, name: span})
 
     def _of_value(self, e: Expr) -> Span | None:
-        """The span of what a number of a thread and constants make."""
+        """The span of an expression of thread numbers, variables and constants, if it is constant."""
         if not is_index(e.dtype):
             return None
         low, high = self._extreme(linear(e), False), self._extreme(linear(e), True)
@@ -56,17 +55,17 @@ class Limits:
         return (low, high) if constants and low is not None and high is not None else None
 
     def worst(self, form: Linear) -> Linear | None:
-        """What is at least 0 only where a form is, whatever it is that has a span; None where that cannot be said."""
+        """A form that is at least 0 only if the given one is for all values in the spans; None if none is found."""
         found = self._extreme(form, False)
         return None if found is None else reduced(found)
 
     def most(self, form: Linear) -> int | None:
-        """The constant that a form is at most, whatever it is that has a span."""
+        """A constant upper bound of a form over the spans of its variables; None if there is none."""
         found = self._extreme(form, True)
         return found.constant if found is not None and found.is_constant else None
 
     def varies(self, form: Linear) -> bool:
-        """Whether a form depends on something that has a span."""
+        """Whether a form depends on a variable, thread number or quotient with a span."""
         return any(self._span(atom) is not None for atom, _ in form.terms.values())
 
     def _extreme(self, form: Linear, largest: bool) -> Linear | None:
@@ -102,7 +101,7 @@ class Limits:
         return Linear({}, low), Linear({}, high)
 
     def form(self, condition: Expr) -> Linear | None:
-        """What is at least 0 exactly where a comparison holds; a quotient of sizes is multiplied out."""
+        """A form that is at least 0 exactly where a comparison holds; a quotient of sizes is multiplied out."""
         form = gap(condition)
         while form is not None:
             sizes = any(isinstance(atom, Param) for atom, _ in form.terms.values())
@@ -113,7 +112,7 @@ class Limits:
         return None
 
     def _divided(self, form: Linear) -> Linear:
-        """``4*M - 4*i - t - 1 >= 0`` as ``M - i - t // 4 - 1 >= 0``, of something t with a span."""
+        """``4*M - 4*i - t - 1 >= 0`` as ``M - i - t // 4 - 1 >= 0``, for an atom t with a span."""
         single = [(key, atom) for key, (atom, factor) in form.terms.items() if factor == -1 and self._span(atom)]
         if len(single) != 1 or form.constant != -1 or len(form.terms) < 2:
             return form
@@ -132,7 +131,7 @@ class Limits:
 
 
 def _of_loop(loop: For) -> Span | None:
-    """The span of a loop's variable, where the loop has a constant extent."""
+    """The span of a loop's variable; None unless the trip count is constant and the step 1."""
     low, high = linear(loop.lower), linear(loop.upper)
     extent = high.plus(low, -1)
     if loop.step != 1 or not extent.is_constant or not low.exact:
@@ -141,7 +140,7 @@ def _of_loop(loop: For) -> Span | None:
 
 
 def reduced(form: Linear) -> Linear:
-    """What is at least 0 where the form is, its factors without what they have in common."""
+    """An equivalent of ``form >= 0``, its factors divided by their common divisor."""
     common = gcd(*(factor for _, factor in form.terms.values())) or 1
     return Linear({k: (a, f // common) for k, (a, f) in form.terms.items()}, form.constant // common)
 
@@ -164,7 +163,7 @@ def _multiplied_out(form: Linear, key: object) -> Linear | None:
 
 
 def condition_of(form: Linear, whole: bool = False) -> Expr:
-    """``form >= 0`` as one reads it: ``64*i0 + 3 < M``; with `whole`, of a tile: ``64*i0 + 64 <= M``."""
+    """``form >= 0`` in readable form: ``64*i0 + 3 < M``; with `whole`, as for a whole tile: ``64*i0 + 64 <= M``."""
     below = Linear({k: (a, -f) for k, (a, f) in form.terms.items() if f < 0})
     above = Linear({k: (a, f) for k, (a, f) in form.terms.items() if f > 0})
     c = form.constant
@@ -181,7 +180,7 @@ def condition_of(form: Linear, whole: bool = False) -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class ConstantSpan:
-    """The bounds of a loop in a full tile, of a constant extent, and the conditions under which they are its bounds."""
+    """Bounds of a loop in a full tile, with a constant extent, and the tests under which they are the loop's bounds."""
 
     low: Expr
     high: Expr
@@ -190,7 +189,7 @@ class ConstantSpan:
 
 
 def constant_span(loop: For, limits: Limits) -> ConstantSpan | None:
-    """The smallest constant extent that a loop's bounds say it has at most; None where they say none."""
+    """The smallest constant span that contains a loop's iterations; None if its bounds give none."""
     lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
     fixed = [(low, high, limits.most(linear(high).plus(linear(low), -1))) for low in lowers for high in uppers]
     known = [(extent, low, high) for low, high, extent in fixed if extent is not None and extent > 0]

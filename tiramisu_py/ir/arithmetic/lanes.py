@@ -1,4 +1,4 @@
-"""How many lanes an expression has, and which expressions the emitter can compute on all lanes at once."""
+"""The number of lanes of an expression, and the expressions that the emitter can compute on all lanes at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.ir import Joined, Lane, Load, Ramp, Scalar
 
-#: Functions of more arguments are called lane by lane.
+#: Functions with more arguments are called lane by lane.
 MOST_ARGUMENTS = 2
 
 
@@ -28,11 +28,11 @@ class Lanes:
     foreign: bool = True
 
     def with_variable(self, name: str, lanes: int) -> Lanes:
-        """What is in sight where a variable is defined."""
+        """The lanes with one variable added."""
         return replace(self, variables={**self.variables, name: lanes})
 
     def with_buffer(self, name: str, rank: int, lanes: int) -> Lanes:
-        """What is in sight where a buffer exists."""
+        """The lanes with one buffer added."""
         return replace(self, buffers={**self.buffers, name: (rank, lanes)})
 
     @deep
@@ -53,16 +53,16 @@ class Lanes:
         return max(map(self.of, e.children()), default=1)
 
     def of_element(self, buffer: str, rank: int) -> int:
-        """The lanes of an element that `rank` indices name (one more than the buffer has names a lane)."""
+        """The lanes of an element named by `rank` indices (an additional index names a lane of a vector element)."""
         own, lanes = self.buffers.get(buffer, (rank, 1))
         return lanes if rank == own else 1
 
     def vectorisable(self, e: Expr, target: Load | None = None) -> bool:
         """Whether all lanes can be computed at once.
 
-        A choice between lanes reads both branches in every lane, so it must not guard what a branch loads: what is
-        loaded in any case (or stored, `target`) may be read, and so may everything under a condition on values alone,
-        of which the algorithm's soundness asks that both branches are readable.
+        A select by lane reads both branches in every lane, so its condition must not guard a load. Safe are the loads
+        that happen in any case, the stored element (`target`), and everything under a condition on values alone: for
+        these the algorithm's soundness requires that both branches may be read.
         """
         safe = {part.key() for part in _unconditional(e) if isinstance(part, Load)}
         if target is not None:
@@ -88,24 +88,24 @@ class Lanes:
 
 
 def is_half(dtype: DType) -> bool:
-    """Whether a type is one of the 16-bit floats, of which there are no vectors."""
+    """Whether a type is one of the 16-bit floats, which have no vectors."""
     return dtype.is_half
 
 
 def _is_foreign(e: Expr) -> bool:
-    """Whether an expression calls a function of the user's, which may rely on the condition that it is under."""
+    """Whether an expression calls a function of the user's, which may rely on the condition around its call."""
     return isinstance(e, Call) and e.extern is not None
 
 
 def guards(condition: Expr) -> bool:
-    """Whether a part of a condition is one on indices or sizes, which may guard loads."""
+    """Whether a condition has a part on indices or sizes, which may guard loads."""
     compared = (part for part in walk(condition) if isinstance(part, Binary) and part.op in COMPARISONS)
     variables = any(isinstance(part, Iter) and part.dtype.is_bool for part in walk(condition))
     return variables or any(not any(map(_is_value, walk(comparison))) for comparison in compared)
 
 
 def _is_value(e: Expr) -> bool:
-    """Whether something is computed that no affine condition has: of such, both branches are readable."""
+    """Whether an expression cannot be in an affine condition; conditions with it let both branches be read."""
     return isinstance(e, Load | Scalar | Call) or e.dtype.is_float
 
 

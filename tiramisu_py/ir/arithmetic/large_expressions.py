@@ -1,8 +1,8 @@
-"""Names for the parts of an expression that is large, or in which the same part stands again and again.
+"""Names for the parts of a large expression, and for the parts that occur in it again and again.
 
 Before: ``p[i] = <10,000 terms>``. After: ``part = <some of them>; part_2 = part + <more>; ..; p[i] = part_157 + <the
-last>``. So no later pass, and no C compiler, meets an expression that is deep or large, and a part that stands in many
-places is computed once. What is small is left as the user wrote it.
+last>``. So no later pass, and no C compiler, meets a deep or large expression, and a part that occurs many times is
+computed once. Small expressions stay as the user wrote them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tiramisu_py.ir import Let, Load, Node, Store
 from tiramisu_py.ir.arithmetic.lanes import guards
 from tiramisu_py.ir.rewriting import Names, with_children
 
-#: Expressions of at most so many operations and operands, what is shared counted each time, stay whole.
+#: Expressions stay whole if they have at most this many operations and operands (shared parts count each time) ..
 MOST_NODES = 1000
-#: So do those that nest no deeper than this.
+#: .. and nest at most this deep.
 MOST_DEEP = 120
-#: What gets a name has about so many operations and operands, and nests about so deep.
+#: A part with a name has about this many operations and operands, or nests about this deep.
 PART_NODES = 200
 PART_DEEP = 40
 
 
 def with_named_parts(node: Node, taken: Names) -> Node:
-    """The statement with names for parts of the values that it stores, where these are large."""
+    """The statement with names for parts of the large values that it stores."""
     if not isinstance(node, Store):
         return with_children(node, lambda child: with_named_parts(child, taken.inside(child)))
     if not _is_large(node.value):
@@ -48,14 +48,14 @@ def _is_large(e: Expr) -> bool:
 
 @dataclass(frozen=True)
 class _Size:
-    """How many nodes a part has, and how deep it nests, where what has a name is one node."""
+    """The number of nodes of a part, and its depth; a part with a name counts as one node."""
 
     nodes: int = 1
     depth: int = 1
 
 
 class _Parts:
-    """Names parts of one expression: `named` in order, each of those before, and `value`, what is left of it."""
+    """Names for parts of one expression: `named`, in which each part may use those before, and the rest, `value`."""
 
     def __init__(self, e: Expr, stored: str, taken: Names) -> None:
         self.named: list[tuple[str, Expr]] = []
@@ -86,10 +86,10 @@ class _Parts:
 
 
 def _computable_first(e: Expr) -> set[int]:
-    """The ids of the parts that may be computed before the rest: not those that a condition on indices guards.
+    """The ids of the parts that may be computed before the rest: not the parts that a condition on indices guards.
 
-    Under a condition on values both branches are readable, as the algorithm's soundness asks; a function of the user's
-    may rely on the condition that it is called under. Indices stay where they are.
+    Under a condition on values both branches may be read, as the algorithm's soundness requires. A function of the
+    user's may rely on the condition around its call. Indices stay where they are.
     """
     foreign = any(isinstance(part, Call) and part.extern is not None for part in walk(e))
     found: set[int] = set()

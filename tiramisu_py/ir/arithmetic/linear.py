@@ -1,10 +1,10 @@
 """Linear forms of int64 expressions: ``sum of factor * atom + constant``, atoms in their order of appearance.
 
-Forms are equal modulo 2**64, as the arithmetic that they stand for wraps; what holds of whole numbers (the sign of a
-difference, a quotient) holds of a form only where it is `exact`.
+Forms are equal modulo 2**64, since the arithmetic that they stand for wraps. Laws of whole numbers (the sign of a
+difference, a quotient) hold only for an `exact` form.
 
-An atom is whatever is not linear itself: a variable, a parameter, a quotient, a minimum, a product of two variables, a
-load. `LANE` is the atom that stands for the lane of a `Ramp` where lanes are asked about.
+An atom is any expression that is not itself a sum or multiple: a variable, a parameter, a quotient, a minimum, a
+product of two variables, a load. In forms with lanes, the atom `LANE` stands for the lane of a `Ramp`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiramisu_py.ir import GpuIndex, Ramp, Variable
 
 Key = tuple[Any, ...]
 
-#: No form with factors of at most this sum, and a constant of at most that, wraps: sizes are below 2**46.
+#: A form does not wrap if its factors sum to at most this, and its constant is at most that: sizes are below 2**46.
 MOST_FACTORS = 2**15
 MOST_CONSTANT = 2**60
 
@@ -61,7 +61,7 @@ class Linear:
         return Linear().plus(self, factor)
 
     def without(self, key: Key) -> Linear:
-        """The form less one atom's term."""
+        """The form without one atom's term."""
         return Linear({k: term for k, term in self.terms.items() if k != key}, self.constant)
 
     def factor(self, atom: Expr) -> int:
@@ -91,7 +91,7 @@ def _wrapped(value: int) -> int:
 
 
 def _is_moderate(atom: Expr) -> bool:
-    """Whether an atom is an index or a size, or made of such: of a value, nothing is known."""
+    """Whether an atom is made of indices and sizes; values have no known bounds."""
     match atom:
         case Variable():
             return False
@@ -193,7 +193,7 @@ def along_lanes(e: Expr) -> tuple[Expr, int] | None:
 
 
 def operands(op: str, e: Expr) -> list[Expr]:
-    """The operands of nested minima (or maxima), a constant added to one distributed over them."""
+    """The operands of nested minima (or maxima); a constant added to a minimum is distributed over its operands."""
     form = linear(e)
     if len(form.terms) == 1:
         ((atom, factor),) = form.terms.values()
@@ -204,7 +204,7 @@ def operands(op: str, e: Expr) -> list[Expr]:
 
 
 def gap(condition: Expr) -> Linear | None:
-    """What is at least 0 exactly where a comparison of indices holds; None of anything else, and where it may wrap."""
+    """A form that is at least 0 exactly where a comparison of indices holds; None otherwise, or if it may wrap."""
     if not isinstance(condition, Binary) or not is_index(condition.left.dtype) or not is_index(condition.right.dtype):
         return None
     less, more, strict = as_less(condition)
@@ -215,7 +215,7 @@ def gap(condition: Expr) -> Linear | None:
 
 
 def as_less(e: Binary) -> tuple[Expr | None, Expr | None, int]:
-    """A comparison as ``a <= b`` (0) or ``a < b`` (1); None and None of any other operator."""
+    """A comparison as ``a <= b`` (0) or ``a < b`` (1); None and None for any other operator."""
     match e.op:
         case "<" | "<=":
             return e.left, e.right, int(e.op == "<")

@@ -1,4 +1,4 @@
-"""Multiples: index arithmetic that is whole strips, however isl writes it.
+"""Multiples: bounds of whole strips, recognised in any of the forms that isl gives them.
 
 Before: ``C - (C + 1) % 16 + 17``. After: ``(C + 1) // 16 * 16 + 16``, a multiple of 16.
 """
@@ -36,7 +36,7 @@ def in_quotients(e: Expr) -> Expr:
 
 @deep
 def is_multiple(e: Expr, of: int) -> bool:
-    """Whether an index is a multiple of a number as its parts show."""
+    """Whether the terms of an index show that it is a multiple of a number."""
     for op in ("min", "max"):
         parts = operands(op, e)
         if len(parts) > 1:

@@ -1,4 +1,4 @@
-"""Remainders in place of what they are computed from: ``k - k // 2 * 2`` is ``k % 2``, and reads better."""
+"""Remainders in place of the arithmetic that computes them: ``k - k // 2 * 2`` is ``k % 2``, and reads better."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tiramisu_py.ir.rewriting import constant, rewrite_expressions
 
 
 def with_remainders(node: Node) -> Node:
-    """The statement with the remainders of index arithmetic written as such."""
+    """The statement with ``%`` where its index arithmetic computes remainders."""
     return rewrite_expressions(node, _changed)
 
 
 def as_remainders(e: Expr) -> Expr:
-    """The expression with the remainders of its index arithmetic written as such."""
+    """The expression with ``%`` where its index arithmetic computes remainders."""
     return rewrite(e, _changed)
 
 

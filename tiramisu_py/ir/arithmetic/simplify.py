@@ -1,7 +1,7 @@
-"""Folding of index arithmetic, and of what it makes dead.
+"""Folding of index arithmetic, and removal of the code that becomes dead by it.
 
-Only int64 arithmetic and conditions are folded, and what may wrap only in ways that wrap alike: of values, each
-operation stays as the algorithm says it.
+Only int64 arithmetic and conditions are folded; arithmetic that may wrap is folded only in ways that wrap alike.
+Operations on values stay as the algorithm has them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COMPARE = {
 def simplified(e: Expr) -> Expr:
     """The expression with index arithmetic and conditions folded; it has the same value everywhere.
 
-    What has been folded is marked, since passes ask again and again for the same expressions.
+    Folded expressions are marked, since passes ask again and again for the same ones.
     """
     if isinstance(e, Const | Param) or _MARK in e.__dict__:
         return e
@@ -107,7 +107,7 @@ def _has_lanes(e: Expr) -> bool:
 
 
 def _extremum(e: Binary) -> Expr:
-    """The minimum (maximum) of those operands that no other is always below (above)."""
+    """The minimum (maximum) without the operands that another one is never above (below)."""
     if not linear(e).exact:
         return e
     kept: list[Expr] = []
@@ -150,7 +150,7 @@ def _comparison(e: Binary) -> Expr:
 
 
 def _of_each(e: Binary) -> Expr:
-    """``min(x, 16) > 0`` is ``x > 0``: of a minimum, each operand has to be greater; of a maximum, less."""
+    """``min(x, 16) > 0`` is ``x > 0``: each operand of a minimum must be greater, each of a maximum less."""
     op = {">": "min", ">=": "min", "<": "max", "<=": "max"}.get(e.op)
     parts = operands(op, e.left) if op is not None else []
     if op is None or len(parts) < 2:
@@ -173,7 +173,7 @@ def _logic(e: Binary) -> Expr:
 
 
 def simplify(node: Node) -> Node:
-    """The statement with its expressions folded, and without what is then never executed or never read."""
+    """The statement with its expressions folded, and without the code that is then never executed or never read."""
     node = with_children(with_expressions(node, simplified), simplify)
     match node:
         case For():
@@ -190,7 +190,7 @@ def simplify(node: Node) -> Node:
 
 
 def _masked(node: Mask) -> Node:
-    """Where all lanes are active, no mask."""
+    """The statement without its mask where all lanes are active; nothing if none is, and it declares nothing."""
     count = constant(node.count)
     if is_empty(node.body) or (count is not None and count <= 0 and not _declares(node.body)):
         return EMPTY
@@ -238,7 +238,7 @@ def _let(node: Let) -> Node:
 
 
 def _allocation(node: Allocate) -> Node:
-    """A buffer that nothing loads needs no stores, and no memory."""
+    """The allocation; a buffer that is never loaded goes, and so do its stores."""
     if is_empty(node.body):
         return EMPTY
     if node.buffer in read_buffers(node.body):
@@ -247,7 +247,7 @@ def _allocation(node: Allocate) -> Node:
 
 
 def without_stores(node: Node, buffer: str) -> Node:
-    """The statement less the stores to one buffer."""
+    """The statement without the stores to one buffer."""
     stored = node.store if isinstance(node, Deferred) else node
     if isinstance(stored, Store) and stored.buffer == buffer:
         return Block(())

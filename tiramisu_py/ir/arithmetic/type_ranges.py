@@ -1,4 +1,4 @@
-"""Which values an integer expression can have, from the types of what it is made of."""
+"""The range of values of an integer expression, from the types of its operands."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def limits(dtype: DType) -> Interval:
 
 
 def wrapped(value: int, dtype: DType) -> int:
-    """The value of a type that has the same low bits."""
+    """The value of this type with the same low bits."""
     low = value & ((1 << dtype.bits) - 1)
     return low - (1 << dtype.bits) if dtype.kind == "i" and low >> (dtype.bits - 1) else low
 
 
 def fits(e: Expr, dtype: DType) -> bool:
-    """Whether the value of an integer expression is always one of a type."""
+    """Whether an integer type holds every value of an integer expression."""
     low, high = bounds(e)
     first, last = limits(dtype)
     return first <= low and high <= last
@@ -89,5 +89,5 @@ def _of_binary(e: Binary) -> Interval | None:
 
 
 def divided(op: str, values: Interval, divisor: int) -> Interval:
-    """The quotients (``//``) or the remainders (``%``) of all the numbers of an interval, by a positive constant."""
+    """The range of the quotients (``//``) or remainders (``%``) of an interval's numbers by a positive constant."""
     return (values[0] // divisor, values[1] // divisor) if op == "//" else (0, divisor - 1)
