@@ -1,4 +1,4 @@
-"""Passes: loop IR to loop IR, for each target in its order."""
+"""Passes from loop IR to loop IR, in an order for each target."""
 
 from tiramisu_py.passes.pipeline import PIPELINE, Pipeline, optimise
 from tiramisu_py.passes.tracing import traced

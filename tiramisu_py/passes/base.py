@@ -1,8 +1,8 @@
 """What a pass is: a value with a name, a picture ``before --> after`` in its docstring, and one method.
 
 A pass rewrites a whole function (`FunctionPass`) or one nest of its statements (`NestPass`). Both have the same shape:
-``apply(what, about)`` returns what is to take its place and changes nothing; `about` holds what a pass may know of the
-function around. The fields of a pass are its options. The pass lists are in `pipeline`.
+``apply(what, about)`` returns the replacement and changes nothing in place; `about` holds what a pass may know of the
+whole function. The fields of a pass are its options. The pass lists are in `pipeline`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Property = Callable[[Node], Iterator[str]]
 class About:
     """What passes may know of the function or kernel that they work on.
 
-    `taken` are its names, from which passes make new ones; `facts` is what holds everywhere in it; `register` is the
-    size of a vector register in bytes; of a kernel, `threads` is the shape of its blocks. Right after lowering,
-    `params` are the names that code may use as parameters, `definitions` the values of those that differ between ranks,
-    and `boxes` the part of each array that a GPU holds.
+    `taken` are its names, which passes extend by new ones; `facts` hold everywhere in it; `register` is the size of a
+    vector register in bytes; `threads` is the shape of a kernel's blocks. Right after lowering, `params` are the names
+    that code may use as parameters, `definitions` the values of the parameters that differ between ranks, and `boxes`
+    the part of each array that a GPU holds.
     """
 
     taken: Names
@@ -45,10 +45,10 @@ class About:
 
 @dataclass(frozen=True)
 class Pass(Generic[T]):
-    """A rewriting of a function's code that keeps what the code computes.
+    """A rewriting of a function's code that preserves its results.
 
-    `after` tells apart two passes of one kind in a list: the name of the pass before. `ensures` are the properties that
-    the code has after the pass and every later one (see `verify`).
+    `after` distinguishes two passes of one kind in a list: the name of the pass before. `ensures` are the properties
+    that the code has after the pass and every later one (see `properties`).
     """
 
     after: str = ""
@@ -61,7 +61,7 @@ class Pass(Generic[T]):
         return f"{own}_after_{self.after}" if self.after else own
 
     def apply(self, what: T, about: About) -> T:
-        """What takes the place of a function, or of a nest."""
+        """The replacement of a function, or of a nest."""
         raise NotImplementedError
 
 
@@ -72,12 +72,12 @@ class FunctionPass(Pass[LoopFunction]):
 class NestPass(Pass[Node]):
     """A pass over one nest of a function or kernel: a statement outside of all loops.
 
-    Nests are worked on one by one, so that the cost of a pass grows with their number and not with its square.
+    Nests are rewritten one by one, so that the cost of a pass is linear in their number, not quadratic.
     """
 
 
 def around_nests(node: Node) -> bool:
-    """Whether a statement outside of all loops only holds nests: a sequence, or the scope of a large buffer.
+    """Whether a statement outside of all loops is only a container of nests: a sequence, or a large buffer's scope.
 
     A buffer that may become variables is part of its nest.
     """

@@ -1,4 +1,4 @@
-"""Passes that fold arithmetic: what is constant, and what the loops around decide."""
+"""Passes that fold arithmetic that is constant, or that the loops around decide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiramisu_py.passes.base import About, NestPass
 
 @dataclass(frozen=True)
 class Simplify(NestPass):
-    """Fold index arithmetic and conditions, and drop what is then never executed or never read.
+    """Fold index arithmetic and conditions, and drop code that is then never executed or never read.
 
     ::
 
@@ -26,7 +26,7 @@ class Simplify(NestPass):
 
 @dataclass(frozen=True)
 class Decide(NestPass):
-    """Decide the minima, maxima and conditions that the loops around decide; drop what is then never executed.
+    """Fold the minima, maxima and conditions that the loops around decide; drop code that is then never executed.
 
     ::
 

@@ -1,6 +1,6 @@
 """The passes of each target, in their order: from scheduled loops to the loops that are emitted.
 
-A pass list is a tuple, with the reason for the place of each pass beside it. `PIPELINE` has them all; another target is
+A pass list is a tuple, with the reason for each pass's place beside it. `PIPELINE` has them all; another target is
 another tuple. `optimise` runs them.
 """
 
@@ -39,14 +39,14 @@ from tiramisu_py.passes.vectors.vectorize import Vectorize
 T = TypeVar("T")
 P = TypeVar("P", FunctionPass, NestPass)
 
-#: The bytes that one instruction of a GPU loads or stores at most.
+#: The most bytes that one instruction of a GPU loads or stores.
 GPU_VECTOR = 16
 
-#: Over every function as soon as it is lowered: what `pseudocode` shows comes after them.
+#: Over every function as soon as it is lowered; `pseudocode` shows their result.
 FIRST: tuple[FunctionPass, ...] = (
-    CollapseLoops(),  # before any loop changes: which loops are adjacent is as the schedule says
+    CollapseLoops(),  # before any loop changes: the schedule determines which loops are adjacent
     MergeHostGuards(),  # neighbouring nests of one rank become one, whose code one definition below can serve
-    ShrinkDeviceArrays(),  # what it writes names parameters of a rank, which are defined next
+    ShrinkDeviceArrays(),  # its code uses parameters of a rank, which are defined next
     DefineRankParameters(),  # last, when every use of a parameter is there
 )
 
@@ -57,39 +57,39 @@ BEFORE_NESTS: tuple[FunctionPass, ...] = (
 
 #: Over each nest of the host.
 HOST: tuple[NestPass, ...] = (
-    UnrollRegisters(),  # only tags, which all that follow look at
-    CountSteps(),  # peeling, full tiles, unrolling and strips take iterations to be one apart
-    Peel(),  # before `FullTiles`, so that a tile's test does not ask whether its iteration is among the first ones
+    UnrollRegisters(),  # only tags loops; all later passes look at tags
+    CountSteps(),  # peeling, full tiles, unrolling and strips need step 1
+    Peel(),  # before `FullTiles`, so that a tile's test need not exclude the first iterations
     FullTiles(),  # constant extents: without them no loop is unrolled, and each strip has iterations left over
-    UnrollLoops(),  # before `Vectorize`, which makes straight-line code of short loops inside of a strip
-    Narrow(),  # on loops that are still tagged: it asks what is in a vector loop
-    Simplify(),  # guards that unrolling has made constant: they would keep `Align` and `Vectorize` from whole vectors
+    UnrollLoops(),  # before `Vectorize`, which turns short loops inside a strip into straight-line code
+    Narrow(),  # while loops are still tagged: it changes only vector loops
+    Simplify(),  # drops guards that unrolling made constant: they would keep `Align` and `Vectorize` from whole vectors
     Align(),  # cuts vector loops in two, so before they become strips
     Vectorize(),  # the last to change loops
     ShareMasks(),  # after strips, which bring masks; before registers, while a mask is a statement of its own
     Promote(),  # after all copying: every index is as constant as it will be
-    Decide(),  # last: the bounds and tests that all the others have left
+    Decide(),  # last: bounds and tests that all other passes have left
 )
 
 #: Over a function when its own nests are done, before those of its kernels.
 AFTER_NESTS: tuple[FunctionPass, ...] = (
     MergeHostGuards(after="decide"),  # guards of neighbouring nests are equal once both are folded
-    LaunchConstants(),  # launches pass numbers once the host is folded; kernels are folded with them
+    LaunchConstants(),  # after the host is folded, so that launches pass numbers; before kernels are folded
 )
 
-#: Over each nest of a kernel. Its loops stay loops, which its compiler unrolls: the text remains short.
+#: Over each nest of a kernel. The kernel's compiler unrolls its loops, so that the text remains short.
 KERNEL: tuple[NestPass, ...] = (
     UnrollRegisters(),  # only tags; `FullBlocks` keeps those in the version with guards
     CountSteps(),  # as on the host
-    FullBlocks(),  # in place of `Peel` and `FullTiles`: all threads share a test, where a host's loop is cut
-    Decide(after="full_blocks"),  # what a full block knows; `Vectorize` looks for constant extents
-    KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat what is inside
+    FullBlocks(),  # in place of `Peel` and `FullTiles`: a uniform test, where a loop of the host is cut
+    Decide(after="full_blocks"),  # with the facts of full blocks; `Vectorize` looks for constant extents
+    KeepUnrolled(),  # in place of `UnrollLoops`, and as early: strips repeat the loops inside
     Vectorize(on_host=False),  # the last to change loops
     Promote(),  # as on the host
     Decide(),  # as on the host
-    WriteRemainders(),  # after all folding, which knows quotients and no remainders
+    WriteRemainders(),  # after all folding, which works on quotients, not remainders
     MergeGuards(),  # after the last folding, which makes guards equal
-    NameValues(),  # last, as nothing looks through a name
+    NameValues(),  # last, since no pass looks through a name
 )
 
 
@@ -114,10 +114,10 @@ class Pipeline:
         return tuple(dict.fromkeys(each.name for each in self.passes))
 
     def until(self, name: str) -> Pipeline:
-        """What runs up to the pass of a name, and that pass.
+        """The passes up to the one of this name, and that pass.
 
-        A pass of both the host and kernels is the last one for each of them; the kernels of a function are worked on
-        after its own nests. Raises `ArgumentError`, with all names, where there is no such pass.
+        A pass of both the host and kernels is the last one for each of them; the kernels of a function are rewritten
+        after its own nests. Raises `ArgumentError`, with all names, if there is no such pass.
         """
         if name not in self.names:
             raise ArgumentError(f"there is no pass {name!r}: the passes are {', '.join(self.names)}")
@@ -142,7 +142,7 @@ def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PI
     """The function with full tiles separated, loops unrolled and vectorised, and small buffers in registers.
 
     `register` is the size of the processor's vectors in bytes (64 with AVX-512, 32 with AVX2, 16 otherwise): the code
-    is right on every processor, and fast on that one. Afterwards only parallel loops are tagged.
+    is correct on every processor, and fast on one with this size. Afterwards only parallel loops are tagged.
     """
     taken = Names({*names(function.body), *function.params, *(argument.name for argument in function.arguments)})
     about = About(taken, facts_of(function), register)
@@ -155,7 +155,7 @@ def optimise(function: LoopFunction, register: int = 64, pipeline: Pipeline = PI
 
 
 def _kernel(kernel: KernelFunction, facts: Facts, pipeline: Pipeline) -> KernelFunction:
-    """A kernel after its passes; its vectors are those that one instruction loads or stores."""
+    """A kernel after its passes; its vectors have the size that one instruction loads or stores."""
     declared = (*kernel.params, *(scalar.name for scalar in kernel.scalars), *(array.name for array in kernel.arrays))
     taken = Names({*names(kernel.body), *declared})
     about = About(
@@ -167,7 +167,7 @@ def _kernel(kernel: KernelFunction, facts: Facts, pipeline: Pipeline) -> KernelF
 
 
 def applied(passes: Sequence[Pass[T]], what: T, about: About) -> T:
-    """A function or a nest after some passes."""
+    """A function or a nest after these passes."""
     for each in passes:
         what = each.apply(what, about)
     return what
@@ -175,5 +175,5 @@ def applied(passes: Sequence[Pass[T]], what: T, about: About) -> T:
 
 @deep
 def over_nests(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The body of a function with each of its nests changed, one after another."""
+    """The body of a function with `change` applied to each of its nests."""
     return with_children(node, lambda child: over_nests(child, change)) if around_nests(node) else change(node)

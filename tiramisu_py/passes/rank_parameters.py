@@ -1,6 +1,6 @@
-"""Parameters of one rank, defined in its function: as ``image_from = rank0 == 0 ? 0 : H``.
+"""Parameters whose values differ by rank, defined in the function: ``image_from = rank0 == 0 ? 0 : H``.
 
-Where the code is for one rank alone they have their values there: ``image[r - image_from]`` is ``image[r - H]`` below
+Code guarded for one rank uses their values there: ``image[r - image_from]`` is ``image[r - H]`` below
 ``if (rank0 == 1)``.
 """
 
@@ -36,7 +36,7 @@ class DefineRankParameters(FunctionPass):
 
 
 def defined(function: LoopFunction, definitions: Mapping[str, Expr]) -> LoopFunction:
-    """A function whose body may use the names of definitions as parameters."""
+    """The function with definitions for the parameters of a rank that its body uses."""
     if not definitions or function.grid is None:
         return function
     body = _Known(definitions, function.grid.coordinates).inside(function.body, {})
@@ -51,7 +51,7 @@ def _as_variable(e: Expr, definitions: Mapping[str, Expr]) -> Expr | None:
 
 
 class _Known:
-    """Definitions on the ranks for which code is."""
+    """The rank parameters' values inside code guarded for one rank."""
 
     def __init__(self, definitions: Mapping[str, Expr], coordinates: tuple[str, ...]) -> None:
         self.definitions = definitions
@@ -59,7 +59,7 @@ class _Known:
 
     @deep
     def inside(self, node: Node, at: Mapping[str, int]) -> Node:
-        """Code that is executed on ranks with some coordinates."""
+        """Code that only ranks with the coordinates `at` execute, with their parameters' values."""
         if at:
             values = {name: value for name, form in self.definitions.items() if (value := _on(form, at)) is not None}
             node = with_expressions(node, lambda e: _at(e, values))
@@ -69,7 +69,7 @@ class _Known:
         return If(node.condition, self.inside(node.then, {**at, **self._required(node.condition)}), otherwise)
 
     def _required(self, condition: Expr) -> dict[str, int]:
-        """The coordinates that a condition asks for."""
+        """The coordinates that a condition requires."""
         return {
             part.left.name: int(part.right.value)
             for part in conjuncts(condition)
@@ -85,7 +85,7 @@ def _at(e: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def _on(form: Expr, at: Mapping[str, int]) -> Expr | None:
-    """The value of a definition at some coordinates, where it is short."""
+    """The value of a definition at some coordinates; None if it still has branches."""
     own = rewrite(form, lambda e: Const(at[e.name], int64) if isinstance(e, Param) and e.name in at else None)
     own = simplified(own)
     return None if branches(own) else own

@@ -1,4 +1,4 @@
-"""A function whose GPUs hold boxes of its arrays: smaller allocations, copies and kernels at the places inside.
+"""A function whose GPUs hold boxes of its arrays: smaller allocations, and indices relative to the box.
 
 allocate by@gpu1[R, C]             -->   allocate by@gpu1[R - G, C]
 copy by@gpu1[G .. R] to by[G .. R]       copy by@gpu1[0 .. R - G] to by[G .. R]
@@ -37,7 +37,7 @@ from tiramisu_py.passes.base import About, FunctionPass
 
 @dataclass(frozen=True)
 class ShrinkDeviceArrays(FunctionPass):
-    """Let a GPU hold the box of an array that it uses, in place of the whole array.
+    """Let a GPU hold only the box of an array that it uses, in place of the whole array.
 
     ::
 
@@ -51,7 +51,7 @@ class ShrinkDeviceArrays(FunctionPass):
 
 
 def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Sequence[str]) -> LoopFunction:
-    """The function with these boxes in place of whole arrays; `params` are all that its code may name, in order."""
+    """The function with these boxes in place of whole arrays; `params` are all parameters of its code, in order."""
     if not boxes:
         return function
     kernels = {kernel.name: _kernel(kernel, boxes, params) for kernel in function.kernels}
@@ -75,7 +75,7 @@ def in_boxes(function: LoopFunction, boxes: Mapping[str, DeviceBox], params: Seq
 
 
 def _inside(box: DeviceBox, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Where the box has the element with these indices."""
+    """The indices inside the box of the element with these indices."""
     pairs = zip(indices, box.sides, strict=True)
     return tuple(i if side is None else simplified(subtracted(i, side.origin)) for i, side in pairs)
 
@@ -105,7 +105,7 @@ def _kernel(kernel: KernelFunction, boxes: Mapping[str, DeviceBox], params: Sequ
 
 
 def _line(name: str, box: DeviceBox) -> str:
-    """Where the box begins, as a comment; empty where that is at index 0."""
+    """A comment on the origin of the box; empty if that is index 0."""
     if all(side is None or str(side.origin) == "0" for side in box.sides):
         return ""
     origins = (number(0) if side is None else side.origin for side in box.sides)

@@ -1,6 +1,6 @@
 """The function that keeps an event log: its loop nests, messages, waits, and calls of GPUs become events.
 
-Only what is asked for is changed: without this pass the emitted text knows nothing of a trace.
+It runs on request only: without it, the emitted text has no code for events.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.arithmetic.linear import number
 from tiramisu_py.ir.rewriting import block, walk, with_children
 
-#: So many statements are named in the name of an event.
+#: At most this many statements are named in the name of an event.
 MOST_NAMES = 3
 _Told = Launch | Copy | Await | Post | Complete | Collective | AllReduce
 
 
 def traced(function: LoopFunction) -> LoopFunction:
-    """The function with events around the outermost loop nests that only compute (in each iteration of a loop around
-    launches or messages), around messages and their waits, and around what it asks of GPUs.
+    """The function with events around its outermost loop nests that only compute (in each iteration of a loop around
+    launches or messages), around messages and their waits, and around launches, copies and waits of GPUs.
     """
     kernels = {kernel.name: statements_in(kernel.body) or kernel.name for kernel in function.kernels}
     versions = tuple(replace(each, function=traced(each.function)) for each in function.versions)
@@ -52,7 +52,7 @@ def traced(function: LoopFunction) -> LoopFunction:
 
 
 def statements_in(node: Node) -> str:
-    """The names of the statements that are executed in a nest or a kernel, in words."""
+    """The names of the statements that a nest or kernel executes, as text."""
     found = [name for inner in walk(node) for name in _statement(inner)]
     names = list(dict.fromkeys(found))
     rest = len(names) - MOST_NAMES
@@ -70,7 +70,7 @@ def _statement(node: Node) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Events:
-    """Puts events into a function, whose kernels execute the statements `kernels`."""
+    """Puts events into a function; `kernels` has the names of the statements that each kernel executes."""
 
     kernels: Mapping[str, str]
 
@@ -97,7 +97,7 @@ class _Events:
         return with_children(node, self.of)
 
     def _run(self, kind: str, nodes: Sequence[Node]) -> Iterable[Node]:
-        """Waits that follow each other are one event, and so are loops of the same statements."""
+        """Consecutive waits become one event, and so do consecutive loops of the same statements."""
         if kind == "wait":
             return [self._waits(nodes)]
         if kind == "nest":
@@ -124,12 +124,12 @@ def _together(nodes: Sequence[Node]) -> Node:
 
 
 def _tells(node: Node) -> bool:
-    """Whether a GPU or another rank is told anything inside."""
+    """Whether a statement contains operations of GPUs or messages."""
     return any(isinstance(inner, _Told) for inner in walk(node))
 
 
 def _bytes(post: Post) -> Expr | None:
-    """The bytes of the elements of a message, where these are of one box."""
+    """The size of a message in bytes; None if its elements are not one box."""
     values: dict[str, Expr] = {}
     node: Node = post.elements
     while not isinstance(node, Piece):

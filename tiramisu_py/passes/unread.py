@@ -1,4 +1,4 @@
-"""Buffers that nothing reads: neither they nor what is stored to them is needed."""
+"""Buffers that are never read: they and the stores to them are removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiramisu_py.passes.base import About, FunctionPass, around_nests
 
 @dataclass(frozen=True)
 class RemoveUnread(FunctionPass):
-    """Remove a large buffer that nothing reads, with the stores to it.
+    """Remove a large buffer that is never read, and the stores to it.
 
     ::
 
@@ -32,7 +32,7 @@ class RemoveUnread(FunctionPass):
 
 
 def without_unread(node: Node) -> Node:
-    """A function's body without the large buffers that nothing in it reads."""
+    """A function's body without the large buffers that it never reads."""
     return _without(node, read_buffers(node))
 
 

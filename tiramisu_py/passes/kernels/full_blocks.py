@@ -1,7 +1,7 @@
-"""Full blocks of a kernel apart from partial ones: where no thread of the block needs its guards, or where some do.
+"""Full blocks of a kernel separated from partial ones: in a full block no thread needs its guards.
 
 Before: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M) ...``, unrolled. After: ``if (64*i0 + 64 <= M) for u in 0 .. 4:
-... else`` the same with its guards. The test is the same for all threads of a block; barriers stay outside of it.
+... else`` the same with its guards. The test is uniform over a block; barriers stay outside of it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FullBlocks(NestPass):
                                                               for u in 0 .. 4:
                                                                   if (64*i0 + 4*i1 + u < M): S[u]
 
-    Bounds of short loops become guards first (predication), so that constants alone index registers.
+    Bounds of short loops become guards first (predication), so that registers are indexed by constants only.
     """
 
     def apply(self, what: Node, about: About) -> Node:
@@ -48,7 +48,7 @@ class FullBlocks(NestPass):
 
 
 def full_blocks(node: Node, shape: tuple[int, int, int], taken: Names) -> Node:
-    """A nest of a kernel, with blocks of `shape` threads, with its full blocks apart from partial ones."""
+    """A nest of a kernel with blocks of `shape` threads, its full blocks separated from partial ones."""
     limits = Limits(shape)
     registers = frozenset(inner.buffer for inner in walk(node) if isinstance(inner, Allocate) and inner.register)
     node = simplify(first_stores(guarded(node, limits), limits))
@@ -57,7 +57,7 @@ def full_blocks(node: Node, shape: tuple[int, int, int], taken: Names) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """A comparison at its worst: the form that says so, and whether it stands in a loop to be unrolled.
+    """The worst case of a comparison, as a linear form, and whether it is `repeated` in a loop to be unrolled.
 
     Where the form is at least 0, the comparison is `value` for all threads of a block.
     """
@@ -68,7 +68,7 @@ class Guard:
 
     @property
     def key(self) -> Key:
-        """Guards of one key hold in the same blocks."""
+        """The key of the test: guards with the same key hold in the same blocks."""
         return condition_of(self.form).key()
 
     @property
@@ -79,7 +79,7 @@ class Guard:
 
 
 def _test(guards: Iterable[Guard]) -> Expr:
-    """The conjunction of the tests of some guards, of those that differ by a constant the strictest."""
+    """The conjunction of the tests of some guards; of tests that differ only by a constant, the strictest."""
     strictest: dict[frozenset[tuple[Key, int]], Linear] = {}
     for guard in guards:
         terms = frozenset((key, factor) for key, (_, factor) in guard.form.terms.items())
@@ -93,13 +93,13 @@ def _test(guards: Iterable[Guard]) -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Takes full blocks apart; `registers` are the buffers that constants alone may index."""
+    """Separates full blocks; `registers` are the buffers that only constants may index."""
 
     registers: frozenset[str]
     taken: Names
 
     def separated(self, node: Node, limits: Limits) -> Node:
-        """The statement with a test around each part without barriers that gains by it."""
+        """The statement with a test around each barrier-free part that gains by it."""
         if not meets(node) and not _is_transparent(node, limits):
             guards = {guard.key: guard for guard in _guards(node, limits, False)}
             if not any(guard.repeated for guard in guards.values()):
@@ -120,7 +120,7 @@ class Apart:
 
 
 def _is_transparent(node: Node, limits: Limits) -> bool:
-    """Whether a test may as well stand inside: of a definition, memory, or a condition that all threads share."""
+    """Whether a test may as well be inside a statement: a definition, an allocation, or a uniform condition."""
     if isinstance(node, Let | Allocate):
         return True
     if not isinstance(node, If) or node.otherwise is not None:
@@ -155,9 +155,9 @@ def _guard(condition: Expr, limits: Limits, repeated: bool, value: bool = True) 
 
 
 def _decisions(condition: Expr, limits: Limits, repeated: bool) -> list[tuple[Expr, Guard | None]]:
-    """The comparisons that a choice makes, and guards that say what they are inside of what it tells apart.
+    """The comparisons of a select's condition, with the guards that decide them in the interior.
 
-    That is where none of several alternatives holds, or all of several conditions, and where nothing is equal.
+    In the interior all conditions of a conjunction hold, no alternative of a disjunction holds, and no equation holds.
     """
     either = _alternatives(condition)
     if len(either) == 1 and not _is_equation(condition):
@@ -179,7 +179,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def _opposite(e: Expr) -> Expr:
-    """A comparison that holds only where one does not: of an equation, the side on which there are sizes."""
+    """A comparison that holds only where the given one does not; for an equation, the side away from the sizes."""
     if not isinstance(e, Binary) or e.op not in (*_OPPOSITE, "=="):
         return e
     if e.op != "==":
@@ -190,7 +190,7 @@ def _opposite(e: Expr) -> Expr:
 
 
 def _without(node: Node, keys: frozenset[Key], limits: Limits) -> Node:
-    """The statement without the guards that hold where the tests with these keys hold."""
+    """The statement without the guards that these tests (by their keys) imply."""
     inside = limits.inside(node)
     node = with_children(node, lambda child: _without(child, keys, inside))
     if isinstance(node, Store):
@@ -203,7 +203,7 @@ def _without(node: Node, keys: frozenset[Key], limits: Limits) -> Node:
 
 
 def _decided(value: Expr, keys: frozenset[Key], limits: Limits) -> Expr:
-    """A value without the comparisons of its choices that are decided."""
+    """A value with the comparisons in its selects replaced if tests with these keys decide them."""
 
     def change(e: Expr) -> Expr | None:
         if not isinstance(e, Select):

@@ -1,4 +1,4 @@
-"""Numbers that a kernel is passed by all of its launches, in the kernel itself."""
+"""Numbers that all launches of a kernel pass, written into the kernel itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LaunchConstants(FunctionPass):
 
 
 def with_literals(function: LoopFunction) -> LoopFunction:
-    """The function whose kernels have no parameters for which every launch passes one and the same number."""
+    """The function without kernel parameters for which every launch passes the same number."""
     launches = [node for node in walk(function.body) if isinstance(node, Launch)]
     known = {kernel.name: _literals(kernel, launches) for kernel in function.kernels}
     if not any(known.values()):
@@ -47,7 +47,7 @@ def with_literals(function: LoopFunction) -> LoopFunction:
 
 
 def _literals(kernel: KernelFunction, launches: list[Launch]) -> dict[str, Expr]:
-    """The parameters that are known, with their values; none where something in the kernel has the same name."""
+    """The parameters that are known, with their values, except those whose name the kernel also defines."""
     passed = [node.values for node in launches if node.kernel == kernel.name]
     inside = {node.variable for node in walk(kernel.body) if isinstance(node, For | Let | Declare | Assign)}
     found = {}

@@ -1,7 +1,7 @@
 """Values of an unrolled loop that are computed before any of them is stored, so that their loads overlap.
 
 Before: ``for u in 0 .. 8: two[t % 2, u] = f(two[(t + 1) % 2, u])``. After: ``for u: heat[u] = f(...)``, then ``for u:
-two[t % 2, u] = heat[u]``, with heat in registers. A compiler does not see that what is stored is not loaded again.
+two[t % 2, u] = heat[u]``, with heat in registers. A compiler cannot see that no stored element is loaded again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tiramisu_py.ir.rewriting import Names, block, constant, loads, with_childre
 from tiramisu_py.program.loops import Unroll
 from tiramisu_py.program.storage import Memory
 
-#: Loops of more iterations than this would need too many registers.
+#: Loops with more iterations would need too many registers.
 MOST_VALUES = 16
 
 
 def staged(node: Node, taken: Names) -> Node:
-    """The statement with loops to be unrolled in two, where they load from the array that they store in."""
+    """The statement with loops to be unrolled split in two, if they load from the array that they store to."""
     node = with_children(node, lambda child: staged(child, taken.inside(node)))
     store = _only_store(node)
     if not isinstance(node, For) or store is None or not _is_apart(store):
@@ -42,7 +42,7 @@ def _listed(node: Node) -> Sequence[Node]:
 
 
 def _only_store(node: Node) -> Store | None:
-    """The store that is all a short loop to be unrolled does."""
+    """The only statement of a short loop to be unrolled, if that is a store."""
     if not isinstance(node, For) or not isinstance(node.tag, Unroll) or constant(node.lower) != 0 or node.step != 1:
         return None
     inside = [child for child in _listed(node.body) if not isinstance(child, Comment)]
@@ -59,7 +59,7 @@ def _is_apart(store: Store) -> bool:
 
 
 def _differ(a: Expr, b: Expr) -> bool:
-    """Whether two indices are remainders of what never has the same remainder: ``t % 2`` and ``(t + 1) % 2``."""
+    """Whether two indices are remainders that are never equal: ``t % 2`` and ``(t + 1) % 2``."""
     a, b = as_remainders(a), as_remainders(b)
     if not (isinstance(a, Binary) and isinstance(b, Binary) and a.op == b.op == "%"):
         return False

@@ -1,7 +1,7 @@
-"""Guards in place of bounds: short loops of a kernel have constant extents, and ask inside whether they go so far.
+"""Predication: short loops of a kernel get constant extents, and guards inside in place of their bounds.
 
 Before: ``for u in 0 .. min(4, M - 64*i0 - 4*i1): ...``, unrolled. After: ``for u in 0 .. 4: if (64*i0 + 4*i1 + u < M)
-...``, so that constants alone index registers.
+...``, so that registers are indexed by constants only.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tiramisu_py.ir.rewriting import block, children, constant, loads, substitut
 from tiramisu_py.ir.uniform_control import meets
 from tiramisu_py.program.loops import Unroll, Vector
 
-#: Loops of at most so many iterations are unrolled where guards would keep a compiler from it.
+#: Loops of at most this many iterations are unrolled, since their guards would keep a compiler from it ..
 MOST_TURNS = 16
-#: Unless that would make more stores than these.
+#: .. unless that would make more stores than this.
 MOST_STORES = 64
 
 
 def guarded(node: Node, limits: Limits) -> Node:
-    """The statement with short loops and vectors of constant extent, and guards inside instead of other bounds."""
+    """The statement with constant extents for short loops and vectors, and guards inside in place of other bounds."""
     inside = limits.inside(node)
     node = with_children(node, lambda child: guarded(child, inside))
     if isinstance(node, If):
@@ -43,7 +43,7 @@ def guarded(node: Node, limits: Limits) -> Node:
 
 
 def _whole(loop: For, span: ConstantSpan, limits: Limits) -> For:
-    """The loop with its full extent, counted from 0, and what its bounds say as a guard inside."""
+    """The loop with its full extent, counted from 0, and its other bounds as a guard inside."""
     here = Iter(loop.variable, int64)
     value = {loop.variable: here if constant(span.low) is not None else arithmetic.added(span.low, here)}
     low, high = (span.low, span.high) if constant(span.low) is not None else (number(0), number(span.extent))
@@ -54,7 +54,7 @@ def _whole(loop: For, span: ConstantSpan, limits: Limits) -> For:
 
 
 def _readable(condition: Expr, limits: Limits) -> Expr:
-    """A conjunction of comparisons in the words of `condition_of`."""
+    """A conjunction of comparisons, each in the form of `condition_of`."""
     forms = [(part, limits.form(part)) for part in conjuncts(condition)]
     whole = conjunction(part if form is None else condition_of(form) for part, form in forms)
     assert whole is not None
@@ -72,7 +72,7 @@ def _is_short(loop: For, span: ConstantSpan) -> bool:
 
 @deep
 def _stores(node: Node) -> int:
-    """How many stores a statement makes once its loops are unrolled; too many where a loop stays one."""
+    """The number of stores after unrolling; above `MOST_STORES` if a loop stays a loop."""
     if isinstance(node, Store | Deferred):
         return 1
     inside = sum(map(_stores, children(node)))
@@ -83,7 +83,7 @@ def _stores(node: Node) -> int:
 
 
 def first_stores(node: Node, limits: Limits) -> Node:
-    """The statement without guards of the constants that are stored in registers first: more threads do no harm."""
+    """The statement without guards of registers' initial constants: stores by additional threads do no harm."""
     inside = limits.inside(node)
     node = with_children(node, lambda child: first_stores(child, inside))
     if not isinstance(node, Allocate) or not node.register or not isinstance(node.body, Block):
@@ -98,7 +98,7 @@ def first_stores(node: Node, limits: Limits) -> Node:
 
 
 def _only_constants(node: Node, owner: Allocate, limits: Limits) -> bool:
-    """Whether all that is done is to store what loads nothing in elements that there are."""
+    """Whether a statement only stores values without loads, to elements inside the buffer."""
     limits = limits.inside(node)
     match node:
         case Store():

@@ -1,4 +1,4 @@
-"""Passes over kernels that change nothing but how the text reads."""
+"""Passes over kernels that only make the text more readable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiramisu_py.passes.base import About, NestPass
 
 @dataclass(frozen=True)
 class WriteRemainders(NestPass):
-    """Write remainders as such.
+    """Write remainders with ``%``.
 
     ::
 

@@ -1,7 +1,7 @@
-"""Parallel loops dealt out together: how many of them really are adjacent once the loops are known.
+"""Collapsed parallel loops: the number of them that are adjacent in the generated loops.
 
-A loop that says ``collapse=n`` keeps as many of the loops below it as are perfectly nested with it and have bounds that
-do not depend on it; a loop that loses its partner is parallel by itself, or sequential inside a parallel loop.
+A loop with ``collapse=n`` keeps those of the loops below it that are perfectly nested with it and whose bounds do not
+depend on it; a loop that loses its partner is parallel by itself, or sequential inside a parallel loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiramisu_py.program.loops import Parallel
 
 @dataclass(frozen=True)
 class CollapseLoops(FunctionPass):
-    """Deal out parallel loops together only where they are adjacent and their bounds allow it.
+    """Collapse parallel loops only where they are adjacent and their bounds allow it.
 
     ::
 
@@ -36,7 +36,7 @@ class CollapseLoops(FunctionPass):
 
 
 def settled(node: Node) -> Node:
-    """The code with every ``collapse`` equal to the number of loops that can be dealt out together."""
+    """The code with every ``collapse`` equal to the number of loops that can be collapsed."""
     return _settle(node, False)
 
 
@@ -68,7 +68,7 @@ def _loop(node: For, inside: bool) -> Node:
 
 
 def _chain(outermost: For) -> list[For]:
-    """The loops dealt out together, outermost first."""
+    """The loops collapsed together, outermost first."""
     assert isinstance(outermost.tag, Parallel)
     chain = [outermost]
     while len(chain) < outermost.tag.collapse:

@@ -1,4 +1,4 @@
-"""Loops of a step, counted: what unrolls loops and cuts them into strips takes iterations to be one apart.
+"""Loops with a step, normalised to step 1, which unrolling and strips require.
 
 Before: ``for i in a .. b step 2: f(i)``. After: ``for i in 0 .. (b - a + 1) // 2: f(a + 2*i)``.
 """
@@ -20,7 +20,7 @@ from tiramisu_py.program.loops import Unroll, Vector
 
 @dataclass(frozen=True)
 class CountSteps(NestPass):
-    """Count the iterations of a loop that is to be unrolled or vectorised one by one.
+    """Normalise a loop that is to be unrolled or vectorised to count its iterations from 0 with step 1.
 
     ::
 
@@ -35,7 +35,7 @@ class CountSteps(NestPass):
 
 
 def counted(node: Node) -> Node:
-    """The statement with loops tagged Unroll or Vector counted one by one from 0, where they have a step."""
+    """The statement with loops tagged Unroll or Vector counted from 0 with step 1, if they have another step."""
     node = with_children(node, counted)
     if not isinstance(node, For) or node.step == 1 or not isinstance(node.tag, Unroll | Vector):
         return node

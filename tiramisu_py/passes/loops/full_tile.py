@@ -1,4 +1,4 @@
-"""Full tiles: which loops have a constant extent under which conditions."""
+"""Full tiles: the loops that have a constant extent, and the conditions for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiramisu_py.ir.arithmetic.linear import operands as operands_of
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.program.loops import Unroll, Vector
 
-#: Vector loops of more strips than this are no register tiles: they need no version of their own.
+#: Vector loops of more strips than this are no register tiles: they need no full-tile version.
 MOST_STRIPS = 8
 
 Conditions = Mapping[Key, Expr]
@@ -21,7 +21,7 @@ Conditions = Mapping[Key, Expr]
 
 @dataclass(frozen=True, eq=False)
 class FullTile:
-    """The bounds of a loop in a full tile, and the conditions under which they are its bounds."""
+    """The bounds of a loop in a full tile, and the conditions under which they apply."""
 
     lower: Expr
     upper: Expr
@@ -29,7 +29,7 @@ class FullTile:
 
 
 def full_tile(loop: For) -> FullTile | None:
-    """The full extent of a loop, where it is constant and needs a test; None for loops that gain nothing by it."""
+    """The full tile of a loop, if its extent is constant and needs a test; None for loops that gain nothing by it."""
     if not isinstance(loop.tag, Unroll | Vector) or loop.step != 1:
         return None
     lowers, uppers = operands_of("max", loop.lower), operands_of("min", loop.upper)
@@ -50,7 +50,7 @@ def _gains(loop: For, extent: int) -> bool:
 
 
 def at_least(a: Expr, b: Expr) -> Expr:
-    """``a >= b``, as ``rest >= constant``."""
+    """``a >= b`` in the form ``rest >= constant``."""
     gap = simplified(Binary("-", a, b, a.dtype))
     if isinstance(gap, Binary) and gap.op in ("+", "-"):
         constant = difference(gap, gap.left)

@@ -1,8 +1,8 @@
-"""Full tiles apart from partial ones: where all inner loops of a nest have their full, constant extent, or not.
+"""Full tiles separated from partial ones: full is a tile in which all inner loops have their full, constant extent.
 
 Before: ``for r1 in 0 .. min(8, R - 8*r0): ...``, unrolled. After: ``if (R - 8*r0 >= 8) for r1 in 0 .. 8: ... else``
-the loop as it was. The test stands as far out as what it asks is known, and one test serves all the loops of a nest, so
-that there are two versions of it: all tiles full, or the general one (or those of `specialized`).
+the loop as it was. The test is placed as far out as its variables are defined, and one test serves all loops of a nest,
+which thus has two versions: all tiles full, or the general one (or a version for each extent, see `tile_versions`).
 
 A sequential loop in which the tests hold up to some iteration is cut there. Before: ``for c0 in 0 .. (C + 15) // 16: if
 (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16: full``, then the other iterations: general.
@@ -55,13 +55,13 @@ class FullTiles(NestPass):
 
 
 def full_tiles(node: Node, taken: Names | None = None) -> Node:
-    """The statement with full tiles apart from partial ones, for loops to be unrolled and short vector loops."""
+    """The statement with full tiles separated from partial ones, for loops to be unrolled and short vector loops."""
     separated, pending = _separate(node, taken or Names(names(node)))
     return _guarded(separated, pending) if pending else separated
 
 
 def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
-    """The statement, and the conditions that nothing inside it has asked yet."""
+    """The statement, and the conditions of tiles inside that are not tested yet."""
     pending: dict[Key, Expr] = {}
 
     def inside(child: Node) -> Node:
@@ -83,7 +83,7 @@ def _separate(node: Node, taken: Names) -> tuple[Node, Conditions]:
 
 
 def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
-    """A sequential loop in pieces: where the conditions hold, and where they do not; None where it stays whole."""
+    """A sequential loop cut into iterations in which the conditions hold, and the others; None if it stays whole."""
     if not isinstance(node, For) or node.tag is not None or node.step != 1 or operates(node):
         return None
     full = simplify(_specialised(node.body, conditions))
@@ -91,7 +91,7 @@ def _cut(node: Node, conditions: Conditions, taken: Names) -> Node | None:
 
 
 def _test_inside(node: Node, conditions: Conditions) -> Node:
-    """The test in the body of a loop, or of the innermost of the loops that collapse with it."""
+    """A loop with the test in its body, or in that of the innermost loop collapsed with it."""
     (body,) = children(node)
     if isinstance(body, For) and isinstance(body.tag, Parallel) and body.tag.collapse == 0:
         return with_children(node, lambda child: _test_inside(child, conditions))
@@ -107,7 +107,7 @@ def _guarded(node: Node, conditions: Conditions) -> Node:
 
 
 def _partial(node: Node, conditions: Conditions) -> Node:
-    """What runs where not all tiles are full: the general version, or one for each extent."""
+    """The code for tiles that are not all full: the general version, or one for each extent."""
     key = special(node, iter(conditions))
     if key is None:
         return node
@@ -139,13 +139,13 @@ def _under(conditions: Conditions) -> Facts:
     return facts
 
 
-#: Loops over registers that would repeat more often than this stay loops, unless they are to be unrolled.
+#: Loops over registers that unrolling would repeat more often than this stay loops, unless tagged Unroll.
 MOST_REPEATED = 256
 
 
 @dataclass(frozen=True)
 class UnrollRegisters(NestPass):
-    """Tag short loops that index registers: registers have names, not numbers.
+    """Tag short loops that index registers to be unrolled: registers have names, not numbers.
 
     ::
 
@@ -163,7 +163,7 @@ def over_registers(node: Node, indexed: frozenset[str] = frozenset()) -> Node:
 
 
 def _over_registers(node: Node, indexed: frozenset[str]) -> tuple[Node, int]:
-    """The statement, and how often something in it will be repeated."""
+    """The statement, and the largest number of copies of a part of it that unrolling makes."""
     if isinstance(node, Allocate) and node.register:
         indexed |= {node.buffer}
     most = 1
@@ -194,7 +194,7 @@ def _largest_extent(loop: For) -> int | None:
 
 
 def _remains(loop: For, buffers: frozenset[str]) -> bool:
-    """Whether a variable is in such an index where the loops inside count from 0: in that of a window it is not."""
+    """Whether a loop's variable indexes these buffers even if loops inside count from 0 (not so in a window)."""
     return indexes(replace(loop, body=simplify(_from_zero(loop.body))), buffers)
 
 
@@ -208,7 +208,7 @@ def _from_zero(node: Node) -> Node:
 
 
 def indexes(loop: For, buffers: frozenset[str]) -> bool:
-    """Whether a loop's variable is in an index of one of some buffers."""
+    """Whether a loop's variable is in an index of one of these buffers."""
     stores = (store for store in walk(loop.body) if isinstance(store, Store))
     places = [(store.buffer, store.indices) for store in stores]
     places += [(load.buffer, load.indices) for load in loads(loop.body)]

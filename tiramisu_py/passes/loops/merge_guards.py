@@ -1,4 +1,4 @@
-"""Neighbouring statements under the same condition, under one."""
+"""Neighbouring guards with the same condition, merged into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiramisu_py.passes.base import About, FunctionPass, NestPass
 
 @dataclass(frozen=True)
 class MergeHostGuards(FunctionPass):
-    """Put neighbouring statements under one condition, where the host uses GPUs or other ranks.
+    """Merge neighbouring guards with the same condition, in host code that uses GPUs or other ranks.
 
     ::
 
@@ -26,7 +26,7 @@ class MergeHostGuards(FunctionPass):
 
 @dataclass(frozen=True)
 class MergeGuards(NestPass):
-    """Put neighbouring statements of a kernel under one condition.
+    """Merge neighbouring guards of a kernel with the same condition.
 
     ::
 
@@ -40,7 +40,7 @@ class MergeGuards(NestPass):
 
 
 def merged(node: Node) -> Node:
-    """The statement with neighbours under the same condition under one."""
+    """The statement with neighbouring guards of the same condition merged."""
     node = with_children(node, merged)
     if not isinstance(node, Block):
         return node
@@ -55,7 +55,7 @@ def merged(node: Node) -> Node:
 
 
 def _same(first: If, second: If) -> bool:
-    """Whether two conditions are one, that the first branch does not change."""
+    """Whether two guards have the same condition, and the first one's body does not change it."""
     plain = first.otherwise is None and second.otherwise is None
     if not plain or first.condition.key() != second.condition.key() or is_empty(first.then):
         return False

@@ -1,4 +1,4 @@
-"""Loops that begin with iterations of their own kind: cut in two, so that no iteration asks which kind it is.
+"""Peeling: loops whose first iterations differ from the others are cut, so that no iteration tests which kind it is.
 
 Before: ``for c0 in -1 .. n: A(c0); if (c0 >= 0) B(c0)``. After: ``A(-1); for c0 in 0 .. n: A(c0); B(c0)``. The
 iterations stay consecutive, in their order.
@@ -21,13 +21,13 @@ from tiramisu_py.ir.rewriting import block, variables, walk, with_children, with
 from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.loops.split_at_conditions import operates
 
-#: Longer beginnings stay in their loop.
+#: At most this many iterations are peeled.
 MOST_ITERATIONS = 64
 
 
 @dataclass(frozen=True)
 class Peel(NestPass):
-    """Cut off the first iterations of a sequential loop where tests inside set them apart.
+    """Peel the first iterations of a sequential loop if tests inside distinguish them.
 
     ::
 
@@ -42,7 +42,7 @@ class Peel(NestPass):
 
 
 def cut_prologues(node: Node, facts: Facts) -> Node:
-    """The statement with the first iterations of serial loops apart, where tests set them apart."""
+    """The statement with the first iterations of serial loops peeled if tests inside distinguish them."""
     inside = facts.inside(node)
     node = with_children(node, lambda child: cut_prologues(child, inside))
     if not isinstance(node, For) or node.tag is not None or node.step != 1 or node.reductions or operates(node):
@@ -52,7 +52,7 @@ def cut_prologues(node: Node, facts: Facts) -> Node:
 
 
 def _points(loop: For) -> Iterator[int]:
-    """After how many iterations tests inside change from one answer to the other."""
+    """The numbers of iterations after which tests inside change their results."""
     for inner in walk(loop.body):
         if isinstance(inner, If):
             for part in parts(inner.condition):
@@ -63,7 +63,7 @@ def _points(loop: For) -> Iterator[int]:
 
 
 def _bound(e: Expr, variable: str) -> Expr | None:
-    """The first value of a variable for which a comparison has the answer that it keeps; None for any other."""
+    """The first value of a variable from which on a comparison keeps its result; None for other expressions."""
     if not isinstance(e, Binary) or e.op not in COMPARISONS or e.op in ("==", "!="):
         return None
     if e.left.dtype != int64 or e.right.dtype != int64:
@@ -93,7 +93,7 @@ def _cut(loop: For, points: list[int], facts: Facts) -> Node:
 
 
 def _piece(loop: For, lower: Expr, upper: Expr, below: Expr | None) -> Node:
-    """Consecutive iterations of a loop: from `lower` on, and before `below`, where that is given."""
+    """The loop from `lower` to `upper`, with its tests decided; all iterations are before `below`, if that is given."""
 
     def decided(e: Expr) -> Expr | None:
         bound = _bound(e, loop.variable)

@@ -1,4 +1,4 @@
-"""Loops cut where conditions begin and cease to hold, so that no iteration has to ask.
+"""Index-set splitting: loops cut where conditions begin and cease to hold, so that no iteration tests them.
 
 Before: ``for c0 in 0 .. (C + 15) // 16: if (C - 16*c0 >= 16) full else general``. After: ``for c0 in 0 .. C // 16:
 full``, then ``for c0 in C // 16 .. (C + 15) // 16: general``. Iterations stay in their order.
@@ -33,14 +33,14 @@ _OPERATIONS = (AllReduce, Await, Collective, Complete, Copy, Launch, Post, Recor
 
 
 def operates(node: Node) -> bool:
-    """Whether operations of GPUs or messages are in it: a test beside them costs nothing, and their text is long."""
+    """Whether a statement contains operations of GPUs or messages: tests beside them are cheap, and their text long."""
     return any(isinstance(inner, _OPERATIONS) for inner in walk(node))
 
 
 def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> Node | None:
     """The loop with `full` as its body where all conditions hold, and its own body before and after.
 
-    None where a condition is not one that begins or ceases to hold once, as the loop goes on.
+    None unless each condition changes at most once over the loop: it begins to hold, or ceases to hold.
     """
     begins: list[Expr] = []
     ends: list[Expr] = []
@@ -53,7 +53,7 @@ def cut_at(loop: For, conditions: Sequence[Expr], full: Node, taken: Names) -> N
 
 
 def _pieces(loop: For, begins: Sequence[Expr], ends: Sequence[Expr], full: Node, taken: Names) -> Node:
-    """The iterations before, those from the last of `begins` to the first of `ends`, and those after."""
+    """The loop in pieces: before the last of `begins`, from there to the first of `ends`, and after."""
     names: list[tuple[str, Expr]] = []
     lower, pieces = loop.lower, list[Node]()
     if begins:
@@ -76,7 +76,7 @@ def _pieces(loop: For, begins: Sequence[Expr], ends: Sequence[Expr], full: Node,
 
 
 def _clamped(loop: For, lower: Expr, op: str, bounds: Sequence[Expr]) -> Expr:
-    """The least (greatest) of some bounds, between a lower bound and the loop's upper one."""
+    """The minimum (maximum) of some bounds, clamped to a lower bound and the loop's upper bound."""
     if op == "min":
         high = _least([*bounds, *operands("min", loop.upper)])
     else:
@@ -85,7 +85,7 @@ def _clamped(loop: For, lower: Expr, op: str, bounds: Sequence[Expr]) -> Expr:
 
 
 def _least(bounds: Sequence[Expr]) -> Expr:
-    """The minimum of some bounds, less those that another one is never above."""
+    """The minimum of some bounds, without those that another one is never above."""
     kept: list[Expr] = []
     for bound in bounds:
         if not any(_is_below(other, bound) for other in kept):
@@ -94,7 +94,7 @@ def _least(bounds: Sequence[Expr]) -> Expr:
 
 
 def _is_below(a: Expr, b: Expr) -> bool:
-    """Whether ``a <= b``, of quotients too."""
+    """Whether ``a <= b`` always, also for quotients by the same divisor."""
     (x, d), (y, e) = (_quotient(side) for side in (a, b))
     gap = linear(y).plus(linear(x), -1)
     return d == e and gap.is_constant and gap.constant >= 0 and linear(x).exact and linear(y).exact
@@ -106,7 +106,7 @@ def _quotient(e: Expr) -> tuple[Expr, int]:
 
 
 def _bound(condition: Expr, variable: str) -> tuple[bool, Expr] | None:
-    """Where a condition ``form >= constant`` begins (True) or ceases (False) to hold, by a loop's variable."""
+    """The value of a loop's variable at which ``form >= constant`` begins (True) or ceases (False) to hold."""
     if not isinstance(condition, Binary) or condition.op != ">=":
         return None
     form = linear(condition.left).plus(linear(condition.right), -1)

@@ -1,4 +1,4 @@
-"""Partial tiles in a version for each number of iterations, so that what is unrolled has no loop there either.
+"""A version of a partial tile for each number of iterations, so that partial tiles are unrolled, too.
 
 Before: ``if (R - 8*r0 >= 8) ... else for r1 in 0 .. min(8, R - 8*r0): ...``. After: ``else if (R - 8*r0 >= 7) for r1 in
 0 .. 7: ... else if (R - 8*r0 >= 6) for r1 in 0 .. 6: ...`` and so on, down to one iteration.
@@ -22,7 +22,7 @@ from tiramisu_py.program.loops import MOST_COPIES, Unroll, Vector
 
 @dataclass(frozen=True, eq=False)
 class TileVersion:
-    """A statement in which a tile has a certain extent, and the test for it, where all larger ones have failed."""
+    """A statement in which a tile has a certain extent, and its test, if those of larger extents have failed."""
 
     test: Expr
     node: Node
@@ -34,13 +34,13 @@ def is_special(loop: Node) -> bool:
 
 
 def special(node: Node, keys: Iterator[Key]) -> Key | None:
-    """The first condition that is one of a loop with versions of its own."""
+    """The first of `keys` that is a full-tile condition of a loop with a version for each number of iterations."""
     known = [tile.conditions for loop in _special_loops(node) if (tile := full_tile(loop)) is not None]
     return next((key for key in keys if any(key in conditions for conditions in known)), None)
 
 
 def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
-    """A version for each extent of the tiles that this condition, which does not hold, says to be full."""
+    """A version for each partial extent of the tiles that `condition`, which does not hold, would make full."""
     assert isinstance(condition, Binary)
     key, most = condition.key(), constant(condition.right)
     assert most is not None
@@ -57,7 +57,7 @@ def versions(node: Node, condition: Expr) -> Iterator[TileVersion]:
 
 
 def is_too_long(node: Node) -> bool:
-    """Whether versions are too much code: the proof refuses those that are so by themselves."""
+    """Whether the unrolled code is too long; the proof has refused loops that are too long by themselves."""
     return _statements(node) > MOST_COPIES
 
 
@@ -66,7 +66,7 @@ def _special_loops(node: Node) -> Iterator[For]:
 
 
 def _shortened(node: Node, key: Key, by: int) -> Node:
-    """The statement with the tiles of a condition so many iterations shorter than full."""
+    """The statement with the tiles of a condition `by` iterations shorter than full."""
     node = with_children(node, lambda child: _shortened(child, key, by))
     tile = full_tile(node) if isinstance(node, For) else None
     if tile is None or key not in tile.conditions or not isinstance(node, For):
@@ -87,7 +87,7 @@ def _shortened(node: Node, key: Key, by: int) -> Node:
 
 @deep
 def _statements(node: Node) -> int:
-    """How many statements there are once loops are unrolled."""
+    """The number of statements after unrolling."""
     if isinstance(node, Store | Assign | Deferred):
         return 1
     inside = sum(map(_statements, children(node)))

@@ -1,4 +1,4 @@
-"""Loops tagged Unroll: their bodies repeated, with the variable replaced by what it is in each copy.
+"""Loops tagged Unroll: their bodies repeated, with the variable replaced by its value in each copy.
 
 Before: ``for r1 in 0 .. 3: f(r1)``. After: ``f(0); f(1); f(2)``. By a factor n: n copies in a loop of step n, and the
 iterations left over one by one.
@@ -23,7 +23,7 @@ from tiramisu_py.program.loops import MOST_COPIES, Unroll
 
 @dataclass(frozen=True)
 class UnrollLoops(NestPass):
-    """Repeat the body of a loop that is to be unrolled; with a factor, in a loop of that step.
+    """Unroll loops with that tag: repeat the body; with a factor, in a loop of that step.
 
     ::
 
@@ -40,7 +40,7 @@ class UnrollLoops(NestPass):
 
 @dataclass(frozen=True)
 class KeepUnrolled(NestPass):
-    """Leave the loops of a kernel that are to be unrolled to its compiler; untag those that would be too long.
+    """Leave the unrolling of a kernel's loops to its compiler; untag loops that would be too long.
 
     ::
 
@@ -55,10 +55,10 @@ class KeepUnrolled(NestPass):
 
 
 def unroll(node: Node, taken: Names) -> Node:
-    """The statement with loops tagged Unroll repeated; where the number of iterations is no constant, a plain loop.
+    """The statement with loops tagged Unroll unrolled; a loop without a constant trip count becomes a plain loop.
 
-    So is one that would repeat more than `MOST_COPIES` statements: the proof refuses those that are so by themselves,
-    and there remain those in which loops were cut in pieces for other reasons.
+    So does a loop that would repeat more than `MOST_COPIES` statements: the proof refuses loops that are too long by
+    themselves, but others become so when passes cut the loops inside.
     """
     node = with_children(node, lambda child: unroll(child, taken.inside(node)))
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
@@ -74,9 +74,9 @@ def unroll(node: Node, taken: Names) -> Node:
 
 
 def kept(node: Node, times: int = 1) -> Node:
-    """The statement with loops to be unrolled left to the compiler, where it can: a constant extent, or a factor.
+    """The statement with unrolling left to the compiler, for loops of a constant trip count or with a factor.
 
-    `times` is how often the statement is repeated.
+    `times` is the number of copies of the statement that unrolling the loops around it makes.
     """
     if not isinstance(node, For) or not isinstance(node.tag, Unroll):
         return with_children(node, lambda child: kept(child, times))
@@ -88,7 +88,7 @@ def kept(node: Node, times: int = 1) -> Node:
 
 
 def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
-    """`count` copies of a loop's body, the variable being `start`, `start + step` and so on."""
+    """`count` copies of a loop's body, for the variable's values `start`, `start + step` and so on."""
     copies: list[Node] = []
     for k in range(count):
         value = simplified(Binary("+", start, number(k * step), int64))
@@ -98,7 +98,7 @@ def repeated(loop: For, count: int, start: Expr, step: int = 1) -> Node:
 
 
 def is_too_long(loop: For, count: int | None) -> bool:
-    """Whether so many copies of a loop's body are more than `MOST_COPIES` statements."""
+    """Whether `count` copies of a loop's body are more than `MOST_COPIES` statements."""
     statements = sum(isinstance(inner, Store | Assign | Deferred) for inner in walk(loop.body))
     return count is not None and count * max(statements, 1) > MOST_COPIES
 
@@ -109,12 +109,12 @@ def without_comments(node: Node) -> Node:
 
 
 def without_prefetches(node: Node) -> Node:
-    """The statement without its prefetches: of a few iterations beside vectors, which have them."""
+    """The statement without its prefetches: an epilogue's few iterations leave them to the vectors."""
     return EMPTY if isinstance(node, Prefetch) else block([with_children(node, without_prefetches)])
 
 
 def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
-    """Where the last whole strip of `width` iterations from `lower` ends (`lower` where there is none)."""
+    """The end of the last whole strip of `width` iterations from `lower` on (`lower` if there is none)."""
     extent = extent_of(lower, upper)
     if not Facts().nonnegative(extent):
         extent = simplified(Binary("max", extent, number(0), int64))
@@ -123,7 +123,7 @@ def strip_end(lower: Expr, upper: Expr, width: int) -> Expr:
 
 
 def extent_of(lower: Expr, upper: Expr) -> Expr:
-    """``upper - lower``, of a minimum the minimum of the differences."""
+    """``upper - lower``; if `upper` is a minimum, the minimum of the differences."""
     gaps = [Binary("-", high, lower, int64) for high in operands("min", upper)]
     extent = gaps[0]
     for gap in gaps[1:]:
@@ -132,8 +132,8 @@ def extent_of(lower: Expr, upper: Expr) -> Expr:
 
 
 def _by_factor(loop: For, factor: int, taken: Names, special: bool) -> Node:
-    """A loop of step `factor` whose body is repeated, then the iterations left over: in a loop, or a version of each
-    number of them.
+    """A loop of step `factor` with a repeated body, then its epilogue: a loop or, with `special`, a version for each
+    trip count.
     """
     extent = simplified(Binary("-", loop.upper, loop.lower, int64))
     if linear(extent).is_constant:

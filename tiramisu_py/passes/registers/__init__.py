@@ -1,1 +1,1 @@
-"""Passes that make named variables of small buffers."""
+"""Passes that turn small buffers into named variables."""

@@ -1,4 +1,4 @@
-"""What a buffer's accesses name: elements, where indices are constant, or vectors of them."""
+"""The elements, or vectors of elements, that a buffer's accesses name by constant indices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ElementAccess:
 
 
 def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
-    """Every access to a buffer in a statement: what it names, or None where that is not constant."""
+    """Every access to a buffer in a statement: its element, or None if its indices are not constant."""
     for statement in walk(inside):
         if isinstance(statement, Store) and statement.buffer == node.buffer:
             whole = len(statement.indices) == len(node.extents) and shift(node, statement.indices) == 0
@@ -47,7 +47,7 @@ def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
 
 
 def access(node: Allocate, indices: tuple[Expr, ...]) -> ElementAccess | None:
-    """The element, or the vector in which the first element is."""
+    """The element, or the vector that contains the first element; None if indices are not constant."""
     lanes, last = node.lanes, indices[-1:]
     positions = [constant(index) for index in indices]
     if node.lanes == 1 and last and isinstance(last[0], Ramp):
@@ -59,7 +59,7 @@ def access(node: Allocate, indices: tuple[Expr, ...]) -> ElementAccess | None:
 
 
 def shift(node: Allocate, indices: tuple[Expr, ...]) -> int:
-    """How many elements after the beginning of a vector others are accessed."""
+    """The offset of an access from the beginning of the vector that contains its first element."""
     if node.lanes > 1 or not indices or not isinstance(indices[-1], Ramp):
         return 0
     start = constant(indices[-1].base)

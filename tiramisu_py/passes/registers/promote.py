@@ -1,10 +1,10 @@
-"""Buffers whose indices are all constant once loops are unrolled become variables, for the processor's registers.
+"""Scalar promotion: buffers whose indices are all constant after unrolling become variables, for registers.
 
 Before: ``allocate bx[10]; bx[0] = e; ... bx[0] + bx[1]``. After: ``bx_0 = e; ... bx_0 + bx_1``. An element that is
-stored once is a constant. A buffer that is only accessed in whole vectors becomes a variable for each vector; what is
-loaded from between two of them comes from both (`Shifted`).
+stored once is a constant. A buffer that is only accessed in whole vectors becomes a variable for each vector; a load
+that straddles two vectors reads both (`Shifted`).
 
-A ring (see `rings`) that is indexed by a variable in some loops is an array there alone. Before: ``allocate v: { A; for
+A ring (see `rings`) that some loops index by a variable is an array only there. Before: ``allocate v: { A; for
 c0: B(c0); for c0: C(c0) }`` where C indexes v by a variable. After: A and B on variables, which are stored to v before
 C.
 """
@@ -22,7 +22,7 @@ from tiramisu_py.passes.registers.variables import Promotion
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
-#: A buffer of more elements than this stays an array.
+#: A buffer with more elements stays an array.
 MOST_VARIABLES = 256
 
 
@@ -43,7 +43,7 @@ class Promote(NestPass):
 
 
 def registers(node: Node, taken: Names) -> Node:
-    """The statement with such buffers turned into variables."""
+    """The statement with small buffers of constant indices turned into variables."""
     node = with_children(node, lambda child: registers(child, taken.inside(node)))
     if not isinstance(node, Allocate) or _is_shared(node):
         return node
@@ -74,7 +74,7 @@ def _is_shared(node: Allocate) -> bool:
 
 
 def _variables(node: Allocate, cells: set[Cell], taken: Names) -> dict[Cell, str]:
-    """A name for each element: the buffer's, and the positions in which elements differ."""
+    """A name for each element: the buffer's name and the element's indices in the dimensions where they differ."""
     differing = [len(set(positions)) > 1 for positions in zip(*cells, strict=True)]
     inside = names(node.body)
 
@@ -89,7 +89,7 @@ def _variables(node: Allocate, cells: set[Cell], taken: Names) -> dict[Cell, str
 
 
 def _in_part(node: Allocate, taken: Names) -> Node:
-    """A ring as variables up to the first statement that needs it as an array, and as an array from there on."""
+    """A ring as variables up to the first statement that needs an array, and as an array from there on."""
     after = _needing_array(node, node.body)
     before = _without(node.body, {id(statement) for statement in after})
     if not _promotable(node, before) or not any(isinstance(inner, For) for inner in walk(before)):

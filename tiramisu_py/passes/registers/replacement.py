@@ -1,8 +1,8 @@
-"""Stores to a ring of registers after which nobody reads what was in the element before.
+"""Stores to a ring of registers after which the previous value of the element is never read.
 
-At the end of each iteration the window moves: ``v[0] = v[1]; v[1] = v[2]``. To what is moved from, but never to (v[2]),
-an iteration stores anew whatever it reads there: an earlier iteration stored at a place that has moved out of it since.
-So the first store to it in an iteration replaces all of it, the lanes of a mask that are not active included.
+At the end of each iteration the window moves: ``v[0] = v[1]; v[1] = v[2]``. An iteration stores all it reads of an
+element that is moved from but never to (v[2]), since the values that earlier iterations stored there have moved on.
+So the first store to it in an iteration replaces the whole element, including the inactive lanes of a mask.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tiramisu_py.passes.registers.elements import Cell, access, shift
 
 
 def replacing(node: Allocate) -> frozenset[int]:
-    """Such stores, by identity; all accesses to the buffer name elements or vectors."""
+    """The ids of such stores; all accesses to the buffer must name elements or vectors."""
     inside = (store for store in walk(node.body) if isinstance(store, Store) and store.buffer == node.buffer)
     moved_to = {_cell(node, store) for store in inside if _loads(store.value, node.buffer)}
     stores = Stores(node)
@@ -26,7 +26,7 @@ def replacing(node: Allocate) -> frozenset[int]:
 
 
 class Stores:
-    """The stores to a buffer but for moves, and which come `later` than one to the same cell in an iteration."""
+    """The stores to a buffer except moves; `later` are those that follow one to the same cell in an iteration."""
 
     def __init__(self, node: Allocate) -> None:
         self.node = node
@@ -35,7 +35,7 @@ class Stores:
 
     @deep
     def visit(self, node: Node, stored: frozenset[Cell | None]) -> frozenset[Cell | None]:
-        """Go through a statement; `stored` are the cells that have been stored to since the window moved last."""
+        """Visit a statement, given the cells stored to since the window last moved; return them as of its end."""
         if isinstance(node, Store) and node.buffer == self.node.buffer:
             source = _moved_from(self.node, node)
             if source is not None:
@@ -56,7 +56,7 @@ class Stores:
 
 
 def _moved_from(node: Allocate, store: Node) -> Cell | None:
-    """The cell from which a store takes what it stores to another one."""
+    """The source cell of a store that moves a cell to another one; None for other stores."""
     if not isinstance(store, Store) or store.buffer != node.buffer or not isinstance(store.value, Load):
         return None
     whole = store.value.buffer == node.buffer and shift(node, store.value.indices) == 0

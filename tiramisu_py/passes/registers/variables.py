@@ -1,4 +1,4 @@
-"""A buffer of elements with constant indices as variables."""
+"""A buffer whose indices are constant, replaced by variables."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from tiramisu_py.passes.registers.replacement import replacing
 class Promotion:
     """One buffer and the variables that replace its elements, each of `lanes` lanes.
 
-    In the statements `after` it is an array, to which the variables are stored before. Where masks differ, what is
-    stored under one leaves the other lanes as they are.
+    In the statements `after` it is an array, to which the variables are stored before. If accesses have different
+    masks, a store under a mask keeps the other lanes.
     """
 
     node: Allocate
@@ -55,7 +55,7 @@ class Promotion:
     after: tuple[Node, ...] = ()
 
     def body(self) -> Node:
-        """The buffer's scope over variables, each declared where it is first stored, if that is straight-line code."""
+        """The buffer's scope with variables, each declared at its first store if that is in straight-line code."""
         promoted, live = self._promoted(self.node.body), set(self.variables.values())
         while dead := live - {e.name for e in all_expressions(promoted) if isinstance(e, Iter)}:
             promoted, live = _without_assigns(promoted, dead), live - dead
@@ -66,13 +66,13 @@ class Promotion:
 
     @cached_property
     def _one_mask(self) -> bool:
-        """Whether all accesses are under the same mask, so that nothing is in the other lanes."""
+        """Whether all accesses are under the same mask, so that the other lanes do not matter."""
         counts = list(_counts(self.node.body, self.node.buffer, None, {}))
         return None not in counts and len(set(counts)) < 2
 
     @cached_property
     def _replacing(self) -> frozenset[int]:
-        """The stores to a ring after which nobody reads what was there before, whatever the mask."""
+        """The stores to a ring that replace an element completely, whatever the mask (see `replacing`)."""
         return replacing(self.node) if self.node.ring else frozenset()
 
     @deep
@@ -90,14 +90,14 @@ class Promotion:
         return with_children(node, lambda child: self._promoted(child, mask))
 
     def _where_active(self, name: str, value: Expr, mask: Mask | None) -> Expr:
-        """What a variable holds after a store under a mask."""
+        """The value of a variable after a store under a mask."""
         if mask is None or self.lanes == 1 or self._one_mask:
             return value
         active = Binary("<", Ramp(number(0), self.lanes), mask.count, bool_)
         return Select(active, value, Variable(name, self.node.dtype), self.node.dtype)
 
     def _stored(self) -> list[Node]:
-        """The variables, stored to the array."""
+        """The stores of the variables to the array."""
         stores: list[Node] = []
         for cell, name in self.variables.items():
             indices: list[Expr] = [number(position) for position in cell]
@@ -153,9 +153,9 @@ def _flat(node: Node) -> list[Node]:
 def _counts(
     node: Node, buffer: str, count: Key | None, known: Mapping[str, Expr], turns: frozenset[str] = frozenset()
 ) -> Iterator[Key | None]:
-    """Of each access to a buffer how many lanes of it are active; definitions put in.
+    """The number of active lanes of each access to a buffer, as a key, with definitions substituted.
 
-    None where all are, or where that changes from turn to turn of a loop inside the buffer's scope.
+    None if all are active, or if the number differs between iterations of a loop inside the buffer's scope.
     """
     if isinstance(node, For):
         turns |= {node.variable}

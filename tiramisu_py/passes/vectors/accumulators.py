@@ -35,7 +35,7 @@ class Partial:
 
 @dataclass(frozen=True, eq=False)
 class Accumulation:
-    """A loop's body with partial results in variables, and what stands around the loop then."""
+    """A loop's body with partial results in variables, and the code around the loop for them."""
 
     body: Node
     partials: tuple[Partial, ...]
@@ -66,9 +66,9 @@ class Accumulation:
 
 
 def accumulated(loop: For, width: int, lane: str, taken: Names) -> Accumulation:
-    """The body of a vector loop with its reductions' updates turned into assignments of partial results.
+    """The body of a vector loop with its reductions' updates turned into assignments to partial results.
 
-    An update stays as it is where its element is not the same in all iterations, or is loaded in another way.
+    An update stays as it is if its element differs between iterations, or is also loaded elsewhere.
     """
     partials: dict[Place, Partial] = {}
     for private in loop.reductions:
@@ -92,7 +92,7 @@ def _updates(node: Node, buffer: str) -> Iterator[Store]:
 
 
 def _reducible(loop: For, private: Private) -> bool:
-    """Whether every access to the buffer is an update of an element that stays the same all through the loop."""
+    """Whether every access to the buffer is an update of an element that is the same in all iterations."""
     stores = list(_updates(loop.body, private.buffer))
     changing = {loop.variable} | {name for node in walk(loop.body) if (name := defined(node)) is not None}
     if any(changing & variables(index) or any(_loaded(index)) for store in stores for index in store.indices):

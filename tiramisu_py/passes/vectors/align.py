@@ -1,9 +1,9 @@
-"""Vector loops along rows of a temporary, so that whole vectors are stored to where vectors begin.
+"""Vector loops along rows of a temporary, aligned so that whole vectors are stored where vectors begin.
 
 Before: ``for j in a .. b vector(16, mask): row[j + 4] = ..``. After: ``for j in a .. j_aligned``, where ``j_aligned +
-4`` is a multiple of 16 and less than a vector further, and then ``for j in j_aligned .. b``. A store (or load) that is
-not aligned touches two lines of the cache. Loops whose remainder is no mask stay as they are, since their first
-iterations would run one by one, and so do copies, which wait for memory.
+4`` is a multiple of 16 and less than one vector away, and then ``for j in j_aligned .. b``. An unaligned store (or
+load) touches two cache lines. Loops whose remainder is no mask stay as they are, since their first iterations would
+run one by one; so do copies, which wait for memory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tiramisu_py.passes.base import About, NestPass
 from tiramisu_py.passes.vectors.epilogue import most_iterations
 from tiramisu_py.program.loops import Vector
 
-#: Loops of no more vectors than this stay whole.
+#: Loops of at most this many vectors stay whole.
 FEW_VECTORS = 8
 
 
 @dataclass(frozen=True)
 class Align(NestPass):
-    """Begin a vector loop over a row of a temporary where a whole vector of the row begins.
+    """Begin a vector loop over a row of a temporary at an aligned element of the row.
 
     ::
 
@@ -42,7 +42,7 @@ class Align(NestPass):
 
 
 def aligned(node: Node, taken: Names, rows: Collection[Allocate] = ()) -> Node:
-    """The statement with such loops cut where vectors begin; `rows` are the temporaries around it."""
+    """The statement with such loops cut at the first aligned element; `rows` are the temporaries around it."""
     if isinstance(node, Allocate):
         rows = (*rows, node)
     node = with_children(node, lambda child: aligned(child, taken.inside(node), rows))
@@ -56,8 +56,8 @@ def aligned(node: Node, taken: Names, rows: Collection[Allocate] = ()) -> Node:
 
 
 def _offset(loop: For, width: int, rows: Collection[Allocate]) -> int | None:
-    """What to add to the loop's variable for a multiple of `width` just where vectors begin; None where that differs
-    from store to store, and where the loop begins there.
+    """The number that, added to the loop's variable, gives a multiple of `width` exactly where vectors begin; None if
+    it differs between stores, or the loop begins at such a place.
     """
     stores = [inner for inner in walk(loop.body) if isinstance(inner, Store)]
     if len(list(loads(loop.body))) <= len(stores):
@@ -81,7 +81,7 @@ def _offset_of(store: Store, variable: str, width: int, rows: Collection[Allocat
 
 
 def _remainder(form: Linear, width: int) -> int | None:
-    """The remainder modulo a width, where it is always the same."""
+    """The remainder modulo a width; None if it is not constant."""
     multiples = all(factor % width == 0 for _, factor in form.terms.values())
     return form.constant % width if form.exact and multiples else None
 

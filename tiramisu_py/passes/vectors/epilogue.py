@@ -1,4 +1,4 @@
-"""The last iterations of a vector loop, which fill no vector: under a mask, or over again as part of a whole vector.
+"""The last iterations of a vector loop, which fill no vector: under a mask, or in an overlapping whole vector.
 
 Before: ``for c in c_end .. C: f(c)``. After, with a mask: ``if (C - c_end > 0) f(c_end + lane, the first C - c_end
 lanes)``. Overlapping: ``if (C >= 16) f(C - 16 + lane, all lanes) else`` the loop as it was.
@@ -21,7 +21,7 @@ from tiramisu_py.passes.loops.unroll import extent_of, without_comments
 
 @dataclass(frozen=True)
 class ShareMasks(NestPass):
-    """Put neighbouring masks of vectors under one test, with one count of active lanes.
+    """Put neighbouring masked statements under one test, with one count of active lanes.
 
     ::
 
@@ -30,7 +30,7 @@ class ShareMasks(NestPass):
                                                             S
                                                             T
 
-    Conditions are decided first, so that tests which ask the same are written the same.
+    Conditions are decided first, so that equivalent tests have the same form.
     """
 
     def apply(self, what: Node, about: About) -> Node:
@@ -38,13 +38,13 @@ class ShareMasks(NestPass):
 
 
 def most_iterations(loop: For) -> int | None:
-    """The greatest number of iterations that a loop can have, where its bounds say one."""
+    """The maximal trip count of a loop; None if its bounds give none."""
     pairs = ((low, high) for low in operands("max", loop.lower) for high in operands("min", loop.upper))
     return min((extent for low, high in pairs if (extent := difference(high, low)) is not None), default=None)
 
 
 def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names) -> Node:
-    """The iterations of a loop as so many strips under masks; `vectors` is the strip that begins at its variable."""
+    """The iterations of a loop as masked strips, `strips` of them; `vectors` is the strip at the loop's variable."""
     left = extent_of(loop.lower, loop.upper)
     name = taken.fresh(f"{loop.variable}_left")
     count: Expr = left if constant(left) is not None else Iter(name, int64)
@@ -58,7 +58,7 @@ def masked(loop: For, vectors: Node, width: int, strips: int, taken: Names) -> N
 
 
 def each_whole(loop: For, vectors: Node, width: int, strips: int) -> Node:
-    """The iterations of a loop as so many whole strips, each where there is one."""
+    """The iterations of a loop as at most `strips` whole strips, each under a test for its existence."""
     left = extent_of(loop.lower, loop.upper)
     copies: list[Node] = []
     for k in range(strips):
@@ -70,7 +70,7 @@ def each_whole(loop: For, vectors: Node, width: int, strips: int) -> Node:
 
 
 def overlapping(rest: For, whole: For, vectors: Node, width: int) -> Node:
-    """What is left of a whole loop as a vector that ends with it; one by one where the loop is shorter than that."""
+    """The epilogue of a whole loop as a vector that ends with it; one by one if the loop is shorter than a vector."""
     start = simplified(Binary("-", whole.upper, number(width), int64))
     last = substitute(vectors, {rest.variable: start})
     some = simplified(Binary("<", rest.lower, whole.upper, bool_))
@@ -84,7 +84,7 @@ def has_masks(node: Node) -> bool:
 
 
 def with_one_count(node: Node) -> Node:
-    """The statement with neighbouring masks under one test, and one definition of how many lanes are active."""
+    """The statement with neighbouring masks under one test, and one definition of the number of active lanes."""
     node = with_children(node, with_one_count)
     if not isinstance(node, Block):
         return node
@@ -102,7 +102,7 @@ def with_one_count(node: Node) -> Node:
 
 
 def _same_test(a: If, b: If) -> bool:
-    """Whether two tests ask the same, of sizes and loops alone."""
+    """Whether two guards of masks have the same test, one on sizes and loop variables only."""
     plain = linear(a.condition.left).exact if isinstance(a.condition, Binary) else False
     alone = a.otherwise is None and b.otherwise is None and a.condition.key() == b.condition.key()
     return plain and alone and has_masks(a) and has_masks(b)
@@ -114,7 +114,7 @@ def _same_count(a: Let, b: Let) -> bool:
 
 
 def limited(node: Node, lane: str) -> Node:
-    """The statement with loops over the lanes of a mask no longer than the lanes that are active."""
+    """The statement with loops over lanes limited to the active lanes of the mask around them."""
     return _limited(node, lane, None)
 
 

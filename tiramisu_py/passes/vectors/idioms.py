@@ -1,4 +1,4 @@
-"""What processors have an instruction for, found in vector expressions as users write them.
+"""Idioms of processor instructions, recognised in vector expressions as users write them.
 
 Before: ``uint8(min(uint16(x) + uint16(y), 255))``, lanes of 16 bits. After: ``add_saturated(x, y)``, lanes of 8 bits.
 Arithmetic whose result is narrowed is done in the narrowest type that gives the same bits for all operands.
@@ -23,12 +23,12 @@ _BY_BITS = {8: (uint8, int8), 16: (uint16, int16), 32: (uint32, int32)}
 
 
 def recognised(e: Expr) -> Expr:
-    """The expression with idioms in place of what they mean, where it has lanes."""
+    """The expression with idioms in place of equivalent arithmetic, where it has lanes."""
     return rewrite(e, _changed)
 
 
 def with_idioms(node: Node, lane: str) -> Node:
-    """The statement with idioms in its vector expressions; `lane` is the variable of loops over lanes."""
+    """The statement with idioms in its vector expressions, except in loops over lanes (of the variable `lane`)."""
     if isinstance(node, For) and node.variable == lane:
         return node
     if isinstance(node, Store | Let | Declare | Assign):
@@ -52,14 +52,14 @@ def _has_lanes(e: Expr) -> bool:
 
 
 def _idiom(name: str, x: Expr | None, y: Expr | None, dtype: DType) -> Expr | None:
-    """An operation of two operands, if they exist and it has lanes."""
+    """An idiom of two operands; None unless both exist and one has lanes."""
     if x is None or y is None or not (_has_lanes(x) or _has_lanes(y)):
         return None
     return Idiom(name, (recognised(x), recognised(y)), dtype)
 
 
 def _narrow_cast(e: Cast) -> Expr | None:
-    """A value narrowed, computed in a type as narrow as possible."""
+    """A narrowing cast whose operand is computed in the narrowest possible type."""
     for dtype in _narrower(e.operand.dtype):
         if dtype.bits < e.dtype.bits:
             continue
@@ -79,7 +79,7 @@ def _narrow_comparison(e: Binary) -> Expr | None:
 
 
 def _narrower(dtype: DType) -> Iterator[DType]:
-    """The integer types of fewer bits, the narrowest first."""
+    """The integer types with fewer bits, the narrowest first."""
     if dtype.is_integer:
         yield from (narrow for bits, both in _BY_BITS.items() if bits < dtype.bits for narrow in both)
 
@@ -90,7 +90,7 @@ def _as(e: Expr, dtype: DType) -> Expr:
 
 @deep
 def low_bits(e: Expr, dtype: DType) -> Expr | None:
-    """An expression of a narrower type whose value is the low bits of this one's, computed in that type throughout."""
+    """An expression computed in a narrower type throughout, whose value is the low bits of the given one's."""
     if not (e.dtype.is_integer or e.dtype.is_bool):
         return None
     if e.dtype.bits <= dtype.bits:
@@ -132,7 +132,7 @@ def _exact(e: Expr, dtype: DType) -> Expr | None:
 
 
 def _over(e: Binary, dtype: DType, left: Expr | None) -> Expr | None:
-    """A shift by, or a division by, a constant of the narrower type."""
+    """A shift or division by a constant, in the narrower type."""
     count = constant(e.right)
     if left is None or count is None:
         return None
@@ -146,7 +146,7 @@ def _both(e: Binary, dtype: DType) -> Expr | None:
 
 
 def _choice(e: Select, dtype: DType) -> Expr | None:
-    """A choice by a comparison of values as narrow."""
+    """A select in the narrower type, if its condition compares values of the same width."""
     test = recognised(e.condition)
     yes, no = low_bits(e.yes, dtype), low_bits(e.no, dtype)
     wide = not isinstance(test, Binary) or test.op not in COMPARISONS or test.left.dtype.bits != dtype.bits
@@ -154,7 +154,7 @@ def _choice(e: Select, dtype: DType) -> Expr | None:
 
 
 def _extremum(e: Binary, dtype: DType) -> Expr | None:
-    """A minimum or maximum: one that decides nothing, one that keeps a sum within the type, or of narrow values."""
+    """A minimum or maximum: a redundant one, one that clamps a sum to the type's range, or one of narrow values."""
     for side, end in ((e.left, constant(e.right)), (e.right, constant(e.left))):
         low, high = bounds(side)
         if end is not None and (high <= end if e.op == "min" else low >= end):
@@ -167,7 +167,7 @@ def _extremum(e: Binary, dtype: DType) -> Expr | None:
 
 
 def _saturated(e: Expr, dtype: DType) -> Expr | None:
-    """``min(x + y, 255)``, ``max(x - y, 0)``, or ``max(min(x + y, 127), -128)``: sums that stay within the type."""
+    """``min(x + y, 255)``, ``max(x - y, 0)``, or ``max(min(x + y, 127), -128)``: sums clamped to the type's range."""
     if dtype.bits > 16:
         return None
     inner, low, high = _clamped(e)
@@ -182,7 +182,7 @@ def _saturated(e: Expr, dtype: DType) -> Expr | None:
 
 
 def _clamped(e: Expr) -> tuple[Expr, int | None, int | None]:
-    """What is inside minima and maxima with constants, and these constants: the lower one, the upper one."""
+    """The expression inside a clamp by constants, and the lower and upper constant (None if there is none)."""
     ends: dict[str, int | None] = {"min": None, "max": None}
     while isinstance(e, Binary) and e.op in ends and ends[e.op] is None:
         left, right = constant(e.left), constant(e.right)
@@ -206,7 +206,7 @@ def _average(e: Binary, dtype: DType) -> Expr | None:
 
 
 def _distance(e: Expr) -> tuple[Expr, Expr] | None:
-    """The operands of ``max(x, y) - min(x, y)`` or ``select(x > y, x - y, y - x)``, integers."""
+    """The operands of ``max(x, y) - min(x, y)`` or ``select(x > y, x - y, y - x)`` of integers."""
     if not e.dtype.is_integer:
         return None
     if _is(e, "-") and _is(e.left, "max") and _is(e.right, "min"):
@@ -244,7 +244,7 @@ def _distance_of(x: Expr, y: Expr, dtype: DType) -> Expr | None:
 
 
 def _leaves(e: Binary) -> bool:
-    """Whether a sum or difference may be outside its type, and wraps."""
+    """Whether a sum or difference may leave the range of its type, so that it wraps."""
     first, last = limits(e.dtype)
     (a, b), (c, d) = bounds(e.left), bounds(e.right)
     least, most = (a + c, b + d) if e.op == "+" else (a - d, b - c)

@@ -1,7 +1,7 @@
-"""Values in the lanes of vectors as narrow as they can be: what is known to fit 32 bits is computed in 32.
+"""Narrow lanes in vectors: 64-bit values that are known to fit 32 bits are computed in 32.
 
 Before, with C <= 32768: ``int64(column) < C - 1`` and ``float32(c)``, of an int32 column and a loop over c. After:
-``column < int32(C - 1)`` and ``float32(int32(c))``. The values are the same; a vector has twice as many of them.
+``column < int32(C - 1)`` and ``float32(int32(c))``. The values are the same; a register holds twice as many of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 
 @dataclass(frozen=True)
 class Narrow(NestPass):
-    """Compute in 32 bits what a vector loop computes in 64 and is known to fit.
+    """Compute the 64-bit values of a vector loop in 32 bits if they are known to fit.
 
     ::
 
@@ -36,7 +36,7 @@ class Narrow(NestPass):
 
 
 def narrowed(node: Node, facts: Facts, in_vector: bool = False) -> Node:
-    """The statement with what its vector loops compute in 64 bits, and `facts` say to fit 32, computed in 32."""
+    """The statement whose vector loops compute 64-bit values in 32 bits if `facts` show that these fit."""
     if in_vector:
         node = with_expressions(node, lambda e: rewrite(e, lambda part: _narrower(part, facts)))
     if isinstance(node, If):
@@ -68,7 +68,7 @@ def _is_value(e: Expr) -> bool:
 
 
 def _in_32_bits(e: Expr, facts: Facts) -> Expr | None:
-    """An expression of int64 in int32, where it is known to fit."""
+    """An int64 expression as int32; None if it is not known to fit."""
     if isinstance(e, Cast) and e.operand.dtype == int32:
         return e.operand
     if isinstance(e, Load) or not linear(e).exact:
@@ -78,6 +78,6 @@ def _in_32_bits(e: Expr, facts: Facts) -> Expr | None:
 
 
 def _holds(e: Expr, facts: Facts) -> bool:
-    """Whether an expression is at least 0; of a loop's variable one fact gives a size, and another one its bound."""
+    """Whether an expression is at least 0: one fact bounds a loop's variable by a size, another one bounds the size."""
     rests = (linear(e).plus(fact, -1).expression() for fact in facts.forms)
     return facts.nonnegative(e) or any(map(facts.nonnegative, rests))

@@ -23,15 +23,15 @@ Part = Callable[[Expr, int], Expr]
 
 
 def is_contiguous(node: Store) -> bool:
-    """Whether the lanes of a store are beside each other."""
+    """Whether the lanes of a store are contiguous in memory."""
     lines = [along_lanes(index) for index in node.indices]
     return bool(lines) and [line[1] if line else None for line in lines] == [0] * (len(lines) - 1) + [1]
 
 
 def joined_store(node: Store, first: int, size: int, count: int, part: Part, taken: Names) -> Node | None:
-    """The store of parts `first` ... of `size` lanes as one of `count` times as many; None where that is not possible.
+    """`count` parts of `size` lanes of a store, from part `first` on, as one store; None if that is not possible.
 
-    `part` makes the expression of a part from that of all lanes.
+    `part` makes the expression of one part from that of all lanes.
     """
     joining = Joining(first, size, count, node.value.dtype.bytes, part, taken, node.buffer)
     value = joining.whole(node.value)
@@ -45,7 +45,7 @@ def joined_store(node: Store, first: int, size: int, count: int, part: Part, tak
 
 @dataclass
 class Joining:
-    """Expressions of `count` parts at once, whose elements have `element` bytes; what is wider stays in parts."""
+    """Expressions for `count` parts at once, of elements of `element` bytes; wider expressions stay in parts."""
 
     first: int
     size: int
@@ -58,7 +58,7 @@ class Joining:
 
     @deep
     def whole(self, e: Expr) -> Expr | None:
-        """The expression for all the parts."""
+        """The expression for all parts at once; None if there is none."""
         if not any(isinstance(inner, Ramp) for inner in walk(e)):
             return None if any(isinstance(inner, Variable | Load) for inner in walk(e)) else e
         if isinstance(e, Load):
@@ -87,7 +87,7 @@ class Joining:
         return Cast(Joined(tuple(Variable(name, wide.dtype) for name in names), wide.dtype), e.dtype)
 
     def kept(self, e: Expr) -> Expr:
-        """An expression that stays whole."""
+        """An expression with ramps over the lanes of all parts."""
         lanes = self.size * self.count
 
         def moved(inner: Expr) -> Expr | None:

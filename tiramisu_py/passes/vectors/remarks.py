@@ -1,4 +1,4 @@
-"""Remarks in vector code: which functions are called for each lane, since there is no instruction for all."""
+"""Remarks in vector code on functions that are called for each lane, for lack of a vector instruction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import Comment, Node, Ramp, Store
 from tiramisu_py.ir.rewriting import block, with_children
 
-#: Functions of one instruction, on processors that have it, which compilers know.
+#: Functions that compilers turn into one instruction, on processors that have it.
 _INSTRUCTIONS = frozenset({"abs", "ceil", "copysign", "floor", "rint", "sqrt", "trunc"})
 
 

@@ -1,8 +1,8 @@
-"""Vectors wider than a register of the processor, in parts that are not: compilers keep wider ones in memory.
+"""Vectors wider than a register of the processor, split into parts that fit: compilers keep wider ones in memory.
 
 Before, for 32 lanes of float32 in registers of 64 bytes: ``y[c + 0 .. 31] = x[c + 0 .. 31] * v``. After: the same for
-``c + 0 .. 15`` and v_0, then for ``c + 16 .. 31`` and v_1. A loop over lanes becomes one for each part. The lanes of a
-reduction stay what they are, and are combined in the same order.
+``c + 0 .. 15`` and v_0, then for ``c + 16 .. 31`` and v_1. A loop over lanes becomes one for each part. A reduction
+keeps its lanes, which are combined in the same order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _types(node: Node) -> Iterator[DType]:
 
 
 def _values(e: Expr) -> Iterator[Expr]:
-    """The parts of an expression less what is inside indices."""
+    """The parts of an expression without those inside indices."""
     yield e
     for part in () if isinstance(e, Load) else e.children():
         yield from _values(part)
@@ -84,12 +84,12 @@ class RegisterParts:
 
     @property
     def count(self) -> int:
-        """How many parts a vector has."""
+        """The number of parts of a vector."""
         return self.width // self.size
 
     @deep
     def split(self, node: Node) -> Node:
-        """The statement with every vector in parts."""
+        """The statement with every vector split into parts."""
         match node:
             case Block():
                 with self._scope():
@@ -126,7 +126,7 @@ class RegisterParts:
             return with_children(node, self.split)
 
     def _whole(self, node: Store) -> Node | None:
-        """The store in as few parts as its own types allow, whatever those of other statements are."""
+        """The store in as few parts as its own types allow, whatever other statements need; None if split as usual."""
         if self.mask is not None or self.register == 0 or not is_contiguous(node) or node.buffer in self.buffers:
             return None
         size = min(max(self.register // widest(node), 2), self.width)
@@ -142,7 +142,7 @@ class RegisterParts:
         return None if None in stores else block([store for store in stores if store is not None])
 
     def _uses_parts(self, e: Expr) -> bool:
-        """Whether an expression reads a vector that is in parts."""
+        """Whether an expression reads a vector that has been split."""
         return any(
             (isinstance(part, Iter) and part.name in (*self.variables, self.lane))
             or (isinstance(part, Load) and part.buffer in self.buffers)
@@ -163,14 +163,14 @@ class RegisterParts:
 
     @contextmanager
     def _scope(self) -> Iterator[None]:
-        """What is declared inside is in parts there alone: a lane's own copy of it has the same name."""
+        """A scope for the names of split vectors: a lane's own copy elsewhere has the same name and is not split."""
         variables, buffers = dict(self.variables), dict(self.buffers)
         yield
         self.variables, self.buffers = variables, buffers
 
     @contextmanager
     def _hiding(self, node: Node) -> Iterator[None]:
-        """The inside of a statement that declares something whole, whatever the name is elsewhere."""
+        """The scope inside a statement that defines an unsplit variable or buffer, which hides a split one."""
         with self._scope():
             if isinstance(node, Allocate):
                 self.buffers.pop(node.buffer, None)
@@ -206,7 +206,7 @@ class RegisterParts:
         return replace(node, buffer=buffer, indices=indices, value=value)
 
     def _element(self, buffer: str, indices: tuple[Expr, ...], k: int) -> tuple[str, tuple[Expr, ...]]:
-        """An element of a buffer in part k: a buffer of vectors has a buffer for each part, and lanes of its own."""
+        """An element of a buffer in part k: a buffer of vectors becomes one buffer for each part."""
         rank, names = self.buffers.get(buffer, (len(indices), ()))
         own = tuple(self.part(index, k) for index in indices[:rank])
         return (names[k] if names else buffer), own + indices[rank:]

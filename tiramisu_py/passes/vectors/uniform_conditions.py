@@ -1,7 +1,7 @@
-"""Conditions that are the same in all lanes of a vector: what says so is a condition without lanes.
+"""Scalar tests for whether a condition is the same in all lanes of a vector.
 
-Of ``i >= 1`` over the lanes i = c .. c + 15: it holds in all of them if ``c >= 1``, in none if ``c + 15 < 1``. The
-interior of a stencil with a boundary condition is found that way, strip by strip.
+Over the lanes i = c .. c + 15, ``i >= 1`` holds in all if ``c >= 1``, and in none if ``c + 15 < 1``. Such tests find
+the interior of a stencil with a boundary condition, strip by strip.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def in_no_lane(condition: Expr, lanes: Lanes, width: int) -> Expr:
 
 @deep
 def _all(e: Expr, value: bool, lanes: Lanes, width: int) -> Expr:
-    """Whether a condition has the same, given value in all lanes, as far as that can be said."""
+    """A scalar test that holds only if a condition has the given value in all lanes; false if none is known."""
     if lanes.of(e) == 1:
         return e if value else Unary("~", e, bool_)
     match e:
@@ -44,7 +44,7 @@ def _all(e: Expr, value: bool, lanes: Lanes, width: int) -> Expr:
 
 
 def _compared(op: str, left: Expr, right: Expr, width: int) -> Expr:
-    """Whether ``left op right`` in all lanes: a difference that grows evenly is extreme in the first or last lane."""
+    """A scalar test for ``left op right`` in all lanes: an evenly growing difference is extreme at either end."""
     spaced = along_lanes(Binary("-", left, right, int64))
     exact = linear(left, lanes=True).exact and linear(right, lanes=True).exact
     if spaced is None or not exact:

@@ -1,4 +1,4 @@
-"""Loops tagged Vector: strips of explicit vectors, then the iterations left over, one by one or as `remaining` says.
+"""Loops tagged Vector: strips of explicit vectors, then an epilogue, one by one or as the tag's `remainder` says.
 
 Before: ``for c in 0 .. C: f(c)``. After: ``for c in 0 .. C // 16 * 16 step 16: f(c + lane, all lanes)``, then
 ``for c in C // 16 * 16 .. C: f(c)``.
@@ -41,19 +41,19 @@ from tiramisu_py.passes.vectors.split_registers import RegisterParts, widest
 from tiramisu_py.passes.vectors.widen import Strips
 from tiramisu_py.program.loops import Combine, Vector
 
-#: Constant loops of at most so many strips become straight-line code.
+#: Loops of a constant trip count of at most this many strips become straight-line code ..
 MOST_STRIPS = 8
-#: Unless that is more statements than this.
+#: .. unless that has more statements than this.
 MOST_STATEMENTS = 128
-#: Of so many strips, all of them whole, each has a test of its own instead of a loop.
+#: Up to this many whole strips are tested one by one instead of in a loop.
 MOST_TESTS = 2
-#: How what is left is run. Loops that run whole vectors leave nothing, unless they are cut in pieces of other lengths.
+#: The kind of epilogue. Loops padded to whole vectors need none, unless they are cut in pieces of other lengths.
 _REMAINDERS = {"scalar": "scalar", "mask": "mask", "overlap": "overlap", "pad": "mask"}
 
 
 @dataclass(frozen=True)
 class Vectorize(NestPass):
-    """Turn vector loops into strips of whole vectors, and the iterations left over into what their tag says.
+    """Turn vector loops into strips of whole vectors, and an epilogue of the kind that their tag says.
 
     ::
 
@@ -62,7 +62,7 @@ class Vectorize(NestPass):
                                                for c in C // 16 * 16 .. C:
                                                    y[c] = x[c]
 
-    In kernels (`on_host` is false) what is left over is scalar, and no idiom of a processor is looked for.
+    In kernels (`on_host` is false) the epilogue is scalar, and no idioms of processors are recognised.
     """
 
     on_host: bool = True
@@ -76,11 +76,11 @@ class Vectorize(NestPass):
 def vectorize(
     node: Node, taken: Names, register: int = 64, atomic: frozenset[str] = frozenset(), on_host: bool = True
 ) -> Node:
-    """The statement with loops tagged Vector turned into vector strips and a remainder.
+    """The statement with loops tagged Vector turned into vector strips and an epilogue.
 
     `register` is the size of the processor's vectors in bytes: wider vectors are computed in parts. Updates of the
-    buffers in `atomic` are atomic, one element at a time. In kernels, and where a loop's iterations are combined, the
-    remainder is scalar.
+    buffers in `atomic` are atomic, one element at a time. In kernels, and in loops with reductions, the epilogue is
+    scalar.
     """
     if isinstance(node, For) and isinstance(node.tag, Vector):
         loop = replace(node, body=_serial(node.body))
@@ -94,7 +94,7 @@ def vectorize(
 
 
 def _serial(node: Node) -> Node:
-    """Vector loops inside a vector loop are plain loops."""
+    """The statement with its vector loops untagged: they are inside a vector loop."""
     if isinstance(node, For) and isinstance(node.tag, Vector):
         node = replace(node, tag=None, reductions=())
     return with_children(node, _serial)
@@ -113,7 +113,7 @@ class VectorLoop:
     on_host: bool = True
 
     def strips_and_rest(self) -> Node:
-        """The whole strips, then the iterations that are left."""
+        """The whole strips, then the epilogue."""
         loop = self.loop
         trip = difference(loop.upper, loop.lower)
         short = self._short(trip)
@@ -133,20 +133,20 @@ class VectorLoop:
         return Let(name, end, block([self._strips(last), self._rest(last)]))
 
     def _named(self) -> Node:
-        """The loop with names for its bounds, where strips would begin at the greatest of several values."""
+        """The loop with names for its bounds, for a lower bound that is the maximum of several values."""
         begin, stop = (self.taken.fresh(f"{self.loop.variable}_{side}") for side in ("begin", "stop"))
         loop = replace(self.loop, lower=Iter(begin, int64), upper=Iter(stop, int64))
         inside = replace(self, loop=loop).strips_and_rest()
         return Let(begin, self.loop.lower, Let(stop, self.loop.upper, inside))
 
     def _whole(self, strips: int) -> Node:
-        """A loop of so many strips at most, all of them whole."""
+        """A loop of at most this many strips, all of them whole."""
         lane = self._lane()
         vectors = self._in_parts(self._vectors(Accumulation(self.loop.body, (), self.width, lane)), lane)
         return each_whole(self.loop, vectors, self.width, strips)
 
     def _short(self, trip: int | None) -> int:
-        """How many strips under masks are all of the loop; 0 where it has whole strips of its own."""
+        """The number of masked strips that cover the whole loop; 0 if it is to have unmasked strips."""
         most = most_iterations(self.loop)
         if self.remainder != "mask" or most is None or most <= 0 or (trip is not None and trip % self.width == 0):
             return 0
@@ -156,7 +156,7 @@ class VectorLoop:
         return strips if fits and (trip is None or trip < self.width) else 0
 
     def _rest(self, end: Expr) -> Node:
-        """The iterations from `end` on, which fill no strip."""
+        """The epilogue: the iterations from `end` on, which fill no strip."""
         body = without_prefetches(without_comments(self.loop.body))
         rest = replace(self.loop, lower=end, tag=None, reductions=(), body=body)
         if self.remainder == "mask":
@@ -164,13 +164,13 @@ class VectorLoop:
         return self._overlapping(rest) if self.remainder == "overlap" else rest
 
     def _overlapping(self, rest: For) -> Node:
-        """The last iterations as part of a vector that ends with the loop, where there are enough for one."""
+        """The epilogue as a whole vector that ends with the loop, if the loop has enough iterations for one."""
         lane = self._lane()
         vectors = self._in_parts(self._vectors(Accumulation(rest.body, (), self.width, lane)), lane)
         return overlapping(rest, self.loop, vectors, self.width)
 
     def _masked(self, loop: For, strips: int) -> Node:
-        """A loop of so many strips at most under masks."""
+        """A loop of at most this many strips, under masks."""
         lane = self._lane()
         whole = replace(self, loop=loop)
         vectors = whole._vectors(Accumulation(loop.body, (), self.width, lane), masked=True)
@@ -193,7 +193,7 @@ class VectorLoop:
         return "lane" if "lane" not in names(self.loop) else self.taken.fresh("lane")
 
     def _in_parts(self, node: Node, lane: str) -> Node:
-        """Vectors of the strips in parts that fit a register of the processor."""
+        """The strips with vectors split into parts that fit a register of the processor."""
         if not self.on_host:
             size = max(self.register // widest(self.loop.body), 2)
             return RegisterParts(self.width, size, lane, self.taken).split(node) if size < self.width else node
@@ -212,7 +212,7 @@ class VectorLoop:
 
 
 def _assigns(node: Node) -> bool:
-    """Whether a variable is assigned to: one lane of a vector cannot be."""
+    """Whether a statement assigns a variable, which a loop over lanes cannot do for one lane of a vector."""
     return any(isinstance(inner, Assign) for inner in walk(node))
 
 

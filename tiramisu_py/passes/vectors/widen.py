@@ -1,7 +1,7 @@
 """One strip of a vector loop: its body for all lanes.
 
-What cannot be computed on all lanes at once is a loop over the lanes: the iterations of a vector loop have no order, so
-each statement may run for all lanes before the next.
+Statements that cannot be computed on all lanes at once become loops over the lanes: the iterations of a vector loop
+have no order, so each statement may run for all lanes before the next.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Strips:
         return node if whole else self._choice(node, lanes)
 
     def _choice(self, node: Store, lanes: Lanes) -> Node:
-        """A value that chooses between lanes and guards loads: by lanes only where they choose differently."""
+        """A store whose value has a select by lane that guards loads: lane by lane only where the lanes differ."""
         choices = (e for e in parts(node.value) if isinstance(e, Select) and lanes.of(e.condition) > 1)
         choice = next((e for e in choices if guards(e.condition)), None)
         if choice is None:
@@ -108,7 +108,7 @@ class Strips:
         return self._tested(choice.condition, lanes, taking(choice.yes), taking(choice.no), self.by_lanes(node, lanes))
 
     def _guard(self, node: If, lanes: Lanes) -> Node:
-        """A guard that lanes may pass or not: by lanes only where it is not the same in all."""
+        """A guard whose condition has lanes: lane by lane only where the lanes differ."""
         then = self.vectors(node.then, lanes)
         otherwise = EMPTY if node.otherwise is None else self.vectors(node.otherwise, lanes)
         return self._tested(node.condition, lanes, then, otherwise, self.by_lanes(node, lanes))
@@ -120,20 +120,20 @@ class Strips:
         return mixed if constant(in_none) == 0 else If(in_none, no, mixed)
 
     def _independent(self, node: Store) -> bool:
-        """Whether the lanes of an update can do without each other's results."""
+        """Whether the lanes of an update do not need each other's results."""
         if node.buffer in self.atomic or node.atomic:
             return False
         return node.buffer not in self.reduced or any(map(_apart, node.indices))
 
     def _allocate(self, node: Allocate, lanes: Lanes) -> Node:
-        """A buffer of the strip: each element is a vector, with an element for each lane's own buffer."""
+        """A buffer of the strip: each element becomes a vector, one lane for each lane's own buffer."""
         if is_half(node.dtype) or any(lanes.of(extent) > 1 for extent in node.extents):
             return self.by_lanes(node, lanes)
         inside = lanes.with_buffer(node.buffer, len(node.extents), self.width)
         return replace(node, lanes=self.width, body=self.vectors(node.body, inside))
 
     def by_lanes(self, node: Node, lanes: Lanes) -> Node:
-        """The statement for one lane after another."""
+        """The statement in a loop over the lanes."""
         lane = Iter(self.lane, int64)
 
         def of_lane(e: Expr) -> Expr | None:
@@ -158,7 +158,7 @@ def _apart(index: Expr) -> bool:
 
 
 def _controls(node: Node) -> Iterable[Expr]:
-    """The expressions that say what of a statement's inside is executed."""
+    """The expressions that control the statements inside: conditions and bounds."""
     return () if isinstance(node, Block) else expressions(node)
 
 
