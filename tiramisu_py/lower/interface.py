@@ -1,4 +1,4 @@
-"""What the caller of a generated function sees: its arguments, and what it checks before it starts."""
+"""The interface of a generated function: its arguments, and the preconditions that it checks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def output_buffers(program: Program) -> tuple[str, ...]:
 def arguments(program: Program, arrays: Arrays | None = None) -> tuple[Argument, ...]:
     """Inputs and scalars as declared, then the outputs that are not in an input's array.
 
-    `arrays` says which part of them a rank has.
+    `arrays` tells which part of them a rank has.
     """
     found: dict[str, Argument] = {}
     outputs = output_buffers(program)
@@ -56,7 +56,7 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
 
 
 def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
-    """Whether the statements that are executed for certain store every element (that this rank holds)."""
+    """Whether unguarded statements store every element (that this rank holds)."""
     parts = list[isl.Set]()
     for statement in program.storing:
         storage = program.storages[statement.target]
@@ -86,7 +86,7 @@ def _box(program: Program, buffer: Buffer, space: isl.Space) -> isl.Set:
 
 
 def preconditions(program: Program) -> tuple[Precondition, ...]:
-    """The context, as conditions on the parameters, each with its words: ``N >= 1``."""
+    """The context as conditions on the parameters, each with its text: ``N >= 1``."""
     pieces = sets.basic_sets(program.context.coalesce())
     if not pieces:
         return ((Const(False, bool_), "no sizes satisfy what is assumed"),)

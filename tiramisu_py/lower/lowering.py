@@ -1,4 +1,4 @@
-"""From a proven program to loop IR: what is executed, in which order, on which elements. Nothing is optimised here."""
+"""From a proven program to loop IR: its instances, their order, and their elements, without any optimisation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFunction:
-    """The loops of a program that has been proven, in all its versions, after the `first` passes."""
+    """The loops of a proven program, in all its versions, after the `first` passes."""
 
     def lowered(version: Program) -> LoopFunction:
         function, about = _lowered(version)
@@ -57,7 +57,7 @@ def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFuncti
 
 
 def _lowered(program: Program) -> tuple[LoopFunction, About]:
-    """The loops of a program, and what the first passes may know of them."""
+    """The loops of a program, and the information for the first passes."""
     reductions = collected(with_whole_vectors(program))
     whole = replace(on_one_rank(reductions.program), definitions=reductions.definitions)
     touches = Touches(whole.program)
@@ -89,7 +89,7 @@ class _Lowering:
         self.gpu = Gpu(self.program, self.host, self.variables, self.reserved)
 
     def function(self, program: Program, passed: tuple[ArrayArgument | ScalarArgument, ...]) -> LoopFunction:
-        """The function of a program, which is passed these arguments."""
+        """The function of a program, with the arguments `passed`."""
         bodies = [[body for s in group for body in self._bodies(s)] for group in groups(self.host.program)]
         arrays = arrays_of(self.program)
         made = [self._nest(group, arrays) for group in bodies if group]
@@ -128,7 +128,7 @@ class _Lowering:
 
 
 class Gpu:
-    """What the statements of the host's part do: those of the host itself, and operations of GPUs."""
+    """The code of the host's part: its own statements, and operations of GPUs."""
 
     def __init__(
         self, program: Program, host: HostProgram, variables: Mapping[LoopId, str], reserved: frozenset[str]
@@ -149,9 +149,9 @@ class Gpu:
                     self.preconditions.setdefault(condition.key(), (condition, words))
 
     def where(self, *, is_distributed: bool) -> Expr | None:
-        """For which parameters, and on which ranks, there is anything to do for a GPU; None where that is so for all.
+        """The parameters and ranks for which a GPU has work, as a condition; None if that is always so.
 
-        On one rank only those count for which there is anything to do at all.
+        Without a grid, only parameters count for which the program has any work.
         """
         host, operations = self.host.program, set(self.host.operation.values())
         parts = [s.instances.params() for s in host.acting if s.name in operations and s.message is None]
@@ -199,7 +199,7 @@ def _whole(arrays: Mapping[str, Instance], nests: Sequence[Fragment]) -> Node:
 
 
 def _nontemporal_above(program: Program) -> int | None:
-    """The least of the bounds that were given; None where none was."""
+    """The least of the bounds that statements give; None if none does."""
     given = (s.nontemporal.above for s in program.statements.values() if s.nontemporal is not None)
     return min((bound for bound in given if bound is not None), default=None)
 
@@ -209,7 +209,7 @@ def _externs(bodies: Sequence[Body | LoweredOperation | LoweredKernel]) -> tuple
 
 
 def _documentation(program: Program) -> tuple[str, ...]:
-    """The algorithm, a line for each statement that computes something."""
+    """The algorithm, one line for each statement that computes values."""
     lines = (
         algorithm_line(program, statement, statement.body)
         for statement in program.storing

@@ -1,4 +1,4 @@
-"""The versions of a function in which some parameters are constant."""
+"""Versions of a function in which some parameters are constant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiramisu_py.program.program import Program, Sizes
 
 
 def with_versions(program: Program, function: LoopFunction, lowered: Callable[[Program], LoopFunction]) -> LoopFunction:
-    """The function with a version for each of the program's constant sizes; the most special come first."""
+    """The function with a version for each set of constant sizes of the program; those with most sizes come first."""
     if not program.specialized:
         return function
     if function.grid is not None or function.kernels or function.devices:

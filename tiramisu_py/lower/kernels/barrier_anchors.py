@@ -1,8 +1,8 @@
-"""Loops around barriers, the same for all threads of a block, whatever each thread has to do inside.
+"""Uniform loops around barriers, whatever each thread of a block executes inside.
 
-isl bounds a loop by what is executed inside, of which barriers are only a part; the bound that covers both may speak of
-the thread although no thread misses a barrier. An instance that does nothing, in every iteration that any thread of the
-block executes, makes it cover the same for all of them.
+isl bounds a loop by the instances inside, of which barriers are only a part; the bound of all of them may depend on the
+thread although no thread misses a barrier. An anchor that does nothing, in every iteration that any thread of the block
+executes, makes the bound the same for all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiramisu_py.program.statement import Role
 def gathering_anchors(program: Program, pieces: Sequence[Piece], outer: int, threads: Sequence[str]) -> list[Anchor]:
     """The anchors of the loops around the barriers of a kernel, inside its `outer` block and host loops.
 
-    The pieces are as a thread executes them; `threads` are the parameters that say which one it is.
+    The pieces are those of one thread; `threads` are the parameters that identify it.
     """
     paths: dict[tuple[LoopId, ...], None] = {}
     for piece in pieces:
@@ -45,7 +45,7 @@ def _anchor(program: Program, pieces: Sequence[Piece], path: tuple[LoopId, ...],
 
 
 def _clock(program: Program, piece: Piece, depth: int) -> isl.MultiAff:
-    """The coordinates of a piece's outermost loops; those of threads are 0."""
+    """The coordinates of a piece's outermost loops, with 0 for thread loops."""
     space = piece.instances.get_space()
     forms = sets.outputs(sets.from_frame(piece.statement.coords, space))[:depth]
     zero = sets.constant(space, 0)

@@ -1,4 +1,4 @@
-"""Kernels as functions: the loops of one thread, the numbers of its block and thread, the memory of its block."""
+"""Kernels as functions: the loops of one thread, its block and thread numbers, and the memory of its block."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tiramisu_py.program.storage import Memory
 
 @dataclass(frozen=True, eq=False)
 class LoweredKernel:
-    """A kernel, the functions of the user that it calls, and what code calls the number of its blocks along x."""
+    """A kernel, the user's functions that it calls, and the parameter for its number of blocks along x (or None)."""
 
     function: KernelFunction
     externs: tuple[ExternFunction, ...]
@@ -64,7 +64,7 @@ class Maker:
     host: isl.Set
 
     def kernel(self) -> LoweredKernel | None:
-        """The kernel; None where nothing is executed."""
+        """The kernel; None if nothing is executed."""
         nest, program = self.nest, self.nest.program
         combined = trees(KernelNest(program, nest.first, program.with_this_loop(nest.first)))
         scheduled = program
@@ -90,7 +90,7 @@ class Maker:
         externs = tuple(extern for each in bodies for extern in each.externs)
         return LoweredKernel(self._function(body, used, blocks), externs, blocks)
 
-    # -- what is executed
+    # -- the statements
 
     def _bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
         program = self.nest.program
@@ -111,7 +111,7 @@ class Maker:
     # -- the numbers of blocks and threads
 
     def _with_numbers(self, body: Node, loops: KernelLoops, blocks: str | None) -> Node:
-        """The body below the definitions of block and thread coordinates."""
+        """The body inside the definitions of block and thread coordinates."""
         for axis in sorted(self.grid.loops):
             loop = self.grid.loops[axis]
             number: Expr = GpuIndex("block", axis)
@@ -125,13 +125,13 @@ class Maker:
         return body
 
     def _coordinate(self, loop: LoopId, number: Expr) -> Expr:
-        """The coordinate of a block loop, by the number of the block."""
+        """The coordinate of a block loop, from the number of the block."""
         host = [loop_value(self.nest.program, outer, self.variables[outer]) for outer in self.nest.host]
         corner = of_operands(self.nest.corner(loop), host)
         return arithmetic.added(number, corner)
 
     def _rounds(self, body: Node, loop: LoopId, blocks: str) -> Node:
-        """A block goes on with the block that is as many further as there are."""
+        """The body in a loop over blocks: block b executes b, b + grid, b + 2*grid and so on."""
         name = unique("round", self.reserved.union(self.variables.values()))
         step = GpuIndex("grid", 0)
         number = Binary("+", GpuIndex("block", 0), Binary("*", Iter(name, int64), step, int64), int64)
@@ -180,7 +180,7 @@ class Maker:
         )
 
     def _is_nonnegative(self, loop: LoopId) -> bool:
-        """Whether a loop of the host has no negative coordinates."""
+        """Whether the coordinates of a host loop are never negative."""
         coordinate = sets.variables(self.host.get_space())[self.nest.host.index(loop)]
         return bool(self.host.is_subset(coordinate.to_pw_aff().nonneg_set()))
 

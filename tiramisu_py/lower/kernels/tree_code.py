@@ -1,9 +1,9 @@
 """Reductions over threads and blocks: atomic updates, and partial results that a block combines as a tree.
 
-The completion has made the statements of a tree (`derive.barriers.tree_reductions`), and the proof has judged them.
-Here they become code: the start is a store of every thread; the combination, of which each thread executes an instance,
-is one statement that all threads come to, and does what the merge does, too. The partial result, of which there is one
-for each iteration around, is one variable of the thread, which no iteration uses after its merge.
+The completion has made the statements of a tree (`derive.barriers.tree_reductions`), and the proof has checked them.
+Here they become code: every thread executes the start, a store. The combination, with an instance for each thread,
+becomes one statement that all threads reach, and includes the merge. The partial result, one for each iteration
+around, becomes one variable of the thread, since no iteration uses it after its merge.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tiramisu_py.program.storage import Memory
 
 
 def is_met(nest: KernelNest, statement: Statement) -> bool:
-    """Whether an update's element is updated by more than one thread of the launch."""
+    """Whether more than one thread of a launch updates the same element, so that updates must be atomic."""
     program = nest.program
     buffer = program.storages[statement.target].buffer
     if statement.role is not Role.UPDATE or program.buffers[buffer].memory is Memory.REGISTER:
@@ -56,7 +56,7 @@ def _threads_by_place(nest: KernelNest, statement: Statement) -> isl.Map:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One update that is combined as a tree: what starts, combines and merges its partial results."""
+    """One update that is combined as a tree: the statements that start, combine and merge its partial results."""
 
     nest: KernelNest
     start: Statement
@@ -76,18 +76,18 @@ class Tree:
 
     @property
     def around(self) -> tuple[LoopId, ...]:
-        """The loops around: in each iteration, all threads have partial results for one element."""
+        """The loops around the tree: in each iteration, all threads have partial results for one element."""
         values = len(value_names(self.nest.program.algorithm.source(self.merge.source)))
         return self.merge.loops[: len(self.merge.loops) - values]
 
     def scheduled(self, program: Program) -> Program:
-        """The program in which all threads come to the start and to the combination, which merges as well."""
+        """The program in which all threads execute the start and the combination, which includes the merge."""
         statements = {name: s for name, s in program.statements.items() if name != self.merge.name}
         program = program.with_(statements=statements)
         return program.with_statement(self._uniform(self.start), self._uniform(self.combined))
 
     def _uniform(self, statement: Statement) -> Statement:
-        """A statement that all threads of a block execute, without loops over them and over values."""
+        """A statement that all threads of a block execute, without loops over threads and values."""
         count = len(self.around)
         instances = statement.instances.intersect_params(self.nest.program.context)
         found = sets.named(sets.project_prefix(instances, count).coalesce(), statement.name)
@@ -98,7 +98,7 @@ class Tree:
         )  # fmt: skip
 
     def bodies(self, program: Program) -> list[LoweredOperation]:
-        """What the start and the combination do."""
+        """The code of the start and of the combination."""
         name, dtype = self.partial.name, self.partial.buffer.dtype
         start, end = program.statements[self.start.name], program.statements[self.combined.name]
         store = Store(name, (), as_typed(self.start.body, dtype), self.of)
@@ -112,7 +112,7 @@ class Tree:
         return [begin, LoweredOperation(piece, tuple(template.forms), reduce, frozenset({name, target}))]
 
     def _element(self, everyone: Statement) -> isl.PwMultiAff:
-        """``iterations around -> element`` into which the partial results are merged, for whatever thread asks."""
+        """``iterations around -> element`` into which partial results are merged, the same for all threads."""
         program, merge, count = self.nest.program, self.merge, len(self.around)
         storage = program.storages[merge.target]
         place = program.place(merge, storage, program.value_of(merge))
@@ -128,7 +128,7 @@ class Tree:
 
 
 def trees(nest: KernelNest) -> list[Tree]:
-    """The trees of a kernel, each of which the completion has made the statements of."""
+    """The trees of a kernel, from the statements that the completion has made."""
     partials = {s.target for s in nest.statements if s.role is Role.COMBINE}
     for statement in nest.statements:
         if is_tree(nest.program, statement) and statement.target not in partials:

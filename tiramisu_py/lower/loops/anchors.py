@@ -1,7 +1,7 @@
-"""Keeping iterations whole: isl may move a statement that runs in the last iteration only behind the loop.
+"""Anchors, which keep iterations whole: isl may move a statement that only runs in the last iteration behind the loop.
 
-That keeps the order, and parts an iteration from the buffer that it has a copy of. An anchor is an instance in each
-iteration that does nothing, one before all others and one after them: an iteration between its anchors stays whole.
+That keeps the order, but separates a part of the iteration from its local buffer. Anchors are instances that do
+nothing, at the begin and at the end of each iteration: isl keeps an iteration between its anchors whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiramisu_py.program.statement import Statement
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """The first or the last thing in each iteration of a loop: its instances, and their time (all dimensions)."""
+    """An anchor at the begin or the end of a loop's iterations: its instances, and their time (all dimensions)."""
 
     name: str
     loop: LoopId
@@ -31,12 +31,12 @@ class Anchor:
 
     @property
     def level(self) -> int:
-        """The level of siblings at which it stands before or after the others."""
+        """The level of siblings at which it comes first or last."""
         return sets.size(self.instances)
 
 
 def anchors_of(program: Program, statements: Sequence[Statement], loop: LoopId) -> list[Anchor]:
-    """The anchors of a loop's iterations."""
+    """The two anchors of a loop's iterations."""
     inside = [statement for statement in statements if loop in statement.loops]
     level = inside[0].depth(loop) + 1
     beside = [program.positions[statement.name][level] for statement in inside]
@@ -68,7 +68,7 @@ def time_beside(program: Program, like: Statement, instances: isl.Set, position:
 
 
 def parted(arrays: Mapping[str, Instance], node: Node, waiting: frozenset[str]) -> bool:
-    """Whether an array that each iteration of some loop has a copy of is not allocated exactly once in a nest."""
+    """Whether some array that is local to a loop is not allocated exactly once in a nest."""
     allocated = [inner.buffer for inner in walk(node) if isinstance(inner, Allocate)]
     local = {name for name in {*allocated, *waiting} if name in arrays and arrays[name].buffer.scope}
     return any(name in waiting or allocated.count(name) != 1 for name in local)

@@ -1,4 +1,4 @@
-"""Code that names points in lexicographic order, as boxes of them with loops around where they are no box."""
+"""Code that enumerates points in lexicographic order as boxes, with loops around the boxes if needed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tiramisu_py.lower.loops.isl_ast import GuardNode, Leaf, LoopNode, generated
 from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, value
 from tiramisu_py.lower.statements.operation import Template
 
-#: What isl calls the coordinates outside, and the tuple of those that loops run over; no user's name looks like it.
+#: isl's names of the coordinates outside, and of the tuple that loops run over, which no user's name can equal.
 _OUTSIDE, _TUPLE = "@outside{}", "@points"
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """For each prefix of a point's coordinates, the box that the others form: the least and the largest of each."""
+    """For each prefix of a point's coordinates, the box of the other coordinates: their least values and extents."""
 
     prefixes: isl.Set
     least: isl.PwMultiAff
@@ -35,9 +35,9 @@ class Boxes:
 class PointBoxes:
     """Points as images of `points`, a relation from the frame outside, for which `template` has forms.
 
-    `fits` says whether a box can be one piece of code, and `code` makes it, from the values of `forms` of the prefix.
-    `variables` are those of the loops around boxes, outermost first. Where only points `among` some matter, a box may
-    have others beside. The code may also be executed where there are no points, if `is_guarded`.
+    `fits` tells whether a box can be one piece of code, which `code` makes from the values of `forms` of the prefix.
+    `variables` are those of the loops around boxes, outermost first. With `among`, only points in that set matter, and
+    a box may contain others. With `is_guarded`, the code may also be executed where there are no points.
     """
 
     points: isl.Map
@@ -51,7 +51,7 @@ class PointBoxes:
     is_guarded: bool = False
 
     def enumerated(self) -> Node:
-        """The code, over as few loops as it takes."""
+        """The code, with as few loops as possible around boxes. Raises `CompilerDefect` if there are no boxes."""
         count = sets.out_size(self.points)
         whole = None if self.is_guarded else _boxes(self.points, 0, self.among)
         if whole is not None and self.fits(0, whole):
@@ -85,7 +85,7 @@ class PointBoxes:
 
 
 def _boxes(points: isl.Map, depth: int, among: isl.Set | None) -> Boxes | None:
-    """The boxes of all but the first `depth` coordinates, by these; None where they are no boxes."""
+    """The boxes that all but the first `depth` coordinates form, as a function of these; None if they form none."""
     rest = whole = points
     if depth:
         count = sets.out_size(points) - depth
@@ -106,7 +106,7 @@ def _boxes(points: isl.Map, depth: int, among: isl.Set | None) -> Boxes | None:
 
 
 class _Loops(TreeToLoops[Node]):
-    """Loops around code that is at hand for each leaf; `names` are what isl's names stand for."""
+    """Loops around given code for each leaf; `names` are the values of isl's names."""
 
     def __init__(self, leaves: Sequence[Node], names: Mapping[str, Expr]) -> None:
         self.leaves = leaves

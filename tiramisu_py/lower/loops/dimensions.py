@@ -1,4 +1,4 @@
-"""The dimensions of the time of a nest: positions among siblings and loops in turn."""
+"""The time dimensions of a nest, which alternate between positions among siblings and loops."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class Dimension:
 
     @property
     def iterator(self) -> str:
-        """The name that isl uses; no name of a user looks like it."""
+        """The iterator's name in isl, which no user's name can equal."""
         return f"@{self.depth}" if self.is_loop else f"@order{self.depth}"

@@ -1,7 +1,7 @@
 """isl's AST generator: from schedules to trees of loops, without its pitfalls.
 
-Callbacks keep their handles alive while isl may use them, and an exception inside one is carried past isl's frames and
-raised again afterwards.
+Callbacks keep their handles alive while isl may use them. An exception inside a callback is stored while isl's frames
+unwind, and raised again afterwards.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SequenceNode:
 
 @dataclass(frozen=True)
 class LeafNode:
-    """The execution of one statement: the position of its `Leaf` in order of generation."""
+    """The execution of one statement; `position` is the number of its `Leaf` in the order of generation."""
 
     position: int
 
@@ -63,8 +63,8 @@ class Leaf:
     """One statement at one place of the tree.
 
     `executed` is the set of instances that run there, `instance` the instance as a function of the enclosing
-    iterators. `build` turns functions of the instance into expressions that hold at this place; it may only be used
-    while the callback runs that was given the leaf.
+    iterators. `build` turns functions of the instance into expressions valid at this place; it may only be used in
+    the callback that receives the leaf.
     """
 
     statement: str
@@ -102,7 +102,7 @@ def positions(tree: Tree) -> Iterator[int]:
 
 
 class _Callback:
-    """What isl calls at each leaf; the first exception stops the work and waits in `failure`."""
+    """The function that isl calls at each leaf; after a first exception, kept in `failure`, it does nothing."""
 
     def __init__(self, at_leaf: Callable[[Leaf], None]) -> None:
         self.at_leaf = at_leaf
@@ -137,7 +137,7 @@ def generated(
 ) -> Tree:
     """The tree that executes the instances of `schedule` in its order; `at_leaf` is called for each leaf, in order.
 
-    `iterators` names the dimensions of the schedule. Raises what `at_leaf` raises, and `CompilerDefect` where isl
+    `iterators` names the dimensions of the schedule. Raises the exceptions of `at_leaf`, and `CompilerDefect` if isl
     finds no code.
     """
     build = isl.AstBuild.from_context(context)
@@ -207,7 +207,7 @@ def scheduled(times: Sequence[tuple[isl.Set, isl.MultiAff]]) -> isl.UnionMap:
 
 
 def loop_options(space: isl.Space, choices: Sequence[str]) -> isl.UnionMap:
-    """One choice a schedule dimension: ``separate``, ``atomic``, or an empty string for isl's own way."""
+    """isl's options: for each schedule dimension ``separate``, ``atomic``, or an empty string for isl's default."""
     result = isl.UnionMap.empty(space.params())
     for position, choice in enumerate(choices):
         if choice:

@@ -1,4 +1,4 @@
-"""One root nest at a time: schedule, isl's tree of loops, loop IR."""
+"""One root nest at a time: from its schedule to isl's tree of loops to loop IR."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
-#: Where cutting innermost loops makes more leaves than so many for each piece, they stay whole.
+#: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
 
 
 class Nest(TreeToLoops[list[Fragment]]):
-    """The statements of one root nest, and how they become loops.
+    """The statements of one root nest, and their translation to loops.
 
     `variables` names the variable of each loop; `reserved` are names that no other variable may have. `first` is the
-    first dimension of time that orders anything here, and `context` says what holds around the nest. `arrays` are those
-    that may have to be allocated; of the `rings`, those of this nest are rotated in it.
+    first time dimension that orders statements of the nest, and `context` holds around the nest. `arrays` may have to
+    be allocated; `rings` whose buffers the nest uses are rotated in it.
     """
 
     first = 1
@@ -81,7 +81,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         self.rotations: dict[str, Rotation] = {rotation.name: rotation for rotation in moving}
 
     def lowered(self) -> Fragment | None:
-        """The loops of the nest; None where nothing is executed."""
+        """The loops of the nest; None if nothing is executed."""
         found = self._lowered()
         if found is not None and parted(self.arrays, found.node, found.waiting):
             self.anchors = {anchor.name: anchor for loop in self._owners() for anchor in self._anchors(loop)}
@@ -114,7 +114,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     # -- the schedule
 
     def _tree(self, choices: tuple[str, str]) -> Tree:
-        """isl's tree, with a choice for innermost loops and one for those around them."""
+        """isl's tree, with one option for innermost loops and one for the loops around them."""
         self.leaves.clear()
         self.executed.clear()
         dimensions = self._dimensions()
@@ -124,7 +124,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return generated(self.context, schedule, iterators, options, self._at_leaf)
 
     def _dimensions(self) -> list[Dimension]:
-        """The time dimensions that order anything within this nest."""
+        """The time dimensions that order instances within this nest."""
         statements = [body.piece.statement for body in self.bodies.values()]
         depth = max(len(statement.loops) for statement in statements)
         kept = []
@@ -136,7 +136,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return kept
 
     def _added(self) -> list[Anchor | Rotation]:
-        """What is executed beside the statements."""
+        """The instances that are scheduled in addition to the statements."""
         return [*self.anchors.values(), *self.rotations.values()]
 
     def _orders(self, statements: Sequence[Statement], level: int) -> bool:
@@ -162,7 +162,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _options(
         self, dimensions: Sequence[Dimension], space: isl.Space, choices: tuple[str, str]
     ) -> isl.UnionMap | None:
-        """Inner loops are cut into ranges that execute the same pieces; outer ones stay whole, to keep code small."""
+        """isl's options: inner loops are cut into ranges with the same pieces; outer ones stay whole for small code."""
         if len(self.bodies) == 1 and next(iter(self.bodies.values())).piece.instances.n_basic_set() <= 1:
             return None
         return loop_options(space, [self._choice(dimension, choices) for dimension in dimensions])
@@ -196,7 +196,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         self.leaves.append(Fragment(node, statement, waiting))
 
     def _verify(self) -> None:
-        """Condition 5: what the loops execute is what was asked for."""
+        """Condition 5: the loops execute exactly the instances of the pieces."""
         for name, body in self.bodies.items():
             wanted = body.piece.instances
             executed = sets.union_of([sets.empty(wanted.get_space()), *self.executed.get(name, ())])
@@ -208,7 +208,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     # -- the tree
 
     def leaf(self, position: int) -> list[Fragment]:
-        """What a statement executes; nothing where an anchor marks the begin or the end of an iteration."""
+        """The code of a statement; nothing for an anchor, which marks the begin or the end of an iteration."""
         leaf = self.leaves[position]
         return [] if isinstance(leaf, Anchor) else [leaf]
 
@@ -217,7 +217,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return [fragment for part in parts for fragment in part]
 
     def guard(self, tree: GuardNode, then: list[Fragment], otherwise: list[Fragment] | None) -> list[Fragment]:
-        """One fragment with both sides; arrays that both need, one of which has them already, are allocated in each."""
+        """One fragment with both branches; an array that both use is allocated in each if one allocates it already."""
         otherwise = otherwise or []
         if not then and not otherwise:
             return []
@@ -231,7 +231,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return [replace(both, node=If(condition, yes, no))]
 
     def loop(self, tree: LoopNode, body: list[Fragment]) -> list[Fragment]:
-        """The loop as one fragment, with the arrays allocated that each of its iterations has a copy of."""
+        """The loop as one fragment, with the arrays allocated that are local to its iterations."""
         if not body:
             return []
         statement = body[0].statement
@@ -258,7 +258,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return tightened(tagged, self.reserved.union(self.variables.values()))
 
     def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
-        """Whether both anchors of a loop's iteration are inside, so that the iteration is there as a whole."""
+        """Whether a tree contains both anchors of a loop's iteration, hence the whole iteration."""
         found = {self._anchor_name(position) for position in positions(tree)}
         return {f"@first{loop}", f"@last{loop}"} <= found
 
@@ -276,7 +276,7 @@ class Nest(TreeToLoops[list[Fragment]]):
         return names
 
     def _scoped(self, waiting: frozenset[str], least: int) -> list[Instance]:
-        """The waiting arrays whose scope has at least so many loops; those of most loops first, so that they nest."""
+        """The waiting arrays whose scope has at least `least` loops; deeper scopes first, so that allocations nest."""
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if len(array.buffer.scope) >= least]
         return sorted(chosen, key=lambda array: -len(array.buffer.scope))

@@ -1,14 +1,15 @@
-"""Rings of registers: a buffer folded along a serial loop becomes a window that moves on with the loop.
+"""Rings of registers: a buffer folded along a serial loop becomes a window that moves along with the loop.
 
-Registers have names and no numbers, so that index ``x % 32`` names none. But where iteration t of a loop only uses
-values x from ``16 * t`` to ``16 * t + 31``, ``x - 16 * t`` is a constant once loops are unrolled: the buffer holds the
-window of iteration t, and a rotation at the end of each iteration moves its contents by 16.
+Registers have names, not numbers, so that a varying index ``x % 32`` cannot select one. But if iteration t of a loop
+only uses values x from ``16 * t`` to ``16 * t + 31``, ``x - 16 * t`` is a constant after unrolling: the buffer holds
+the window of iteration t, and a rotation at the end of each iteration moves its contents by 16.
 
 Before: ``v[x % 32]``. After: ``v[x - 16*t]``, and last in each iteration t ``for k in 0 .. 16: v[k] = v[k + 16]``.
 
-Why it is the same: values of one iteration lie in one window, where different ones have different places just if they
-have different remainders; what is stored in iteration s at place p is in iteration t at place p - 16 * (t - s), as each
-iteration between moved it; and what would overwrite it there would have done so in the folded buffer too.
+Why the results are the same: the values of one iteration lie in one window, in which two values have different places
+exactly if they have different remainders. A value stored in iteration s at place p is in iteration t at place
+p - 16 * (t - s), since each iteration between moved it. A store that overwrites it there would have overwritten it in
+the folded buffer, too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tiramisu_py.program.storage import Buffer, Memory, Storage
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """A buffer in registers whose window moves on by `step` elements of `axis` in each iteration of `level`."""
+    """A buffer in registers whose window moves by `step` elements along `axis` in each iteration of loop `level`."""
 
     buffer: str
     level: LoopId
@@ -46,7 +47,7 @@ class Ring:
 
 
 def in_windows(program: Program) -> tuple[Program, tuple[Ring, ...]]:
-    """The program with the folded buffers in registers as windows, and what has to be moved for that."""
+    """The program with windows in place of the folded buffers in registers, and the rings to rotate."""
     rings: list[Ring] = []
     for buffer in list(program.buffers.values()):
         storages = list(program.storages_in(buffer.name))
@@ -91,13 +92,13 @@ def _loads(program: Program, statement: Statement, storage: Storage) -> bool:
 
 
 def _read(program: Program, statement: Statement, source: str) -> isl.Map:
-    """What a statement reads; past the end of a vector loop, values that there are not."""
+    """The values that a statement reads; in a padded vector loop, including indices outside the domain."""
     values = needed_values if padded_loop(program, statement) is None else named_values
     return values(program, statement, source)
 
 
 def _level(program: Program, buffer: Buffer, storage: Storage, using: Collection[Statement]) -> LoopId | None:
-    """The serial loop just inside a buffer's scope that all its uses share."""
+    """The serial loop directly inside a buffer's scope that all its uses share; None if there is none."""
     depth = len(buffer.scope)
     loops = {statement.loops[: depth + 1] for statement in using}
     if storage.inner or len(loops) != 1:
@@ -110,7 +111,7 @@ def _level(program: Program, buffer: Buffer, storage: Storage, using: Collection
 
 
 def _used(using: Iterable[Statement], depth: int, values: Callable[[Statement], isl.Map]) -> isl.Map | None:
-    """``[iterations of the loops to the level] -> values`` that statements use."""
+    """``[iterations of the loops up to the level] -> values`` that statements use."""
     parts = list[isl.Map]()
     for statement in using:
         outer = sets.graph(statement.prefix(depth), statement.instances)
@@ -119,7 +120,7 @@ def _used(using: Iterable[Statement], depth: int, values: Callable[[Statement], 
 
 
 def _folded(form: isl.Aff, extent: Expr, scope: int) -> int | None:
-    """The value index of which a component of an index is the remainder modulo the extent; None for any other."""
+    """The dimension x of a value whose buffer index is ``x % extent``; None for an index of another form."""
     taken = sets.terms(form)
     if not isinstance(extent, Const) or taken.denominator != 1 or len(taken.divs) != 1:
         return None
@@ -128,7 +129,7 @@ def _folded(form: isl.Aff, extent: Expr, scope: int) -> int | None:
 
 
 def _starts(used: isl.Map, dim: int, level: int) -> Iterator[tuple[isl.Aff, int]]:
-    """Forms of the iteration that are least values of an index there, and their steps from iteration to iteration."""
+    """Lower bounds of an index as forms of the iteration, and their steps from iteration to iteration."""
     for bound in sets.lower_bounds(sets.component(used, dim)):
         step = sets.stride(bound, level)
         if step is not None and step > 0:
@@ -136,9 +137,9 @@ def _starts(used: isl.Map, dim: int, level: int) -> Iterator[tuple[isl.Aff, int]
 
 
 def _window(stored: isl.Map, used: isl.Map, dim: int, start: isl.Aff, step: int, extent: int) -> isl.Aff | None:
-    """Where the window of an iteration begins, so that all that it uses lies inside; None where that is not so.
+    """The begin of an iteration's window that contains all values it uses; None if there is none.
 
-    What an iteration stores begins at a multiple of the step, if possible, so that vectors are aligned.
+    If possible, the stored values begin at a multiple of the step in the window, so that vectors are aligned.
     """
     own, every = (sets.span_above(sets.component(of, dim), start) for of in (stored, used))
     if own is None or every is None or extent % step != 0:
@@ -149,7 +150,7 @@ def _window(stored: isl.Map, used: isl.Map, dim: int, start: isl.Aff, step: int,
 
 
 def _index(storage: Storage, depth: int, axis: int, dim: int, window: isl.Aff) -> isl.MultiAff:
-    """The index of a storage with one component counted from where the window of the iteration begins."""
+    """The index of a storage with one component relative to the begin of the iteration's window."""
     rank = sets.in_size(storage.index) - (depth - 1)
     space = sets.sized_frame(storage.index.get_space(), None, depth + rank)
     variables = sets.variables(space)
@@ -166,7 +167,7 @@ def _index(storage: Storage, depth: int, axis: int, dim: int, window: isl.Aff) -
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """The last thing in each iteration of a ring's loop, from the first iteration to the last: an instance in each."""
+    """The rotation of a ring: one instance at the end of each iteration of its loop, without gaps."""
 
     name: str
     ring: Ring
@@ -177,12 +178,12 @@ class Rotation:
 
     @property
     def level(self) -> int:
-        """The level of siblings at which it stands after the others."""
+        """The level of siblings at which it comes last."""
         return sets.size(self.instances)
 
 
 def rotation_of(program: Program, ring: Ring, reserved: Collection[str]) -> Rotation:
-    """What moves the window of a ring."""
+    """The rotation that moves the window of a ring."""
     inside = [s for s in program.statements.values() if ring.level in s.loops]
     count = inside[0].depth(ring.level) + 1
     name = f"@rotate_{ring.buffer}"
@@ -195,7 +196,7 @@ def rotation_of(program: Program, ring: Ring, reserved: Collection[str]) -> Rota
 
 
 def _iterations(program: Program, inside: Iterable[Statement], count: int) -> isl.Set:
-    """All iterations from the first to the last, for each of the loops outside."""
+    """All iterations from the first to the last, for each iteration of the loops outside."""
     parts = list[isl.Set]()
     for statement in inside:
         parts.append(statement.instances.intersect_params(program.context).apply(sets.graph(statement.prefix(count))))
@@ -206,7 +207,7 @@ def _iterations(program: Program, inside: Iterable[Statement], count: int) -> is
 def _moves(program: Program, ring: Ring, own: list[Statement], reserved: Collection[str]) -> Node:
     """``for k in 0 .. strips: for x in 0 .. step: v[step * k + x] = v[step * (k + 1) + x]``, for all other indices.
 
-    One strip after another, each in vectors where values are stored in vectors.
+    One strip after another; strips are moved in vectors if values are stored in vectors.
     """
     buffer = program.buffers[ring.buffer]
     extents = [int(extent.value) for extent in buffer.extents if isinstance(extent, Const)]
@@ -229,20 +230,20 @@ def _moves(program: Program, ring: Ring, own: list[Statement], reserved: Collect
 
 
 def _width(program: Program, own: Iterable[Statement]) -> int | None:
-    """The lanes of the vectors in which values are stored, if that is one number."""
+    """The lanes of the vectors in which values are stored; None unless there is exactly one width."""
     tags = (program.loops[loop].tag for statement in own for loop in statement.loops)
     widths = {tag.width for tag in tags if isinstance(tag, Vector)}
     return widths.pop() if len(widths) == 1 else None
 
 
 def as_padded(node: Node, buffers: Collection[str]) -> Node:
-    """The statement with the buffers marked from which lanes past the end of a loop load."""
+    """The statement with these buffers marked `padded`: lanes past the end of a loop load from them."""
     node = with_children(node, lambda child: as_padded(child, buffers))
     return replace(node, padded=True) if isinstance(node, Allocate) and node.buffer in buffers else node
 
 
 def as_rings(node: Node, rings: Collection[Ring]) -> Node:
-    """The statement with the buffers of rings marked: they are moved before all of their elements have values."""
+    """The statement with the buffers of rings marked: they rotate before all of their elements have values."""
     node = with_children(node, lambda child: as_rings(child, rings))
     if isinstance(node, Allocate) and any(ring.buffer == node.buffer for ring in rings):
         return replace(node, ring=True)

@@ -1,4 +1,4 @@
-"""isl's tree of loops as loop IR: the one place that knows what isl's loops and conditions look like.
+"""isl's tree of loops as loop IR: the one place that knows the form of isl's loops and conditions.
 
 ::
 
@@ -6,7 +6,7 @@
     for of a single iteration                      -->   let v = first: body
     if (condition) then else otherwise             -->   if condition: then else: otherwise
 
-Who translates a tree says what its leaves are, and how translated parts are put together.
+A subclass defines the code of the leaves, and how translated parts are combined.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class TreeToLoops(ABC, Generic[_Code]):
 
     @abstractmethod
     def guard(self, tree: GuardNode, then: _Code, otherwise: _Code | None) -> _Code:
-        """What is executed where a condition holds, and where it does not."""
+        """The code of a condition with its two branches."""
 
     @abstractmethod
     def loop(self, tree: LoopNode, body: _Code) -> _Code:
-        """A body for each value of a loop's iterator."""
+        """The code of a loop with a translated body."""
 
 
 def value(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
-    """An expression of isl's, with what its iterators and parameters stand for."""
+    """An expression of isl's, with the values of its iterators and parameters."""
     return simplified(from_ast(e, names))
 
 
 def upper_bound(tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
-    """The exclusive upper bound of a loop. Raises `CompilerDefect` where isl built another condition than a bound."""
+    """The exclusive upper bound of a loop. Raises `CompilerDefect` if isl's loop condition is no bound."""
     condition = value(tree.condition, names)
     if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
         raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")

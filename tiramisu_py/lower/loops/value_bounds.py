@@ -1,10 +1,10 @@
-"""Value-dependent loop bounds: conditions on a loop's variable that compare it with loaded values become its bounds.
+"""Value-dependent loop bounds: conditions that compare a loop's variable with loaded values become its bounds.
 
     for p in lo .. hi: if (start[i] <= p & p < start[i + 1]) body
     -->
     if lo < hi: low = start[i]; high = start[i + 1]; for p in max(lo, low) .. min(hi, high): body
 
-The values are loaded once, and only where the loop has an iteration that would have loaded them.
+The values are loaded once, and only if the loop has an iteration that would have loaded them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Bound:
 
 
 def tightened(loop: For, taken: frozenset[str]) -> Node:
-    """The loop with the conditions of its body that are bounds of its variable moved into its bounds.
+    """The loop with the guards in its body that compare its variable with loaded values moved into its bounds.
 
     `taken` are names that the variables for the loaded values must not have.
     """
@@ -85,7 +85,7 @@ def _bound(condition: Expr, variable: str) -> _Bound | None:
 
 
 def _offset(e: Expr, variable: str) -> int | None:
-    """c where the expression is ``variable + c`` in int64, else None."""
+    """c if the expression is ``variable + c`` in int64, else None."""
     match e:
         case Iter():
             return 0 if e.name == variable else None

@@ -1,1 +1,1 @@
-"""What the host tells GPUs and other ranks."""
+"""Operations of the host on GPUs, and its communication with other ranks."""

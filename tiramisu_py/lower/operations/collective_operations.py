@@ -1,7 +1,7 @@
-"""Calls in which all ranks take part: what each rank sends to, and receives from, each other one in a call.
+"""Collective calls: the elements that each rank sends to, and receives from, each other rank in a call.
 
 The two halves of a collective exchange are one operation of the host, in the loops that they share; every rank
-executes it, also one that sends and receives nothing. Where one rank sends the same elements, in the same order, to all
+executes it, even a rank that sends and receives nothing. If one rank sends the same elements, in the same order, to all
 others, it is a broadcast.
 """
 
@@ -30,14 +30,14 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 class Calls:
-    """The calls of a program."""
+    """The collective calls of a program."""
 
     def __init__(self, messages: Messages) -> None:
         self.messages = messages
         self.found = {one.send.name: one for one in collectives(messages.program) if one.is_whole}
 
     def of(self, issued: Statement) -> list[LoweredOperation]:
-        """What the statement that stands for a collective exchange does."""
+        """The code of the statement that represents a collective exchange."""
         one = self.found[issued.name]
         return [self._operation(one, piece) for piece in pieces_of_operation(issued)]
 
@@ -57,7 +57,7 @@ class Calls:
 
 
 class _Part(Poster):
-    """One half of a call: elements for, or from, every other rank."""
+    """One half of a call: elements to, or from, every other rank."""
 
     def __init__(
         self, messages: Messages, statement: Statement, depth: int, frame: isl.Space, template: Template
@@ -66,7 +66,7 @@ class _Part(Poster):
         self.template = template
 
     def elements(self, instances: isl.Set) -> Node:
-        """Code that names them, each box with the rank at the other end."""
+        """Code that enumerates the elements as boxes, each with the rank at the other end."""
         statement, loops = self.statement, self.program.loops
         forms = sets.outputs(statement.coords)
         inner = [d for d in range(self.depth, len(forms)) if not loops[statement.loops[d]].is_rank]
@@ -103,7 +103,7 @@ class _Part(Poster):
 
 
 class _Root:
-    """The one rank that sends in a call, if there is one that sends the same to all others."""
+    """The root of a call: the only rank that sends, if it sends the same elements to all others."""
 
     def __init__(self, messages: Messages, one: Collective) -> None:
         self.messages = messages
@@ -117,7 +117,7 @@ class _Root:
         return self.messages.ranked.coordinates
 
     def _ranks(self, half: Statement) -> isl.Map | None:
-        """``call -> coordinates of the ranks`` that have this half in it; None where some axis has no loop."""
+        """``call -> coordinates of the ranks`` that execute this half in it; None if an axis has no loop."""
         by_axis = {}
         for depth, number in enumerate(half.loops):
             tag = self.program.loops[number].tag
@@ -142,7 +142,7 @@ class _Root:
         return self._sends_one_thing()
 
     def _are_all(self, found: isl.Map) -> bool:
-        """Whether all ranks of the grid are among those of each call."""
+        """Whether each call has all ranks of the grid."""
         known = self.program.context.params()
         space = found.get_space().range()
         ranks = sets.universe(space).align_params(known.get_space())
@@ -152,7 +152,7 @@ class _Root:
         return bool(isl.Map.from_domain_and_range(found.domain(), ranks).is_subset(found))
 
     def _sends_one_thing(self) -> bool:
-        """Whether what is sent, and its order, is the same for each peer."""
+        """Whether the elements sent, and their order, are the same for each peer."""
         send = self.one.send
         assert send.message is not None
         steps = strides_of(send.message.peer, 0) if sets.is_identity(send.coords) else [None]
@@ -176,7 +176,7 @@ class _Root:
         return bool(of_peer.is_single_valued() and each.is_subset(both))
 
     def first_peer(self, send: Statement) -> Statement:
-        """The sends to the first of all peers."""
+        """The sends to the first of the peers."""
         assert send.message is not None
         executed = self._executed(send)
         call = sets.graph(send.prefix(self.one.depth), executed)

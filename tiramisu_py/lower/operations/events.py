@@ -1,8 +1,8 @@
-"""Waits: which event happens after each operation that something waits for, and who waits for it.
+"""Waits: the events that operations record, and the waits for them.
 
-An event is known by the group of values that an operation completes, where that is one group; by the iteration of the
-host in which the operation is issued, where each group is completed by one operation; otherwise one event stands for
-all of them, and is recorded again after each.
+If an operation completes one group of values, its event is indexed by the group; else, if one operation completes each
+group, by the iteration of the host that issues the operation; otherwise there is one event for all operations, which
+each of them records again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tiramisu_py.lower.statements.templates import Wanted
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
-#: An operation, the statements of it that are waited for, and the forms of each of them that tell groups apart.
+#: An operation, its statements that are waited for, and for each of them the forms that distinguish groups.
 Key = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """The events of one operation: their index by the iteration of the host, and by the group that is waited for."""
+    """The events of one operation: their index by the iteration of the host, and by the group to wait for."""
 
     name: str
     operation: str
@@ -42,11 +42,11 @@ class Event:
     extents: tuple[Expr, ...]
 
     def around(self, body: Node) -> Node:
-        """The code in which the events exist."""
+        """The code inside the scope of the events."""
         return Events(self.name, self.extents, self.queue[0], body)
 
     def indices(self, function: isl.PwMultiAff, frame: isl.Space) -> list[isl.PwAff]:
-        """The index of an event at the points of a frame, counted from 0."""
+        """The index of an event, from 0, as forms on a frame."""
         here = sets.identity(frame)
         forms = [sets.pulled(form, here) for form in sets.as_function(function)]
         return [form.sub(sets.at_any_point(low, frame)) for form, low in zip(forms, self.corner, strict=True)]
@@ -66,7 +66,7 @@ class Waits:
                 self.of_wait[statement.name] = list(self._events(statement))
 
     def _events(self, wait: Statement) -> Iterator[Event]:
-        """The events that a wait waits for, one for each operation that its statements are part of."""
+        """The events of a wait, one for each operation that contains awaited statements."""
         assert wait.waits is not None
         groups: dict[str, list[Statement]] = {}
         for statement in self.program.awaited(wait):
@@ -121,7 +121,7 @@ class Waits:
         return replace(operation, forms=tuple(forms), template=Block(tuple(nodes))) if listed else operation
 
     def awaits(self, wait: Statement) -> list[LoweredOperation]:
-        """What a wait does: it waits for the events of the groups that some operation completes."""
+        """The code of a wait: it waits for the events of the groups that some operation completes."""
         assert wait.waits is not None
         found = []
         for number, event in enumerate(self.of_wait[wait.name]):
@@ -138,7 +138,7 @@ class Waits:
         return found
 
     def around(self, body: Node) -> Node:
-        """The code in which all events exist."""
+        """The code inside the scope of all events."""
         for event in reversed(self.events.values()):
             body = event.around(body)
         return body

@@ -1,8 +1,8 @@
-"""The host's part of a program: a statement of its nests for each launch, copy and message.
+"""The host's part of a program: its nests have a statement for each launch, copy and message.
 
-A kernel is one operation for each iteration of the host's loops around it, and so is a transfer, a message, or a
-combination of ranks, for each iteration of the loops outside of its bulk. Each becomes a statement with those loops
-alone.
+A kernel is one operation in each iteration of the host's loops around it. A transfer, a message, or a combination over
+ranks is one operation in each iteration of the loops outside of its bulk. Each becomes a statement with only those
+loops.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tiramisu_py.program.statement import Statement
 class HostProgram:
     """The host's part of a program.
 
-    `program` has one statement for each kernel, transfer and half of an exchange, with the loops of the host alone;
-    `launched` are the kernels by the names of their statements, and `operation` names the statement that stands for
-    one of a kernel (or of a transfer, or of a message).
+    `program` has one statement for each kernel, transfer and half of an exchange, with only the loops of the host;
+    `launched` are the kernels by the names of their statements, and `operation` maps each statement of a kernel,
+    transfer or message to the statement that represents it here.
     """
 
     program: Program
@@ -37,9 +37,9 @@ class HostProgram:
 
 
 def host_of(program: Program, coordinates: Sequence[str] = ()) -> HostProgram:
-    """The host's part; the program itself where there are no GPUs and no messages.
+    """The host's part; the program itself if there are no GPUs and no messages.
 
-    `coordinates` are the parameters that are this rank's coordinates: calls of all ranks do not depend on them.
+    `coordinates` are the parameters of this rank's coordinates, on which collective calls do not depend.
     """
     found_nests = kernels(program)
     operation = {s.name: nest.name for nest in found_nests for s in nest.statements}
@@ -74,7 +74,7 @@ def _collectives(program: Program) -> tuple[Collective, ...]:
 
 
 def _called(one: Collective, coordinates: Sequence[str]) -> Statement:
-    """Calls of all ranks as a statement."""
+    """A collective exchange as one statement, whose instances are its calls."""
     calls = sets.without_params(one.calls, coordinates).align_params(one.program.algorithm.param_space)
     here = sets.universe(sets.sized_frame(one.program.algorithm.param_space, None, len(coordinates)))
     for form, name in zip(sets.variables(here.get_space()), coordinates, strict=True):
@@ -84,7 +84,7 @@ def _called(one: Collective, coordinates: Sequence[str]) -> Statement:
 
 
 def _issued(program: Program, name: str, group: Sequence[Statement]) -> Statement:
-    """An operation as a statement: its instances are the iterations of the host in which there is something to do."""
+    """An operation as a statement: its instances are the host's iterations in which the operation has work."""
     some = next((statement for statement in group if statement.name == name), group[0])
     depth = boxes_of(program, some)[0] if some.transfer is not None else program.host_depth(some)
     parts = list[isl.Set]()

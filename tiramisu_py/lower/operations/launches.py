@@ -1,4 +1,4 @@
-"""Launches: how many blocks a kernel runs on, and what the host passes to it."""
+"""Launches: the grid of a kernel, and the values that the host passes to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LaunchGrid:
 
     @property
     def persistent(self) -> bool:
-        """Whether each block may go on with further ones."""
+        """Whether the grid is fixed, so that each block may execute several."""
         return self.nest.launch.grid is not None
 
     @cached_property
@@ -47,7 +47,7 @@ class LaunchGrid:
         return sets.constant(self.space, 1).to_pw_aff() if loop is None else self._extents[loop]
 
     def largest(self, loop: LoopId) -> isl.PwAff:
-        """The largest coordinate of a block loop, by those of the host's loops."""
+        """The largest coordinate of a block loop, by the coordinates of the host's loops."""
         return self._largest[loop]
 
     @cached_property
@@ -65,7 +65,7 @@ class LaunchGrid:
         return {loop: sets.extent_between(corners[loop], self._largest[loop]) for loop in self.nest.blocks}
 
     def preconditions(self, host: isl.Set) -> list[Precondition]:
-        """What must hold of sizes for every launch to be within the limits; `host` are the iterations of the host."""
+        """The conditions on sizes for all grids to be within the limits; `host` are the iterations of the host."""
         found: list[Precondition] = []
         for axis in sorted(self.loops):
             most = self.program.gpu.most_blocks[axis]
@@ -112,6 +112,6 @@ def launch(
 
 
 def _values(kernel: KernelFunction, host: Mapping[str, Expr]) -> tuple[Expr, ...]:
-    """What is passed for a kernel's parameters: sizes, what the host knows by other names, scalars."""
+    """The values of a kernel's parameters: sizes, values of the host's under the kernel's names, scalars."""
     sizes = (host.get(name, Param(name, int64)) for name in kernel.params)
     return (*sizes, *(Scalar(scalar.name, scalar.dtype) for scalar in kernel.scalars))

@@ -1,4 +1,4 @@
-"""Messages between ranks as operations of the host: what is sent or received, from where, and by which request."""
+"""Messages between ranks as operations of the host: their elements, peer, tag and request."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Messages:
         self.requested = Requested(self.program, host, variables, taken)
 
     def posts(self, statement: Statement, issued: Statement) -> list[LoweredOperation]:
-        """What a half of an exchange does; `issued` is the statement that stands for it among those of the host."""
+        """The code of one half of an exchange; `issued` is the statement that represents it in the host's part."""
         return [
             Poster(self, statement, len(issued.loops), piece.frame).operation(piece)
             for piece in pieces_of_operation(issued)
         ]
 
     def completes(self, wait: Statement) -> list[LoweredOperation]:
-        """What a wait for messages does."""
+        """The code of a wait for messages."""
         return self.requested.completes(wait)
 
     def around(self, body: Node) -> Node:
-        """The code in which all requests exist."""
+        """The code inside the scope of all requests."""
         return self.requested.around(body)
 
 
@@ -100,7 +100,7 @@ class Poster:
     # -- elements
 
     def _element(self) -> isl.MultiAff:
-        """The element that an instance takes or stores."""
+        """The element that an instance sends or stores."""
         program, statement = self.program, self.statement
         frame = program.frame(self.storage)
         if not program.in_scope(statement, self.storage):
@@ -144,7 +144,7 @@ class Poster:
         return PointBoxes(points, self.template, self.program.context, names, fits, forms, code).enumerated()
 
     def _first(self, depth: int, boxes: Boxes, of_coords: isl.Map) -> list[isl.PwAff]:
-        """The first element of a box, by the prefix; before it come the coordinates outside, if these are inputs."""
+        """The first element of a box, as a function of the prefix; at depth 0, of the coordinates outside."""
         if depth == 0:
             least = sets.graph_of(boxes.least)
             at = sets.with_inputs(least).apply_range(of_coords)
@@ -169,13 +169,13 @@ class Poster:
         return self.rank_at(peers)
 
     def rank_at(self, ranks: isl.Map) -> Expr:
-        """The number of the rank whose coordinates a relation from the frame outside names."""
+        """The number of the rank whose coordinates are the image of a relation from the frame outside."""
         domain = ranks.domain()
         forms = [form.gist(domain).coalesce() for form in sets.as_function(sets.piecewise(ranks))]
         return self.number(self.template.places(forms))
 
     def number(self, coordinates: Sequence[Expr]) -> Expr:
-        """The number of the rank with some coordinates."""
+        """The number of the rank with these coordinates."""
         grid = self.messages.ranked.grid
         if grid is None or len(coordinates) != len(grid.extents):
             count = 0 if grid is None else len(grid.extents)
@@ -196,7 +196,7 @@ class Poster:
         return Request(slots.name, slots.index(self.template, self.frame))
 
     def _persistent(self) -> bool:
-        """Whether the request is set up once; raises where its messages are not the same each time."""
+        """Whether the request is persistent; raises `CompilerDefect` if its messages are not the same each time."""
         if not self.message.persistent:
             return False
         name = self.statement.handle
@@ -220,7 +220,7 @@ class Poster:
 
 
 def strides_of(element: isl.MultiAff | None, depth: int) -> list[tuple[int, ...] | None]:
-    """By how much each index grows with each coordinate from `depth` on; None where that is no constant."""
+    """For each coordinate from `depth` on, the step of each index; None if a step is not constant."""
     found: list[tuple[int, ...] | None] = []
     if element is None:
         return [None]

@@ -1,4 +1,4 @@
-"""Requests: which element of an array of requests each message that does not block uses, and what a wait completes.
+"""Requests: the element of an array of requests that a nonblocking message uses, and the requests of a wait.
 
 for t: send row t; wait for row t     -->   requests[1]: the message of each t uses the same one again
 for t: send row t                     -->   requests[T]: element t
@@ -42,11 +42,11 @@ class Slots:
 
     @property
     def count(self) -> Expr:
-        """How many there are."""
+        """The number of requests."""
         return self.product(self.extents)
 
     def index(self, template: Template, frame: isl.Space) -> Expr:
-        """The element that a message uses, in an iteration of the host."""
+        """The element that the message of a host iteration uses."""
         at = sets.piecewise(sets.domain_named(self.slot, sets.tuple_name(frame)))
         forms = sets.as_function(at)
         offsets = [form.sub(sets.at_any_point(low, frame)) for form, low in zip(forms, self.lows, strict=True)]
@@ -97,12 +97,12 @@ class Requested:
         return self.slots[statement.name]
 
     def around(self, body: Node) -> Node:
-        """The code in which all requests exist."""
+        """The code inside the scope of all requests."""
         for each in reversed(self.slots.values()):
             body = Requests(each.name, each.count, body)
         return body
 
-    # -- which request a message uses
+    # -- the request of a message
 
     def _issued(self, statement: Statement) -> Statement:
         return self.host.program.statements[self.host.operation[statement.name]]
@@ -128,7 +128,7 @@ class Requested:
     # -- waits
 
     def completes(self, wait: Statement) -> list[LoweredOperation]:
-        """What a wait for messages does."""
+        """The code of a wait for messages."""
         return [
             operation
             for statement in self.program.awaited(wait)
@@ -154,7 +154,7 @@ class Requested:
 
 @dataclass(frozen=True, eq=False)
 class _Completing:
-    """The code of one wait for one half of an exchange: ranges of slots, with loops around where they have gaps."""
+    """The code of one wait for one half of an exchange: ranges of slots, with loops around them if there are gaps."""
 
     program: Program
     wait: Statement
@@ -170,7 +170,7 @@ class _Completing:
         ).enumerated()  # fmt: skip
 
     def _ranges(self, depth: int, boxes: Boxes) -> int | None:
-        """The first dimension of a box that is a range of slots; None where the box is no contiguous range."""
+        """The first dimension along which a box has several slots; None if the box is no contiguous range of slots."""
         sizes = [*map(sets.is_one, boxes.extents)]
         first = next((level for level, one in enumerate(sizes) if not one), None)
         if first is None:
@@ -193,7 +193,7 @@ class _Completing:
 
     def _forms(self, depth: int, boxes: Boxes) -> list[isl.PwAff]:
         space = boxes.prefixes.get_space()
-        first = [*sets.as_function(boxes.least)[:depth], *boxes.lows]  # a box may begin where no slot is used
+        first = [*sets.as_function(boxes.least)[:depth], *boxes.lows]  # a box may begin at an unused slot
         offsets = [form.sub(sets.at_any_point(low, space)) for form, low in zip(first, self.slots.lows, strict=True)]
         return [*(form.gist(boxes.prefixes).coalesce() for form in offsets), *boxes.extents]
 

@@ -1,4 +1,4 @@
-"""What a transfer copies at a time, as boxes of elements."""
+"""The boxes of elements that a transfer copies at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiramisu_py.program.storage import Storage
 
 @dataclass(frozen=True, eq=False)
 class TransferBox:
-    """For iterations of the loops outside: the least index of the source, the extents, and target less source."""
+    """For iterations of the loops outside: the first index in the source, the extents, and the first in the target."""
 
     outside: isl.Set
     first: list[isl.PwAff]
@@ -27,9 +27,9 @@ class TransferBox:
 
 
 def boxes_of(program: Program, statement: Statement) -> tuple[int, list[TransferBox]]:
-    """How many loops the host runs for a transfer, and the boxes that it copies in each of their iterations.
+    """The number of loops that the host runs for a transfer, and the boxes that it copies in each of their iterations.
 
-    Those are the loops outside of the bulk, and as many more as it takes for what is copied at a time to be boxes.
+    These are the loops outside of the bulk, and the fewest inner ones that leave boxes to copy.
     """
     instances = statement.instances.intersect_params(program.context).coalesce()
     if instances.is_empty():

@@ -1,4 +1,4 @@
-"""Transfers as copies of boxes: the loops from the first bulk one on are one copy, of as many elements."""
+"""Transfers as copies of boxes: the loops from the first bulk loop on become one copy of all their elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiramisu_py.program.statement import Statement
 
 
 def copies(program: Program, statement: Statement, operation: Statement) -> list[LoweredOperation]:
-    """A transfer as copies; `operation` is the statement that stands for it among those of the host."""
+    """A transfer as copies; `operation` is the statement that represents it in the host's part."""
     assert statement.transfer is not None
     _, boxes = boxes_of(program, statement)
     found = []

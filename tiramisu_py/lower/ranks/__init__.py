@@ -1,1 +1,1 @@
-"""The program of one rank, over the arrays that it has."""
+"""The program of one rank, over its parts of arrays."""

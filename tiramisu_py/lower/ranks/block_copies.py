@@ -1,17 +1,17 @@
-"""Programs over the caller's arrays as one rank has them.
+"""Programs over the part of the caller's arrays that one rank has.
 
-Where a rank touches more of an array than its block (a halo that is received into it), the array is kept elsewhere
-while the function runs: in memory that covers both, filled from the caller's array at first, or copied there at last,
-by threads where the program has any. A rank whose statements stay inside of its block uses the caller's array itself.
+If a rank touches more of an array than its block (such as a halo), the array is kept elsewhere while the function runs:
+in local memory that covers both, filled from the caller's array at entry, and copied back at exit, by threads if the
+program has any. A rank whose own statements stay inside its block uses the caller's array directly.
 
-This is done after the proof, because a program has one array for all ranks, addressed by the indices of the whole: that
-a rank's array holds its own block only, from index 0, is said by distributions, and becomes memory here. It changes no
-value. An element is moved within its rank only, between two arrays of which all statements of the rank use one: the
-local one takes the place of the caller's in each of them. The entry copies, before anything else, every element that
-the rank holds and that some statement reads or may leave as it is; the exit copies, after everything else, every
-element that the rank holds and that some statement stores. What a rank does not hold is not in the caller's array, so
-that the proof had it computed or received there before it is read. `tests/lower/test_blocks.py` asks the theorem again,
-of one rank and with these copies, and finds it broken where one of them is left out or too small.
+This is done after the proof: a program has one array for all ranks, with the indices of the whole array. Distributions
+say that a rank's array holds only its own block, from index 0, and here this becomes memory. It changes no value.
+Elements only move within a rank, between the caller's array and the local one, which replaces it in all statements of
+the rank. The entry copies, before all other statements, every element that the rank holds and that some statement reads
+or may leave as it is; the exit copies, after all other statements, every element that the rank holds and that some
+statement stores. An element that a rank does not hold is not in the caller's array; the proof has shown that it is
+computed or received there before it is read. `tests/lower/test_blocks.py` checks the theorem again for one rank with
+these copies, and finds it broken if a copy is left out or too small.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tiramisu_py.program.storage import Buffer, Storage
 
 
 class Arrays:
-    """The caller's arrays, as this rank has them."""
+    """This rank's parts of the caller's arrays."""
 
     def __init__(self, ranked: Ranked, touches: Touches) -> None:
         self.touches = touches
@@ -48,12 +48,12 @@ class Arrays:
                 self.holdings[buffer.name] = holding
 
     def elements(self, buffer: Buffer) -> isl.Set | None:
-        """The elements that this rank holds of a distributed array."""
+        """The elements of a distributed array that this rank holds; None for other arrays."""
         holding = self.holdings.get(buffer.name)
         return None if holding is None else holding.elements()
 
     def in_blocks(self) -> Ranked:
-        """The program over blocks of this rank, counted from 0, and with arrays that are kept elsewhere meanwhile."""
+        """The program over this rank's blocks, with indices from 0, and over local arrays if blocks do not suffice."""
         program = self.whole.program
         for name, holding in self.holdings.items():
             touched = touched_of(self.touches, program.buffers[name])
@@ -72,7 +72,7 @@ def _in_block(program: Program, holding: Holding) -> Program:
 
 
 class _Elsewhere:
-    """An array that is kept elsewhere while the function runs."""
+    """An array of the caller that a local array replaces while the function runs."""
 
     def __init__(self, program: Program, holding: Holding, touches: Touches) -> None:
         self.before = program
@@ -90,14 +90,14 @@ class _Elsewhere:
         self.ranks = self._ranks()
 
     def _ranks(self) -> isl.Set:
-        """The ranks that do not do with their blocks, if statements are on these or on others; otherwise all ranks."""
+        """The ranks that touch elements outside their block; all ranks, if a statement runs on both kinds of ranks."""
         touched, everyone = touched_of(self.touches, self.array), self.before.context
         assert touched is not None
         coordinates = self.holding.ranked.coordinates
         short = touched.subtract(self.holding.elements()).params().intersect(everyone)
         for touch in () if self._outputs() else self.touches.of_buffer(self.array.name):
             if touch.is_write and touch.actor.statement is not None and touch.device == self.array.device:
-                short = short.union(touch.domain.params().intersect(everyone))  # what is passed is left as it is
+                short = short.union(touch.domain.params().intersect(everyone))  # an input must not change
         short = sets.without_params(short, [name for name in sets.params(short) if name not in coordinates])
         short = short.align_params(everyone.get_space()).intersect(everyone).coalesce()
         for touch in self.touches.of_buffer(self.array.name):
@@ -107,7 +107,7 @@ class _Elsewhere:
         return short
 
     def program(self) -> Program:
-        """The program in which statements use the other array, with copies before and after them."""
+        """The program whose statements use the local array, with copies before and after them."""
         program = self.before.with_buffer(replace(self.array, name=self.name, argument=False, device=None))
         for old, new in self.storages.items():
             storage = program.storages[old]
@@ -135,7 +135,7 @@ class _Elsewhere:
         return replace(statement, sources=sources, target=self.storages.get(statement.target, statement.target))
 
     def _entry(self) -> Statement | None:
-        """The copy of what the rank holds, and reads (or may leave as it is)."""
+        """The copy of the elements that the rank holds and reads (or may leave as they are)."""
         needed = touched_of(self.touches, self.array, {False: True})
         for kept in self._stored(guarded=True):
             needed = kept if needed is None else needed.union(kept)
@@ -149,7 +149,7 @@ class _Elsewhere:
         return self._copy("entry", needed, storage.source, storage.name, self.storages[storage.name], 0)
 
     def _exit(self) -> Statement | None:
-        """The copy of what the rank holds, and stores."""
+        """The copy of the elements that the rank holds and stores."""
         outputs = self._outputs()
         if not outputs:
             return None
@@ -162,12 +162,12 @@ class _Elsewhere:
         )
 
     def _outputs(self) -> list[Storage]:
-        """Where the caller is given values in the array."""
+        """The storages of outputs in the array."""
         callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
         return [s for s in callers if s.source in self.before.algorithm.outputs]
 
     def _stored(self, guarded: bool = False) -> list[isl.Set]:
-        """The elements that each statement stores; with `guarded`, of those that may not be executed."""
+        """The elements that each statement stores; with `guarded`, only of statements with guards."""
         found = []
         for touch in self.touches.of_buffer(self.array.name):
             statement = touch.actor.statement

@@ -1,7 +1,7 @@
 """One rank's part of a program whose blocks have bounds that are known at run time.
 
-The bounds are parameters like others, with values of their own on each rank; so is the number of the rank, by which
-peers are known. How many ranks have a block is found out when the function is called.
+The bounds are parameters whose values differ by rank; so is the number of the rank, which determines its peers. The
+number of ranks that have a block is computed when the function is called.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiramisu_py.program.statement import Statement
 
 
 def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
-    """What one rank does, with the number of the rank as a parameter more, and the ranks that do it."""
+    """The program of one rank, with the rank's number as an additional parameter, and the grid of the ranks."""
     mine = own(program)
     blocks, algorithm = mine.blocks, program.algorithm
     assert blocks is not None
@@ -51,7 +51,7 @@ def in_own_block(program: Program) -> tuple[Program, ProcessGrid]:
 
 
 def _on_rank(statement: Statement, space: isl.Space, rank: str) -> Statement:
-    """A statement over one parameter more; the peer of a message is a rank by its number."""
+    """A statement over the additional parameter; the peer of a message becomes the number of a rank."""
     instances = statement.instances.align_params(space)
     message = statement.message
     if message is not None:

@@ -1,8 +1,8 @@
-"""Ranges of indices that differ from rank to rank in no affine way: what each rank touches, rank by rank.
+"""Index ranges that are no affine function of the rank: the range that each rank touches, rank by rank.
 
     rows 0 .. H on rank 0, and H .. R on rank 1   -->   from rank0 == 0 ? 0 : H, and rank0 == 0 ? H : R - H rows
 
-So it is where arrays are cut at points that are known at run time. The number of ranks must be a small constant.
+Such ranges occur where arrays are cut at points known at run time. The number of ranks must be a small constant.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.one_rank import Ranked
 
-#: So many ranks are told apart at most.
+#: At most this many ranks are distinguished.
 MOST = 16
-#: So many indices more may be there where that makes the range an affine form.
+#: A range may have up to this many extra indices if that makes it affine.
 SPARE = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """So many indices, from the first on."""
+    """`count` indices, from `first` on."""
 
     first: Expr
     count: Expr
 
 
 def each_range(ranked: Ranked, line: isl.Set, is_first: bool) -> Range | None:
-    """The least range on each rank around indices; None where all ranks have the same, or there are too many ranks.
+    """The smallest range around indices on each rank; None if it is the same on all ranks, or there are too many ranks.
 
-    Ranks that have nothing have no elements along the first dimension; along others their range is any.
+    Ranks without indices have count 0 along the first dimension; along others their range is arbitrary.
     """
     names = [name for name in ranked.coordinates if name in sets.involved_params(line)]
     places = _places(ranked, names)
@@ -64,7 +64,7 @@ def each_range(ranked: Ranked, line: isl.Set, is_first: bool) -> Range | None:
 
 
 def _without(ranges: Mapping[tuple[int, ...], Range], axis: int) -> dict[tuple[int, ...], Range]:
-    """The ranges by the other coordinates, where they do not depend on that along an axis."""
+    """The ranges without the coordinate along an axis, if they do not depend on it."""
     found = dict[tuple[int, ...], Range]()
     for at, one in ranges.items():
         known = found.setdefault(at[:axis] + at[axis + 1 :], one)
@@ -74,7 +74,7 @@ def _without(ranges: Mapping[tuple[int, ...], Range], axis: int) -> dict[tuple[i
 
 
 def _places(ranked: Ranked, names: Sequence[str]) -> list[tuple[int, ...]] | None:
-    """The coordinates of ranks along some axes; None where there are not few of them."""
+    """The coordinates of ranks along some axes; None if there are more than MOST."""
     if ranked.grid is None or ranked.grid.bounds is not None:
         return None
     extents = [ranked.grid.extents[ranked.coordinates.index(name)] for name in names]
@@ -85,7 +85,7 @@ def _places(ranked: Ranked, names: Sequence[str]) -> list[tuple[int, ...]] | Non
 
 
 def _on(ranked: Ranked, line: isl.Set, at: Mapping[str, int], is_first: bool) -> Range | None:
-    """The range on the ranks with some coordinates; None where these have nothing at any sizes."""
+    """The range on the ranks with some coordinates; None if these have no indices at any sizes."""
     context = ranked.program.context
     for name, value in at.items():
         context = sets.param_between(context, name, value, value)
@@ -100,12 +100,12 @@ def _on(ranked: Ranked, line: isl.Set, at: Mapping[str, int], is_first: bool) ->
 
 
 def _of(form: isl.PwAff, there: isl.Set) -> Expr:
-    """A form as an expression that is right at some parameters."""
+    """A form as an expression that is valid for the parameters in `there`."""
     return simplified(of_params(form.gist(there).coalesce(), there))
 
 
 def _count(low: isl.PwAff, high: isl.PwAff, context: isl.Set) -> Expr:
-    """How many indices there are from one to another, or little more: where there are none, too."""
+    """The number of indices from `low` to `high`, also if there are none; up to SPARE more for an affine form."""
     count = sets.extent_between(low, high)
     exact = sets.zero_elsewhere(count).intersect_domain(context)
     plain = (form for form in sets.pieces(count.coalesce()) if sets.is_of_parameters(form))
@@ -126,7 +126,7 @@ def _conditions(names: Sequence[str], at: Sequence[int]) -> Expr:
 
 
 def _chosen(conditions: Sequence[Expr], values: Sequence[Expr]) -> Expr:
-    """The value whose condition holds: one of them does."""
+    """The value whose condition holds; one of them always does."""
     found = values[-1]
     for condition, value in zip(reversed(conditions[:-1]), reversed(values[:-1]), strict=True):
         found = value if value.key() == found.key() else Select(condition, value, found, int64)

@@ -1,10 +1,9 @@
-"""Where the partial results of reductions over ranks are kept, and how their combination is called.
+"""The arrays of partial results of reductions over ranks, and the calls that combine them.
 
-The completion has made the statements that start, combine and end partial results, and the proof has judged them. Here
-they get the array that is emitted: a box of the values that the ranks of a line have terms of, of constant size where
-there is one. It holds each value in an element of its own, as the array of the proof does, so that nothing else is
-stored where a value is: another layout changes none of them. The combination, one instance for each value there, is
-one call for the whole array here.
+The completion has made the statements that start, combine and end partial results, and the proof has checked them. Here
+they get the array that is emitted: a box of the values for which the ranks of a line have terms, of constant size if
+possible. As in the array of the proof, each value has an element of its own, so that the other layout changes no
+value. The combination, with an instance for each value in the program, becomes one call for the whole array.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from tiramisu_py.program.storage import Buffer, Storage
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """A program in which ranks keep partial results: for each combination of these, what it combines, by name.
+    """A program in which ranks keep partial results: the calls that combine them, and comments, by statement name.
 
-    `definitions` are the values of parameters at which partial results begin.
+    `definitions` are the values of the parameters at which the arrays of partial results begin.
     """
 
     program: Program
@@ -53,7 +52,7 @@ class Collected:
         return frozenset((*self.combinations, *self.comments))
 
     def bodies(self, program: Program, statement: Statement) -> list[Body | LoweredOperation]:
-        """What the executions of one of these statements do."""
+        """The code of one of these statements."""
         node = self.combinations.get(statement.name)
         if node is not None:
             here = replace(statement, instances=statement.instances.intersect_params(program.context))
@@ -63,7 +62,7 @@ class Collected:
 
 
 def collected(program: Program) -> Collected:
-    """The program with the arrays of the partial results that ranks combine; itself where there are none."""
+    """The program with arrays for the partial results that ranks combine; unchanged if there are none."""
     done = Collected(program)
     for updates in groups(program):
         raise CompilerDefect(f"ranks cannot combine the partial results of {updates[0].handle}")
@@ -96,7 +95,7 @@ class _Combined:
         self.definitions: dict[str, Expr] = {}
 
     def added_to(self, done: Collected) -> Collected:
-        """The program with the array of these partial results, and with one call where they are combined."""
+        """The program with the array of these partial results, and with one call that combines them."""
         own = [s for s in self.program.storing if self.partial in (s.target, *s.sources.values())]
         (start,) = (s for s in own if s.role is Role.INIT)
         (end,) = (s for s in own if s.role is Role.MERGE)
@@ -111,10 +110,10 @@ class _Combined:
         both = {**done.definitions, **self.definitions}
         return Collected(program, {**done.combinations, self.met.name: node}, {**done.comments, **comments}, both)
 
-    # -- where it is kept
+    # -- the array
 
     def _stored(self, around: isl.Set) -> Program:
-        """The program with room for the values ``[loops outside, other axes of the grid, value]``."""
+        """The program with a buffer for the values ``[loops outside, other axes of the grid, value]``."""
         count = sets.size(around) - self.kept
         sides = [self._side(around, self.kept, axis) for axis in range(count)]
         program = widened(self.program, list(self.definitions))
@@ -133,7 +132,7 @@ class _Combined:
         return program.with_buffer(buffer).with_storage(Storage(self.partial, self.source.name, self.partial, index))
 
     def _side(self, around: isl.Set, kept: int, axis: int) -> _Side:
-        """The extent of one dimension: constant where it can be, in each iteration of the loops of the scope."""
+        """One dimension of the array, in each iteration of the loops of its scope; of constant extent if possible."""
         variables = sets.variables(around.get_space())
         scope = sets.function(around.get_space(), None, variables[: len(self.scope)])
         line = sets.function(around.get_space(), None, [variables[kept + axis]])
@@ -152,7 +151,7 @@ class _Combined:
         return _Side(self._begin(least, axis, scope.get_space().range()), simplified(of_params(count, context)))
 
     def _begin(self, least: isl.PwAff, axis: int, outside: isl.Space) -> isl.Aff:
-        """A first index of parameters alone: a parameter that the function defines, where it is no affine form."""
+        """A first index of parameters only: an affine form, or else a new parameter that the function defines."""
         single = sets.least(least.gist(least.domain()))
         if single is not None:
             return sets.on_frame(sets.on_params(single), outside)
@@ -164,7 +163,7 @@ class _Combined:
 
 
 def _as_update(program: Program, end: Statement) -> Statement:
-    """What merges the outcome as an update by one term, so that the code of an update is emitted for it."""
+    """The merge of the result as an update by one term, so that the code of an update is emitted for it."""
     source = cast(Computation, program.algorithm.source(end.source))
     point = [*sets.outputs(end.point), *(sets.constant(end.frame, 0) for _ in source.over)]
     return replace(end, role=Role.UPDATE, point=sets.function(end.frame, end.source, point))

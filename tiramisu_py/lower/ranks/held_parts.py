@@ -1,4 +1,4 @@
-"""The caller's arrays on one rank: the rank's own block, at indices counted from 0."""
+"""The caller's arrays on one rank: the rank's own block, with indices from 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tiramisu_py.program.storage import Buffer, Storage
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A piece of a dimension: its first index, and how many it has (0, if there are none)."""
+    """A piece of a dimension: its first index, and its number of indices."""
 
     lower: Expr
     count: Expr
@@ -33,7 +33,7 @@ class _Piece:
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """What this rank holds of an array of the caller, as its distribution says."""
+    """The part of a caller's array that this rank holds, by the array's distribution."""
 
     ranked: Ranked
     buffer: Buffer
@@ -45,7 +45,7 @@ class Holding:
         return sets.sized_frame(self.ranked.program.algorithm.param_space, self.buffer.name, len(self.buffer.extents))
 
     def elements(self) -> isl.Set:
-        """The elements that this rank holds, by their indices in the whole array."""
+        """The elements that this rank holds, with their indices in the whole array."""
         reader = Affine(self.space, {})
         found = sets.universe(self.space).intersect_params(self.ranked.program.context)
         for dim, (index, extent) in enumerate(zip(sets.variables(self.space), self.buffer.extents, strict=True)):
@@ -66,7 +66,7 @@ class Holding:
         return owners.intersect_range(sets.where_equal(line, at, self.ranked.coordinates[axis])).domain()
 
     def _holders(self) -> isl.Set:
-        """The ranks that hold anything."""
+        """The ranks that hold a part of the array."""
         found = self.ranked.program.context
         for axis, spread in enumerate(self.distribution.axes):
             if isinstance(spread, int):
@@ -74,7 +74,7 @@ class Holding:
         return found
 
     def local(self) -> list[isl.Aff]:
-        """Where this rank holds the elements that it holds: a function of the element."""
+        """The place of an element in this rank's array, as a function of the element's indices."""
         found = []
         for dim, index in enumerate(sets.variables(self.space)):
             dealt = self.distribution.dealt(dim)
@@ -85,14 +85,14 @@ class Holding:
         return found
 
     def scanned(self) -> list[isl.Aff]:
-        """In which order the elements that it holds are gone through: at their places, or at their indices where these
-        are known to begin somewhere else on each rank.
+        """The order in which the held elements are enumerated: by their places, or by their indices in dimensions
+        where pieces begin at a parameter of the rank.
         """
         pairs = zip(self.local(), sets.variables(self.space), strict=True)
         return [index if (self.buffer.name, dim) in self.ranked.cuts else at for dim, (at, index) in enumerate(pairs)]
 
     def definitions(self) -> dict[str, Expr]:
-        """Where its pieces begin on this rank: the values of parameters that `local` names."""
+        """The begins of its pieces on this rank: the values of the parameters in `local`."""
         found = dict[str, Expr]()
         for dim in range(len(self.buffer.extents)):
             name, dealt = self.ranked.cuts.get((self.buffer.name, dim)), self.distribution.dealt(dim)
@@ -137,7 +137,7 @@ class Holding:
         return inside.intersect(index.to_pw_aff().lt_set(Affine(line, {}).value(self.buffer.extents[dim])))
 
     def _pieces(self, dim: int, pieces: Pieces) -> list[_Piece]:
-        """Where each piece of a dimension begins, and how many indices it has."""
+        """The pieces of a dimension: the begin and the number of indices of each."""
         context, inside = self.ranked.program.context, self._line(dim)
         found = []
         for part in replace(pieces, dim=0).parts(inside.get_space()):
@@ -150,7 +150,7 @@ class Holding:
         return found
 
     def _by_rank(self, axis: int, ranks: Sequence[int], values: Sequence[Expr], other: Expr) -> Expr:
-        """A value that depends on the rank, and that of all ranks which are not named."""
+        """A value that depends on the rank; `other` on ranks that are not listed."""
         context, found = self.ranked.program.context, other
         named = sets.empty(context.get_space())
         for rank in ranks:
@@ -164,7 +164,7 @@ class Holding:
         return found
 
     def _count(self, dim: int, whole: Expr, axis: int, dealt: Dealt | Pieces) -> Expr:
-        """How many indices of a dimension are dealt to this rank."""
+        """The number of indices of a dimension that are dealt to this rank."""
         if isinstance(dealt, Pieces):
             counts = [piece.count for piece in self._pieces(dim, dealt)]
             return self._by_rank(axis, dealt.ranks, counts, arithmetic.number(0))
@@ -185,7 +185,7 @@ class Holding:
         return simplified(rest if mine.params().is_equal(context) else arithmetic.larger(arithmetic.number(0), rest))
 
     def _in_turn(self, whole: Expr, axis: int, block: int, cycle: int) -> Expr:
-        """How many indices are dealt to this rank in blocks that go round."""
+        """The number of indices that are dealt to this rank in a block-cyclic way."""
         if block == 1:
             left = self._after(arithmetic.plus(whole, cycle - 1), axis, 1)
             return simplified(arithmetic.floor_divided(left, cycle))
@@ -195,7 +195,7 @@ class Holding:
         return simplified(arithmetic.added(rounds, some))
 
     def _after(self, extent: Expr, axis: int, block: int) -> Expr:
-        """What is left of an extent after the blocks of the ranks before this one."""
+        """The rest of an extent after the blocks of the ranks before this one."""
         return arithmetic.subtracted(extent, arithmetic.times(self._coordinate(axis), block))
 
     def _coordinate(self, axis: int) -> Expr:
@@ -203,9 +203,9 @@ class Holding:
 
 
 def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
-    """What this rank holds of an array of the caller; None where it holds it in full.
+    """The part of a caller's array that this rank holds; None if it holds the whole array.
 
-    Several values in one array are distributed alike, as has been proven.
+    The proof has shown that all values in one array are distributed alike.
     """
     program = ranked.program
     callers = [s for s in program.storages_in(buffer.name) if is_callers(program, s)]
@@ -228,7 +228,7 @@ def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
 
 
 def is_callers(program: Program, storage: Storage) -> bool:
-    """Whether a storage is where the caller passes a value, or is given it."""
+    """Whether a storage is in an array of the caller: that of an input or an output."""
     algorithm = program.algorithm
     return storage.name == storage.source and (
         storage.source in algorithm.inputs or storage.source in algorithm.outputs

@@ -1,10 +1,10 @@
-"""Memory of a GPU: of each array, the box that kernels and transfers touch there.
+"""Memory of a GPU: for each array, the box that kernels and transfers touch there.
 
     by@gpu1[R, C], of which GPU 1 computes rows G to R   -->   by@gpu1[R - G, C], from row G on
 
-A dimension is cut where that saves more than a border. The last one is cut between multiples of as many elements as a
-warp has threads (of floats, what it loads at once), so that accesses stay aligned as they were. What the caller keeps
-on a GPU stays whole.
+A dimension is cut if that saves more than a border. The last one is cut at multiples of the warp size (for floats, the
+elements that a warp loads at once), so that accesses keep their alignment. Arrays that the caller keeps on a GPU stay
+whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Buffer, Memory
 
-#: Of a constant extent at least one in so many elements is saved, or the dimension stays whole.
+#: A dimension of constant extent is cut only if that saves at least 1/LEAST of it.
 LEAST = 8
 
 
@@ -46,7 +46,7 @@ def device_boxes(program: Program, touches: Touches) -> Mapping[str, DeviceBox]:
 
 
 def _is_combined(program: Program, buffer: Buffer) -> bool:
-    """Whether lanes have partial results of an element: these are added to it even where there are none."""
+    """Whether lanes keep partial results of an element, which are added to it even if there are no terms."""
     return any(
         program.storages[statement.target].buffer == buffer.name
         and statement.role is Role.UPDATE
@@ -57,7 +57,7 @@ def _is_combined(program: Program, buffer: Buffer) -> bool:
 
 
 def _touched(touches: Touches, buffer: Buffer) -> Iterator[tuple[int, isl.Set]]:
-    """The elements that are touched on each GPU; the caller's own array is left out."""
+    """The elements that are touched on each GPU, except in the caller's own array."""
     parts = list[tuple[int, isl.Set]]()
     for touch in touches.of_buffer(buffer.name):
         device = touch.device
@@ -101,7 +101,7 @@ def _form(program: Program, extent: Expr) -> isl.PwAff | None:
 
 
 def _tightest(there: isl.Set, lows: list[isl.Aff], highs: list[isl.Aff]) -> tuple[isl.Aff, list[isl.Aff]] | None:
-    """The lower bound that is last, but for a border, and upper bounds of which the least counts."""
+    """The largest lower bound, up to a border, and the upper bounds whose minimum applies; None if there are none."""
     near = sets.interval_between(lows, highs)
     if near is not None:
         return near.low, [sets.plus(near.low, near.extent - 1)]
@@ -122,7 +122,7 @@ def _is_never_above(there: isl.Set, a: isl.Aff, b: isl.Aff) -> bool:
 
 
 def _most(there: isl.Set, form: isl.Aff | isl.PwAff) -> int | None:
-    """The largest value of a form of the parameters; None where it has no bound."""
+    """The largest value of a form of the parameters; None if it is unbounded."""
     piece = form if isinstance(form, isl.PwAff) else form.to_pw_aff()
     return sets.greatest(piece.intersect_params(there))
 
@@ -135,7 +135,7 @@ def _saves(there: isl.Set, whole: isl.PwAff, extent: isl.Aff) -> bool:
 
 
 def _multiple(count: Expr, row: int) -> Expr:
-    """So many rows of elements."""
+    """The number of elements in `count` rows."""
     return simplified(arithmetic.times(count, row))
 
 
@@ -144,7 +144,7 @@ def _expression(form: isl.Aff) -> Expr:
 
 
 def _as_quotient(form: isl.Aff) -> isl.Aff:
-    """``R - (2*R + 2) // 3`` as ``R // 3``: what is left of a quotient, where isl has made one of what comes before."""
+    """``R - (2*R + 2) // 3`` as ``R // 3``: the rest after a quotient, written as a quotient."""
     taken = sets.terms(form)
     if taken.denominator != 1 or [coefficient for coefficient, _ in taken.divs] != [-1]:
         return form
@@ -159,7 +159,7 @@ def _as_quotient(form: isl.Aff) -> isl.Aff:
 
 
 def _least(highs: list[isl.Aff]) -> Expr:
-    """One more than the least of some last indices."""
+    """One more than the minimum of some last indices."""
     end, *others = (_expression(sets.plus(high, 1)) for high in highs)
     for other in others:
         end = arithmetic.smaller(end, other)

@@ -1,9 +1,9 @@
-"""Memory of one rank: of each array, the box that the rank touches.
+"""Memory of one rank: for each array, the box that the rank touches.
 
     bx[100][C], rows 25*rank0 - 1 to 25*rank0 + 25 on each rank   -->   bx[27][C], from row 25*rank0 - 1
 
-The box begins at one affine form of the rank's coordinates, and has a constant extent where that is possible: it may
-then be a little larger than what is touched.
+The box begins at an affine form of the rank's coordinates, and has a constant extent if possible, even if that makes
+it slightly larger than necessary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tiramisu_py.program.storage import Buffer
 class LocalSide:
     """One dimension of a box: its first index and its extent.
 
-    The first index is a form of parameters; or an expression, which becomes a parameter of this rank, by its name.
+    The first index is an affine form of parameters, or an expression, which becomes a parameter of the rank (its name).
     """
 
     origin: isl.Aff | Expr | str
@@ -41,7 +41,7 @@ class LocalSide:
 
 
 def localised(ranked: Ranked, touches: Touches) -> Ranked:
-    """The program with each array of the whole call cut down to what this rank touches of it."""
+    """The program with each array of the whole call cut down to the box that this rank touches."""
     program, boxes = ranked.program, dict[str, list[LocalSide | None]]()
     for buffer in program.buffers.values():
         if buffer.scope or buffer.argument or buffer.memory in INSIDE or not _is_local(program, buffer):
@@ -63,7 +63,7 @@ def localised(ranked: Ranked, touches: Touches) -> Ranked:
 
 
 def touched_of(touches: Touches, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
-    """The elements of a buffer that statements touch; with `which`, only by writes (True) or reads (False)."""
+    """The elements of a buffer that statements touch; with `which`, only the writes (True) or reads (False) it has."""
     parts = list[isl.Set]()
     for touch in touches.of_buffer(buffer.name):
         if touch.actor.statement is not None and (which is None or which.get(touch.is_write, False)):
@@ -78,7 +78,7 @@ def elements_of(program: Program, touch: Touch) -> isl.Set:
 
 
 def _is_local(program: Program, buffer: Buffer) -> bool:
-    """Whether a rank keeps its own part only: so it is unless a loop over ranks of what stores there says otherwise."""
+    """Whether a rank keeps only its own part of a buffer: no statement that stores there has a non-local rank loop."""
     for statement in program.storing:
         if program.storages[statement.target].buffer == buffer.name:
             tags = (program.loops[loop].tag for loop in statement.loops)
@@ -88,7 +88,7 @@ def _is_local(program: Program, buffer: Buffer) -> bool:
 
 
 def cut(program: Program, buffer: Buffer, box: list[LocalSide | None]) -> Program:
-    """The program with a buffer that begins at the origins of a box, and has its extents (None: as before)."""
+    """The program with a buffer cut to the origins and extents of a box (None: a dimension stays whole)."""
     if not any(box):
         return program
     extents = tuple(e if side is None else side.extent for e, side in zip(buffer.extents, box, strict=True))
@@ -112,7 +112,7 @@ def _origin(side: LocalSide, frame: isl.Space) -> isl.Aff:
 
 
 def sides(ranked: Ranked, touched: isl.Set) -> list[LocalSide | None]:
-    """A box around elements, by dimension; None where it is the same on each rank."""
+    """A box around elements, by dimension; None for a dimension that is the same on all ranks."""
     return [_side(ranked, sets.component_of(touched, axis), axis == 0) for axis in range(sets.size(touched))]
 
 
@@ -148,7 +148,7 @@ def _rank_by_rank(ranked: Ranked, line: isl.Set, is_first: bool) -> LocalSide | 
 
 
 def _between_bounds(ranked: Ranked, lows: list[isl.Aff], highs: list[isl.Aff]) -> LocalSide | None:
-    """From a form of the rank's own lower bound to one of its upper bound, where there are such."""
+    """A side from a form of the rank's own lower bound to one of its upper bound; None if there are none."""
     assert ranked.grid is not None
     _, lower, upper = ranked.grid.varying
     low = next((form for form in lows if sets.involves(form, (lower,))), None)

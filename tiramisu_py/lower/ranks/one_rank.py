@@ -1,4 +1,4 @@
-"""One rank's part of a distributed program: the rank's coordinates are parameters, and loops over ranks one iteration.
+"""One rank's part of a distributed program: its coordinates are parameters, and loops over ranks have one iteration.
 
 ::
 
@@ -31,11 +31,10 @@ from tiramisu_py.program.statement import Statement
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """A program as one rank executes it, in `grid` (None where there is only one process).
+    """The program of one rank in `grid` (None if there is only one process).
 
-    Arrays may begin at indices that have no affine form over all ranks: these are further parameters, of which
-    `definitions` say the values. `cuts` are those of the caller's arrays that are held in pieces, by array and
-    dimension.
+    Arrays may begin at indices that are no affine function of the rank: these are additional parameters with the values
+    `definitions`. `cuts` names the parameters of the caller's arrays that are held in pieces, by array and dimension.
     """
 
     program: Program
@@ -54,7 +53,7 @@ class Ranked:
         return () if self.grid is None else self.grid.varying
 
     def named(self, variables: dict[LoopId, str]) -> dict[LoopId, str]:
-        """The variables of loops, where those over ranks are coordinates of this rank."""
+        """The variables of loops; for loops over ranks, the coordinates of this rank."""
         found = dict(variables)
         for number, loop in self.program.loops.items():
             if isinstance(loop.tag, Rank) and number in found:
@@ -63,7 +62,7 @@ class Ranked:
 
 
 def on_one_rank(program: Program) -> Ranked:
-    """What each rank executes; values keep their indices, and arrays their extents."""
+    """The program of one rank; values keep their indices, and arrays their extents."""
     count = axes(program)
     if program.blocks is not None:
         return Ranked(*in_own_block(program))
@@ -83,7 +82,7 @@ def on_one_rank(program: Program) -> Ranked:
 
 
 def widened(program: Program, names: Sequence[str]) -> Program:
-    """The program with parameters more, which are those of this rank."""
+    """The program with additional parameters, whose values differ by rank."""
     if not names:
         return program
     algorithm = program.algorithm
@@ -142,7 +141,7 @@ def _aligned(statement: Statement, space: isl.Space) -> Statement:
 
 
 def _restricted(program: Program, statement: Statement, names: Sequence[str]) -> Statement:
-    """A statement with the executions of this rank alone."""
+    """A statement with only the instances of this rank."""
     instances = statement.instances
     for axis, name in enumerate(names):
         depth = depth_of(program, statement, axis)

@@ -1,1 +1,1 @@
-"""One execution of a statement as code: its places, its guards, its comment."""
+"""One instance of a statement as code: its places, its guards, its comment."""

@@ -1,4 +1,4 @@
-"""Where temporaries live: around the whole body, or inside the innermost loop of whose iterations each has a copy."""
+"""The allocation of temporaries: around the whole body, or inside the innermost loop of their scope."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tiramisu_py.program.storage import Memory
 
 @dataclass(frozen=True, eq=False)
 class Fragment:
-    """A piece of generated code, with what is below it.
+    """A piece of generated code, and the temporaries in it.
 
-    `statement` is any of the statements below; `waiting` are the temporaries used below that are not allocated yet,
-    `allocated` those that are allocated below.
+    `statement` is any of the statements inside; `waiting` are the temporaries used inside that are not allocated yet,
+    `allocated` those that are allocated inside.
     """
 
     node: Node
@@ -40,7 +40,7 @@ def sequence(fragments: Sequence[Fragment]) -> Fragment:
 
 
 def allocating(array: Instance, body: Node) -> Allocate:
-    """An array around its uses."""
+    """The allocation of an array around its uses."""
     buffer, on_gpu = array.buffer, array.device is not None
     extents = tuple(typed(extent, int64) for extent in buffer.extents)
     register = buffer.memory is Memory.REGISTER
@@ -52,10 +52,10 @@ def allocating(array: Instance, body: Node) -> Allocate:
 
 
 def allocated_in(fragments: Sequence[Fragment], arrays: Sequence[Instance]) -> Fragment:
-    """Fragments in sequence, with `arrays` allocated around the ones that use them.
+    """Fragments in sequence, with `arrays` allocated around the fragments that use them.
 
-    A loop that isl left out (it has one iteration) is a run of siblings; the same loop may stand beside it in full,
-    with its own copy inside, so that each run between such siblings gets a copy.
+    A loop that isl left out, since it has one iteration, is a run of siblings. The same loop may also be among the
+    siblings in full, with its own copy inside; then each run between such loops gets a copy.
     """
     listed = list(fragments)
     for array in arrays:

@@ -1,4 +1,4 @@
-"""The code of one execution: a comment with the algorithm's line, and the store of its value."""
+"""The code of one instance: a comment with the algorithm's line, and the store of its value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMENT_WIDTH = 100
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """What every execution of a piece does, as templates over `forms` (a function of the instances)."""
+    """The code of every instance of a piece, as templates over `forms` (a function of the instances)."""
 
     piece: Piece
     forms: isl.MultiAff
@@ -44,11 +44,11 @@ class Body:
     ahead: tuple[Lookahead, ...] = ()
 
     def as_in_kernel(self, atomic: bool, deferred: bool) -> Body:
-        """The same in a kernel, where an update may have to be atomic, and a copy may be deferred."""
+        """The body in a kernel, where an update may have to be atomic, and a copy may be deferred."""
         return replace(self, atomic=atomic, deferred=deferred, nontemporal=False, ahead=())
 
     def at(self, values: Sequence[Expr]) -> Node:
-        """The code where the forms have these values."""
+        """The code for these values of the forms."""
         indices = tuple(filled(index, values) for index in self.indices)
         value = filled(self.value, values)
         name = self.piece.statement.name
@@ -72,7 +72,7 @@ class Body:
 
 
 def body_of(program: Program, piece: Piece) -> Body:
-    """The code of a piece, planned once for all the places where it will stand."""
+    """The code of a piece, as one template for all its leaves in the generated code."""
     statement = piece.statement
     forms = Forms(statement.frame)
     places = Places(program, statement, forms, point_forms(program, statement))
@@ -105,7 +105,7 @@ _ASSIGNMENTS = {"sum": "+=", "product": "*="}
 
 
 def algorithm_line(program: Program, statement: Statement, body: Expr) -> str:
-    """A statement as one line in the words of the algorithm: ``C[i, j] += A[i, k] * B[k, j]``."""
+    """A statement as one line in the notation of the algorithm: ``C[i, j] += A[i, k] * B[k, j]``."""
     source = program.algorithm.source(statement.source)
     rank = len(source.iterators) if isinstance(source, Computation) else len(source.shape)
     indices = ", ".join(iterator_names(program, statement)[:rank])

@@ -1,9 +1,9 @@
-"""Index-set splitting: a statement whose body chooses by an affine condition becomes one piece a branch.
+"""Index-set splitting: a statement whose body has a select with an affine condition becomes one piece for each branch.
 
     S[i]: select(i == 0, a, b)  on 0 <= i < N
     -->  S[i]: a  on i = 0;  S[i]: b  on 0 < i < N
 
-The pieces have the time of their statement, so that nothing is reordered; inner loops come out without branches.
+The pieces keep the time of their statement, so that nothing is reordered; inner loops are generated without branches.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.instances.separate_cases import Part, chooses, split_by_cases
 
-#: Beyond so many convex pieces in all, pieces stay unions.
+#: With more convex pieces than this in all, pieces stay unions.
 MOST_PIECES = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some instances of a statement (in the tuple `name`), and the body that holds on them."""
+    """Some instances of a statement (in the tuple `name`), and the body that applies to them."""
 
     name: str
     statement: Statement
@@ -39,7 +39,7 @@ class Piece:
 
 
 def iterator_names(program: Program, statement: Statement) -> tuple[str, ...]:
-    """The names under which a statement's body knows the components of its point."""
+    """The names of the components of a statement's point in its body."""
     if statement.role is Role.COPY and isinstance(statement.body, Access):
         return tuple(str(getattr(index, "name", "")) for index in statement.body.indices)
     source = program.algorithm.source(statement.source)
@@ -53,9 +53,9 @@ def point_forms(program: Program, statement: Statement) -> dict[str, isl.Aff]:
 
 
 def pieces_of(program: Program, statement: Statement, split: bool = True) -> list[Piece]:
-    """The pieces of a statement, disjoint and convex; one where nothing is to be split, none where nothing is done.
+    """The pieces of a statement, disjoint and convex; one if nothing is to be split, none if nothing is executed.
 
-    Unless `split`, bodies keep their choices: a thread of a GPU, which executes one instance, has no loop to cut.
+    Unless `split`, bodies keep their selects: a thread of a GPU, which executes one instance, has no loop to cut.
     """
     instances = statement.instances.intersect_params(program.context)
     if instances.is_empty():

@@ -1,4 +1,4 @@
-"""The arrays that generated code names: a buffer's instances, on the host and on each GPU that uses it."""
+"""The arrays in generated code: a buffer's instances, on the host and on each GPU that uses it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Buffer, Memory, home_of
 
-#: Kinds of memory that only kernels use: their buffers are allocated inside.
+#: Kinds of memory that only kernels use: buffers in them are allocated inside kernels.
 INSIDE = (Memory.SHARED, Memory.REGISTER)
 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One instance of a buffer, by the name that code has for it; `device` is None in memory of the host.
+    """One instance of a buffer, with its name in the code; `device` is None for host memory.
 
-    One that is `lasting` exists until the end of its scope: operations that use it may still be under way.
+    A `lasting` instance exists until the end of its scope, since operations on it may still be under way.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Instance:
 
 
 def array_name(buffer: Buffer, device: Device) -> str:
-    """The name of the instance that a device uses; what the caller passes is called like the buffer."""
+    """The name of the instance that a device uses; the caller's array has the name of the buffer."""
     if buffer.argument and buffer.device is not None:
         if device == buffer.device:
             return buffer.name

@@ -15,7 +15,7 @@ from tiramisu_py.program.program import Program
 
 
 def unique(name: str, taken: Iterable[str]) -> str:
-    """A name for what generated code has: this one, with a number after it where it is taken."""
+    """A name for generated code: the given one, with a number after it if it is taken."""
     return fresh_name(name, set(taken), indexed)
 
 
@@ -35,12 +35,12 @@ def reserved_names(program: Program) -> frozenset[str]:
 
 
 def loop_value(program: Program, loop: LoopId, variable: str) -> Expr:
-    """The value of a loop's variable; of a loop over ranks, the parameter that is this rank's coordinate."""
+    """The value of a loop's variable; for a loop over ranks, the parameter of this rank's coordinate."""
     return Param(variable, int64) if program.loops[loop].is_rank else Iter(variable, int64)
 
 
 def loop_variables(program: Program, reserved: frozenset[str]) -> dict[LoopId, str]:
-    """The variable of each loop: the loop's name, unlike those around it and those reserved."""
+    """The variable of each loop: the loop's name, made different from those around it and the reserved ones."""
     found: dict[LoopId, str] = {}
     for statement in program.statements.values():
         outer: list[str] = []

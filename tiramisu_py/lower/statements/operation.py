@@ -1,4 +1,4 @@
-"""What every execution of an operation does, as a template: launches, copies, messages, and waits."""
+"""The code of operations, as templates: launches, copies, messages, and waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tiramisu_py.lower.statements.templates import Wanted, filled
 
 @dataclass(frozen=True, eq=False)
 class LoweredOperation:
-    """What every execution of an operation does, as a template over `forms` (functions of the piece's instances)."""
+    """The code of every instance of an operation, as a template over `forms` (functions of the piece's instances)."""
 
     piece: Piece
     forms: tuple[isl.PwAff, ...]
@@ -26,7 +26,7 @@ class LoweredOperation:
     externs: tuple[ExternFunction, ...] = ()
 
     def at(self, values: Sequence[Expr]) -> Node:
-        """The code where the forms have these values."""
+        """The code for these values of the forms."""
         return _filled(self.template, values)
 
 
@@ -42,7 +42,7 @@ class Template:
         self.forms: list[isl.PwAff] = []
 
     def places(self, forms: Sequence[isl.PwAff]) -> tuple[Expr, ...]:
-        """Where the values of some forms will be."""
+        """Placeholders for the values of some forms."""
         start = len(self.forms)
         self.forms += forms
         return tuple(Wanted(start + i, 0) for i in range(len(forms)))

@@ -1,4 +1,4 @@
-"""What a statement asks to have in the caches before it is read: the loads of a later iteration, a line each."""
+"""Prefetches of a statement: the loads of a later iteration, one element of each cache line."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LINE = 64
 
 @dataclass(frozen=True, eq=False)
 class Lookahead:
-    """Prefetches of one statement: of its loads of `buffer`, `distance` iterations of one of the loop `variables` later
-    (the first of them that the indices use).
+    """Prefetches of one statement: its loads of `buffer`, `distance` iterations later in the loop of the first of
+    `variables` that the indices use.
     """
 
     statement: str
@@ -32,7 +32,7 @@ class Lookahead:
     locality: int
 
     def nodes(self, expressions: Iterable[Expr]) -> Iterator[Prefetch]:
-        """What is prefetched where the statement computes these expressions: one element of each cache line."""
+        """The prefetches for a statement that computes these expressions: one element of each cache line."""
         parts = (part for e in expressions for part in walk(e))
         loads = [part for part in parts if isinstance(part, Load) and part.buffer == self.buffer]
         used = {part.name for load in loads for index in load.indices for part in walk(index) if isinstance(part, Iter)}
@@ -51,7 +51,7 @@ class Lookahead:
 
 
 def _lines(accesses: Sequence[tuple[Expr, ...]], line: int) -> list[tuple[Expr, ...]]:
-    """Of the indices of accesses, those that are at least a line apart from others before them in the same row."""
+    """The indices of accesses, without those within a cache line of an earlier one in the same row."""
     rows: list[list[tuple[int, tuple[Expr, ...]]]] = []
     for indices in accesses:
         for row in rows:
@@ -72,14 +72,14 @@ def _lines(accesses: Sequence[tuple[Expr, ...]], line: int) -> list[tuple[Expr, 
 
 
 def _apart(indices: tuple[Expr, ...], first: tuple[Expr, ...]) -> int | None:
-    """How many elements an access is behind another in the same row; None where that is not constant."""
+    """The distance in elements of an access from another one in the same row; None if it is not constant."""
     if not indices or any(_distance(a, b) != 0 for a, b in zip(indices[:-1], first[:-1], strict=True)):
         return None if indices else 0
     return _distance(indices[-1], first[-1])
 
 
 def _distance(a: Expr, b: Expr) -> int | None:
-    """``a - b`` where that is a constant, of values in 32 bits too."""
+    """``a - b`` if that is constant, also for values in 32 bits; else None."""
     exact = difference(a, b)
     if exact is not None:
         return exact
@@ -88,7 +88,7 @@ def _distance(a: Expr, b: Expr) -> int | None:
 
 
 def _moved(index: Expr) -> tuple[Expr, int]:
-    """A computed index less the constant that is added to it, and this."""
+    """A computed index without the constant that is added to it, and this constant."""
     inner = index.operand if isinstance(index, Cast) else index
     if isinstance(inner, Binary) and inner.op in ("+", "-") and isinstance(inner.right, Const):
         return inner.left, int(inner.right.value) if inner.op == "+" else -int(inner.right.value)
@@ -96,7 +96,7 @@ def _moved(index: Expr) -> tuple[Expr, int]:
 
 
 def lookaheads(program: Program, statement: Statement, variables: Mapping[LoopId, str]) -> tuple[Lookahead, ...]:
-    """The prefetches of a statement along loops that are there, as has been proven."""
+    """The prefetches of a statement; the proof has shown that their loops exist."""
     return tuple(_lookahead(program, statement, ahead, variables) for ahead in statement.prefetches)
 
 

@@ -1,4 +1,4 @@
-"""Loops whose iterations update the same elements of a reduction: what they keep private, and how it is combined."""
+"""Private copies of buffers for loops whose iterations update the same elements of a reduction."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tiramisu_py.program.program import Program
 
 
 def privates(program: Program, loop: LoopId, body: Node) -> tuple[Private, ...]:
-    """The buffers that a concurrent loop with ``combine=`` only updates, where iterations meet in an element.
+    """The buffers that a concurrent loop with ``combine=`` only updates, and whose elements several iterations update.
 
-    That a private copy stands for no more than the partial results of one operator has been proven.
+    The proof has shown that a private copy holds only partial results of one operator.
     """
     tag = program.loops[loop].tag
     if not isinstance(tag, Parallel | Vector) or tag.combine is None:
@@ -37,7 +37,7 @@ def privates(program: Program, loop: LoopId, body: Node) -> tuple[Private, ...]:
 
 
 def _check_alone(program: Program, loop: LoopId, body: Node, updates: list[Store]) -> None:
-    """That a private copy holds nothing but partial results of one operator, as has been proven."""
+    """Check again that a private copy holds only partial results of one operator; the proof has shown it."""
     buffer, name = updates[0].buffer, program.loops[loop].name
     otherwise = any(True for node in nodes(body) for _ in _other_uses(node, buffer))
     if otherwise or any(store.update is not updates[0].update for store in updates):
@@ -45,7 +45,7 @@ def _check_alone(program: Program, loop: LoopId, body: Node, updates: list[Store
 
 
 def _other_uses(node: Node, buffer: str) -> Iterator[Node | Load]:
-    """The uses of a buffer by one statement that are not part of an update."""
+    """The uses of a buffer by one statement other than in updates."""
     own = None
     if isinstance(node, Store) and node.buffer == buffer:
         own = Load(buffer, node.indices, node.value.dtype).key()
@@ -57,7 +57,7 @@ def _other_uses(node: Node, buffer: str) -> Iterator[Node | Load]:
 
 
 def _stores(node: Node | None, local: frozenset[str]) -> Iterator[Store]:
-    """The stores below a node to buffers that are not allocated there."""
+    """The stores inside a node to buffers that are not allocated there."""
     match node:
         case Block():
             for child in node.body:

@@ -1,4 +1,4 @@
-"""Where a statement loads and stores: accesses of values become elements of buffers."""
+"""The places that a statement loads and stores: accesses of values become elements of buffers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Places:
         return self._name(storage), self._element(storage, values)
 
     def _name(self, storage: Storage) -> str:
-        """The name of the buffer here: kernels know theirs by the plain name."""
+        """The name of the buffer in code; kernels use the plain name."""
         in_kernel = self.program.kernel_of(self.statement) is not None
         return storage.buffer if in_kernel else array_name(self.program.buffers[storage.buffer], None)
 

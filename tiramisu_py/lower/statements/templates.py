@@ -1,6 +1,6 @@
-"""Affine forms as expressions over loop variables: which forms a statement needs, and what they are at each leaf.
+"""Affine forms as expressions over loop variables: the forms that a statement needs, and their values at each leaf.
 
-Forms that differ by a constant are one: `r`, `r + 1` and `r + 2` ask isl once.
+Forms that differ by a constant share one: isl is asked once for `r`, `r + 1` and `r + 2`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tiramisu_py.ir.arithmetic import build as arithmetic
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wanted(Expr, kind="wanted", own="position offset"):
-    """In a template: the form at `position` of `Forms`, plus `offset`. None is left once a leaf is filled in."""
+    """A placeholder in a template: the form at `position` of `Forms`, plus `offset`. Filled templates have none."""
 
     position: int
     offset: int
@@ -34,7 +34,7 @@ class Forms:
         self.forms: list[isl.Aff] = []
 
     def wanted(self, aff: isl.Aff) -> Expr:
-        """The template of an affine form: a literal, or a place to be filled at each leaf."""
+        """The template of an affine form: a literal, or a placeholder to be filled at each leaf."""
         offset = self._integer_constant(aff)
         base = sets.plus(aff, -offset) if offset else aff
         if base.plain_is_zero():
@@ -58,7 +58,7 @@ class Forms:
 
 
 def filled(template: Expr, values: Sequence[Expr]) -> Expr:
-    """A template with the values of its forms put in."""
+    """A template with its placeholders replaced by the values of the forms."""
 
     def value(e: Expr) -> Expr | None:
         return arithmetic.plus(values[e.position], e.offset) if isinstance(e, Wanted) else None
@@ -67,7 +67,7 @@ def filled(template: Expr, values: Sequence[Expr]) -> Expr:
 
 
 def of_operands(aff: isl.Aff, operands: Sequence[Expr], params: Mapping[str, Expr] | None = None) -> Expr:
-    """A quasi-affine form with expressions (perhaps values of arrays) for its dimensions."""
+    """A quasi-affine form as an expression, with operands (perhaps values of arrays) for its dimensions."""
     taken = sets.terms(aff)
     parts = [(c, operand) for c, operand in zip(taken.dims, operands, strict=True) if c]
     parts += [(c, (params or {}).get(name, Param(name, int64))) for c, name in taken.params]
