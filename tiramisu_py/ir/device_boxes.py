@@ -1,4 +1,4 @@
-"""The box of a buffer that a GPU holds, where it needs only a part of the buffer."""
+"""The box of a buffer that a GPU holds if it needs only a part of the buffer."""
 
 from __future__ import annotations
 

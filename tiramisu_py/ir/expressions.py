@@ -41,7 +41,7 @@ class Variable(Iter):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ramp(Expr, kind="ramp", own="lanes", operands="base"):
-    """``base + lane`` for each of `lanes` lanes: what a vectorised loop variable becomes."""
+    """``base + lane`` for each of `lanes` lanes: the value of a vectorised loop variable."""
 
     base: Expr
     lanes: int

@@ -164,7 +164,7 @@ class Prefetch:
 @dataclass(frozen=True, eq=False)
 class Allocate:
     """A buffer that exists during `body`. `lanes` > 1: each element is a vector (an additional index names a lane).
-    In a register: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
+    In a `register`: named variables. `memory` and `device` say where it is: HOST, PINNED or HOST_MAPPED memory of the
     host, GPU memory of a device, SHARED memory of the block that runs the body (constant extents). With `pages` it
     is host memory in pages of its own, under this policy. The elements of a `ring` move along before all of them have
     values, so it starts as zeros. In a `padded` buffer, vectors may load elements without a value: lanes past the end

@@ -1,4 +1,4 @@
-"""From a proven program to loop IR, and from loop IR to faster loop IR."""
+"""From a proven program to loop IR."""
 
 from tiramisu_py.lower.lowering import lower
 

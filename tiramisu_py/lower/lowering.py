@@ -116,7 +116,7 @@ class _Lowering:
         return Nest(self.host.program, bodies, self.variables, self.reserved, arrays, self.rings).lowered()
 
     def _bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
-        """What the executions of a statement of the host's part do."""
+        """The code of a statement of the host's part."""
         if statement.name in self.reductions.names:
             return self.reductions.bodies(self.program, statement)
         if statement.message is not None and statement.message.collective:
@@ -163,7 +163,7 @@ class Gpu:
         return None if needed.is_subset(where) else condition_of_params(where, host.context)
 
     def bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
-        """What the executions of a statement of the host's part do."""
+        """The code of a statement of the host's part."""
         if statement.waits is not None:
             return list(self.waits.awaits(statement))
         if statement.name in self.host.operation.values():

@@ -1,4 +1,4 @@
-"""What a pass is: a value with a name, a picture ``before --> after`` in its docstring, and one method.
+"""The base of passes: a pass is a value with a name, a picture ``before --> after`` in its docstring, and one method.
 
 A pass rewrites a whole function (`FunctionPass`) or one nest of its statements (`NestPass`). Both have the same shape:
 ``apply(what, about)`` returns the replacement and changes nothing in place; `about` holds what a pass may know of the
@@ -20,13 +20,13 @@ from tiramisu_py.ir.rewriting import Names, constant
 from tiramisu_py.program.storage import Memory
 
 T = TypeVar("T")
-#: A statement about a function's code that holds from some pass on: yields a sentence for each place where it does not.
+#: A property of a function's code that holds from some pass on: yields a sentence for each place that violates it.
 Property = Callable[[Node], Iterator[str]]
 
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What passes may know of the function or kernel that they work on.
+    """The information that passes have on the function or kernel that they rewrite.
 
     `taken` are its names, which passes extend by new ones; `facts` hold everywhere in it; `register` is the size of a
     vector register in bytes; `threads` is the shape of a kernel's blocks. Right after lowering, `params` are the names

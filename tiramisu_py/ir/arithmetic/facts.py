@@ -24,7 +24,7 @@ MOST_FACTS = 2
 
 @dataclass(frozen=True)
 class Facts:
-    """Linear forms that are at least 0 at some place of a function, beyond those that are so everywhere."""
+    """Linear forms that are at least 0 at some place of a function, in addition to those that always are."""
 
     forms: tuple[Linear, ...] = ()
 

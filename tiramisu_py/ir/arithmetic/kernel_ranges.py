@@ -125,7 +125,7 @@ class Limits:
         return reduced(Linear(rest.terms)).plus(linear(part), -1).plus(Linear({}, -1))
 
     def _is_open(self, atom: Expr, sizes: bool) -> bool:
-        """Whether a quotient is to be multiplied out: one of sizes, or any where there are no sizes."""
+        """Whether a quotient is to be multiplied out: one without a span, or any if the form has no sizes."""
         is_quotient = isinstance(atom, Binary) and atom.op == "//" and bool(constant(atom.right))
         return is_quotient and (not sizes or self._span(atom) is None)
 

@@ -61,7 +61,7 @@ class Lanes:
         """Whether all lanes can be computed at once.
 
         A select by lane reads both branches in every lane, so its condition must not guard a load. Safe are the loads
-        that happen in any case, the stored element (`target`), and everything under a condition on values alone: for
+        that happen in any case, the stored element (`target`), and everything under a condition on values only: for
         these the algorithm's soundness requires that both branches may be read.
         """
         safe = {part.key() for part in _unconditional(e) if isinstance(part, Load)}

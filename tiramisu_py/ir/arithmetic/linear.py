@@ -65,7 +65,7 @@ class Linear:
         return Linear({k: term for k, term in self.terms.items() if k != key}, self.constant)
 
     def factor(self, atom: Expr) -> int:
-        """The factor of an atom, 0 where it does not occur."""
+        """The factor of an atom; 0 if it does not occur."""
         return self.terms.get(atom.key(), (atom, 0))[1]
 
     @property
@@ -177,7 +177,7 @@ def _atom(e: Expr) -> Linear:
 
 
 def difference(a: Expr, b: Expr) -> int | None:
-    """``a - b`` where that is a constant."""
+    """``a - b`` if that is constant, else None."""
     form = linear(a).plus(linear(b), -1)
     return form.constant if form.is_constant else None
 

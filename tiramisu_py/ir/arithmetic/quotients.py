@@ -16,7 +16,7 @@ from tiramisu_py.ir.rewriting import constant
 
 @deep
 def in_quotients(e: Expr) -> Expr:
-    """A bound with quotients in place of remainders, where that makes it shorter."""
+    """A bound with quotients in place of remainders if that makes it shorter."""
     for op in ("min", "max"):
         parts = operands(op, e)
         if len(parts) > 1:

@@ -35,7 +35,7 @@ def bounds(e: Expr) -> Interval:
     """The least and the largest value that an integer expression can have, as far as its form shows."""
     whole = limits(e.dtype)
     found = _bounds(e) or whole
-    return found if whole[0] <= found[0] and found[1] <= whole[1] else whole  # what leaves its type wraps
+    return found if whole[0] <= found[0] and found[1] <= whole[1] else whole  # a value outside the range wraps
 
 
 def _bounds(e: Expr) -> Interval | None:

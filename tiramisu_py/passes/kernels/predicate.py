@@ -83,7 +83,7 @@ def _stores(node: Node) -> int:
 
 
 def first_stores(node: Node, limits: Limits) -> Node:
-    """The statement without guards of registers' initial constants: stores by additional threads do no harm."""
+    """The statement without guards around the first stores to registers, of constants: extra stores do no harm."""
     inside = limits.inside(node)
     node = with_children(node, lambda child: first_stores(child, inside))
     if not isinstance(node, Allocate) or not node.register or not isinstance(node.body, Block):

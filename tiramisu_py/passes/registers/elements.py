@@ -14,7 +14,7 @@ Cell = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ElementAccess:
-    """The element that constant indices name: its position, and its lanes."""
+    """The element or vector that constant indices name: its position, and its lanes."""
 
     cell: Cell
     lanes: int

@@ -59,14 +59,14 @@ def _promoted(node: Allocate, taken: Names) -> Node:
 
 
 def _promotable(node: Allocate, inside: Node) -> bool:
-    """Whether a statement's accesses to a buffer all name its elements, or vectors of one size."""
+    """Whether all accesses of a statement to a buffer name elements, or vectors of one size, and not too many."""
     found = list(accesses(node, inside))
     known = {access for access in found if access is not None}
     return None not in found and len({access.lanes for access in known}) < 2 and len(known) <= MOST_VARIABLES
 
 
 def _is_shared(node: Allocate) -> bool:
-    """Whether threads share the buffer: a block's memory, or one that a parallel loop inside its scope uses."""
+    """Whether threads share the buffer: it is a block's memory, or a parallel loop inside its scope uses it."""
     if node.memory is not Memory.HOST and not node.register:
         return True
     loops = (loop for loop in walk(node.body) if isinstance(loop, For) and isinstance(loop.tag, Parallel))

@@ -1,4 +1,4 @@
-"""Loops tagged Vector: strips of explicit vectors, then an epilogue, one by one or as the tag's `remainder` says.
+"""Loops tagged Vector: strips of explicit vectors, then an epilogue (scalar, or as the tag's `remainder` asks).
 
 Before: ``for c in 0 .. C: f(c)``. After: ``for c in 0 .. C // 16 * 16 step 16: f(c + lane, all lanes)``, then
 ``for c in C // 16 * 16 .. C: f(c)``.
@@ -53,7 +53,7 @@ _REMAINDERS = {"scalar": "scalar", "mask": "mask", "overlap": "overlap", "pad": 
 
 @dataclass(frozen=True)
 class Vectorize(NestPass):
-    """Turn vector loops into strips of whole vectors, and an epilogue of the kind that their tag says.
+    """Turn vector loops into strips of whole vectors, and an epilogue of the kind that their tag gives.
 
     ::
 
