@@ -160,15 +160,14 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def main() -> int:
-    """Write or compare."""
-    made = page()
+def kept(path: Path, made: str) -> int:
+    """Write a page, or with ``--check`` compare it with the one that is there; the exit status."""
     if sys.argv[1:] == ["--check"]:
-        return 0 if PAGE.exists() and PAGE.read_text() == made else 1
-    PAGE.write_text(made)
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+        return 0 if path.exists() and path.read_text() == made else 1
+    path.write_text(made)
+    print(f"wrote {path.relative_to(ROOT)}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kept(PAGE, page()))

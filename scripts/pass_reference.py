@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from command_reference import ROOT, text
+from command_reference import ROOT, kept, text
 
 from tiramisu_py.passes import PIPELINE, pipeline
 from tiramisu_py.passes.base import FunctionPass, NestPass
@@ -86,15 +86,5 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def main() -> int:
-    """Write or compare."""
-    made = page()
-    if sys.argv[1:] == ["--check"]:
-        return 0 if PAGE.exists() and PAGE.read_text() == made else 1
-    PAGE.write_text(made)
-    print(f"wrote {PAGE.relative_to(ROOT)}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kept(PAGE, page()))
