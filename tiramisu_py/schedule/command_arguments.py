@@ -50,7 +50,7 @@ def listed(given: object, what: str) -> list[object]:
 
 
 def check_new_name(program: Program, name: str, what: str) -> None:
-    """Refuse a name for a part, a copy or a buffer that something has already."""
+    """Refuse a name for a part, a copy or a buffer that is already in use."""
     algorithm = program.algorithm
     for kind, taken in (
         ("a parameter", algorithm.params),
@@ -74,7 +74,7 @@ def statements(program: Program, names: Iterable[str]) -> list[Statement]:
 
 
 def find(program: Program, statement: Statement, name: str) -> LoopId | None:
-    """A statement's loop of this name, or None; the innermost, where `compute_at` brought in another of that name."""
+    """A statement's loop of this name, or None; the innermost one if `compute_at` added another of that name."""
     for loop in reversed(statement.loops):
         if program.loops[loop].name == name:
             return loop
@@ -84,7 +84,7 @@ def find(program: Program, statement: Statement, name: str) -> LoopId | None:
 def loops_named(program: Program, names: Sequence[str], given: object) -> list[tuple[Statement, LoopId]]:
     """One (statement, loop) for each distinct loop of this name among the statements.
 
-    Raises `CommandError` where no statement has such a loop, listing the loops there are.
+    If no statement has such a loop, raises `CommandError` with a list of the existing loops.
     """
     wanted = loop_name(given)
     found: dict[LoopId, Statement] = {}
@@ -99,7 +99,7 @@ def loops_named(program: Program, names: Sequence[str], given: object) -> list[t
 
 
 def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], apart: Iterable[LoopId] = ()) -> None:
-    """Refuse new loop names that an enclosing or enclosed loop (other than those `apart`) has already."""
+    """Refuse new loop names that an enclosing or enclosed loop (other than those in `apart`) already has."""
     if len(set(names)) < len(names):
         raise CommandError(f"the new loops need different names, not {', '.join(names)}")
     replaced = set(apart)

@@ -1,7 +1,7 @@
-"""What commands are given to: statements, and functions, by name.
+"""The objects that commands apply to, referred to by name: statements and functions.
 
-A handle of the user's belongs to a function; what a command keeps of it is a `Named`, which finds its statements in
-whatever program the command is applied to.
+A user's handle belongs to one function. A command keeps only a `Named`, which looks up its statements in the program
+that the command is applied to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tiramisu_py.program.program import Program
 
 @dataclass(frozen=True)
 class Named:
-    """What a handle names: `source` is the input or the computation, `written` is how the user writes it."""
+    """A reference by name: `source` is the input or computation, `written` is how the user writes the handle."""
 
     source: str
     written: str
@@ -89,25 +89,25 @@ class Both(Named):
 
 @dataclass(frozen=True, eq=False)
 class OnStatements(Command):
-    """A command that is given to some statements: ``bx.split(...)``."""
+    """A command applied to statements: ``bx.split(...)``."""
 
     subject = "of"
 
     of: Named
 
     def names(self, program: Program) -> tuple[str, ...]:
-        """The statements that it is given to; raises `CommandError`."""
+        """The statements that the command applies to; raises `CommandError`."""
         return self.of.statements(program)
 
     @property
     def source(self) -> str:
-        """The computation that it is given to."""
+        """The computation that the command applies to."""
         return self.of.source
 
 
 @dataclass(frozen=True, eq=False)
 class OnFunction(Command):
-    """A command that is given to the function: ``f.order(...)``."""
+    """A command applied to the function: ``f.order(...)``."""
 
     subject = "function"
 
@@ -115,7 +115,7 @@ class OnFunction(Command):
 
 
 def of_owner(command: Command, owner: object) -> Command:
-    """A command whose accesses are of values of the function with this owner, by their names."""
+    """The command with its accesses redirected, by name, to the function of this owner."""
     given = {one.name: getattr(command, one.name) for one in fields(command)}
     owned = {name: _owned(value, owner) for name, value in given.items()}
     return replace(command, **owned) if any(owned[name] is not value for name, value in given.items()) else command

@@ -1,4 +1,4 @@
-"""Which tagged loops may be inside which others: what can be refused as soon as a loop is tagged or shared."""
+"""Which tagged loops may be inside which others; checked as soon as a loop is tagged or shared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 def check_nesting(program: Program, loop: LoopId) -> None:
-    """Refuse loops that cannot be inside each other as they are tagged, around the statements inside `loop`."""
+    """Refuse nests, around the statements inside `loop`, whose tags cannot be nested in each other."""
     inside = program.with_this_loop(loop)
     if not any(program.loops[number].tag for number in {number for s in inside for number in s.loops}):
         return
@@ -74,7 +74,7 @@ def _rank_inside(outer: Tag | None, inner: Rank) -> str:
 
 
 def _check_operation(program: Program, statement: Statement) -> None:
-    """Transfers, messages and waits are given out by the host, one after another."""
+    """Refuse loops in which the host cannot issue transfers, messages and waits one after another."""
     moves = statement.transfer is not None or statement.message is not None
     host = moves or statement.role is Role.WAIT
     what = "a wait" if not moves else "half of an exchange" if statement.message is not None else "a transfer"
@@ -102,7 +102,7 @@ def _check_adjacent(program: Program, statement: Statement) -> None:
 
 
 def _check_shared_blocks(program: Program, inside: tuple[Statement, ...]) -> None:
-    """All statements in a block loop are in all block loops of the kernel."""
+    """Refuse statements that share some block loop, but not all block loops of the kernel."""
     first: dict[LoopId, tuple[Statement, tuple[LoopId, ...]]] = {}
     for statement in inside:
         blocks = block_loops(program, statement)

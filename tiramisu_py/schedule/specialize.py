@@ -11,12 +11,12 @@ from tiramisu_py.program.program import Program, Sizes
 from tiramisu_py.schedule.command_arguments import size
 from tiramisu_py.schedule.command_fields import OnFunction
 
-#: A function has at most so many versions beside the general one.
+#: The most versions that a function can have besides the general one.
 MOST_VERSIONS = 16
 
 
 def specialize(program: Program, given: Mapping[str, object]) -> Program:
-    """The program with one more version, in which some parameters are constant."""
+    """The program with an additional version, in which some parameters are constant."""
     name, params = program.algorithm.name, program.algorithm.params
     if not given:
         raise CommandError(f"say which sizes are constant: {name}.specialize({params[0] if params else 'N'}=64)")
@@ -34,12 +34,12 @@ def specialize(program: Program, given: Mapping[str, object]) -> Program:
     return program.with_(specialized=(*program.specialized, sizes))
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class Specialize(OnFunction):
-    """There is a version of the function in which some sizes are constant."""
+    """The function gets a version in which some sizes are constant."""
 
     by_name = "constants"
 

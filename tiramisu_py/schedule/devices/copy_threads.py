@@ -16,9 +16,9 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Spread:
-    """How elements are dealt out: sequential loops with their coordinates, and the thread of each axis x, y, z.
+    """How elements are dealt out: sequential loops with their coordinates, and a thread number for each axis x, y, z.
 
-    A thread has the name of the loop that runs it, empty where thread 0 does everything.
+    A thread number comes with the name of its loop, which is empty if thread 0 does everything.
     """
 
     turns: tuple[tuple[Loop, isl.Aff], ...]
@@ -32,11 +32,11 @@ def spread(
     at: Sequence[isl.Aff],
     extents: Sequence[int],
 ) -> Spread:
-    """Deal the elements `at` of a tile out to the threads of a block in turn, so that neighbours go to neighbours.
+    """Deal out the elements `at` of a tile to the threads of a block cyclically, neighbours to neighbours.
 
-    Each axis of the block takes one dimension, x the innermost, where the tile is large enough for that; otherwise
-    all elements are dealt out one after another. With `threads`, the dimensions that these iterators name are dealt
-    out, the last along x.
+    Each axis of the block takes one dimension, x the innermost, if the tile is large enough; otherwise the elements are
+    dealt out in linear order. With `threads`, the dimensions named by these iterators are dealt out, the last one along
+    x.
     """
     if threads is not None:
         axes = {len(threads) - 1 - k: iterators.index(name) for k, name in enumerate(threads)}

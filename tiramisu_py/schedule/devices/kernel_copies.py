@@ -37,7 +37,7 @@ WIDTHS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class KernelCopy:
-    """What `cache_shared` and `cache_local` make of a source: the name of the copy, its loops, and how it is kept."""
+    """The copy that `cache_shared` or `cache_local` makes of a source: its name, its loops and its storage."""
 
     name: str
     source: str
@@ -52,7 +52,7 @@ class KernelCopy:
 
     @property
     def filled(self) -> str:
-        """The name of the storage that the copy fills: of two buffers in turn, that of the next iteration."""
+        """The name of the storage that the copy fills: with two alternating buffers, that of the next iteration."""
         return self.name if self.buffers == 1 else f"{self.name}_next"
 
 
@@ -100,7 +100,7 @@ def in_registers(name: str, source: str, iterators: object) -> KernelCopy:
 
 @dataclass(frozen=True)
 class CopyPlace:
-    """Where a copy is made: its kernel, the loops around it, who reads it there, and from where it copies."""
+    """Where a copy is made: its kernel, the loops around it, its readers, and the storage that it copies from."""
 
     kernel: KernelNest
     scope: tuple[LoopId, ...]
@@ -109,7 +109,7 @@ class CopyPlace:
 
 
 def cache(program: Program, consumer: Sequence[str], level: object, wanted: KernelCopy, command: str) -> Program:
-    """Copy what the consumer reads in each iteration of a loop of its kernel, and let it read the copy."""
+    """Copy the values that the consumer reads in each iteration of a loop of its kernel, and let it read the copy."""
     check_copy(program, wanted.source, wanted.iterators, wanted.name)
     place = _place(program, consumer, level, wanted)
     needed = _needed(program, place, wanted)
@@ -178,7 +178,7 @@ def _check_own_threads(
 
 
 def _needed(program: Program, place: CopyPlace, wanted: KernelCopy) -> isl.Map:
-    """The values that each iteration of the scope reads: in shared memory, those that any thread reads."""
+    """The values that each iteration of the scope reads; for a copy in shared memory, those that any thread reads."""
     parts = list[isl.Map]()
     for reader in place.readers:
         outer = sets.graph(reader.prefix(len(place.scope)), reader.instances)
@@ -252,7 +252,7 @@ def _spread(
 ) -> tuple[list[tuple[Loop, isl.Aff]], isl.Set]:
     """The copy's own loops, which deal its elements out to the threads of the block, and its instances.
 
-    Of a thread loop around the copy each thread has its share: the instances are those in which it copies.
+    Inside a thread loop each thread copies its share: the instances are restricted to it.
     """
     *outer, last = at
     width = wanted.vector
@@ -308,7 +308,7 @@ def _stored(
 def _laid_out(
     program: Program, wanted: KernelCopy, extents: tuple[int, ...], index: isl.MultiAff
 ) -> tuple[tuple[int, ...], isl.MultiAff]:
-    """The extents and the index of a copy with a layout of its own."""
+    """The extents and the index of a copy with its own layout."""
     assert wanted.layout is not None
     box = tuple(map(as_expr, extents))
     room, layout = laid_out(program, wanted.name, wanted.iterators, wanted.layout, box)
@@ -316,7 +316,7 @@ def _laid_out(
 
 
 def _taking_turns(index: isl.MultiAff, level: int) -> isl.MultiAff:
-    """The index with the number of the buffer before it: one for even iterations of a loop, one for odd ones."""
+    """The index with the number of the buffer in front: 0 in even iterations of a loop, 1 in odd ones."""
     space = index.get_space().domain()
     turn = sets.modulo(sets.variables(space)[level], 2)
     return sets.function(space, None, [turn, *sets.outputs(index)])
@@ -340,12 +340,12 @@ def _after_origin(program: Program, place: CopyPlace, name: str, wanted: KernelC
     return program
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class CacheShared(OnStatements):
-    """What a block of threads reads is copied into its shared memory."""
+    """The values that a block of threads reads are copied into its shared memory."""
 
     copied: Named
     level: Iter
@@ -373,7 +373,7 @@ class CacheShared(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class CacheLocal(OnStatements):
-    """What a thread reads is copied into its registers."""
+    """The values that a thread reads are copied into its registers."""
 
     copied: Named
     level: Iter

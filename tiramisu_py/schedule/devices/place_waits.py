@@ -32,12 +32,12 @@ from tiramisu_py.schedule.nesting import check_nesting
 def with_barrier(
     program: Program, name: str, loops: tuple[LoopId, ...], after: str, before: str | None, command: str
 ) -> Program:
-    """The program with one more barrier, between the statements `after` and `before` of a kernel.
+    """The program with an additional barrier, between the statements `after` and `before` of a kernel.
 
-    `loops` are the loops around it: those of the host and the block loops, and then sequential and thread loops that
-    both statements share. It is met in every iteration of the sequential loops in which some thread of the block
-    executes a statement inside them, and then by all threads of the block. `before` may be None: the barrier then only
-    comes after `after` (as one does that separates an iteration of the innermost of `loops` from the next).
+    `loops` are the loops around it: host loops and block loops, then sequential and thread loops that both statements
+    share. All threads of the block meet it in each iteration of the sequential loops in which some thread executes a
+    statement inside them. `before` may be None: the barrier then only follows `after`, for example to separate
+    successive iterations of the innermost of `loops`.
     """
     check_name(name, "a barrier")
     check_new_name(program, name, "the barrier (see name=)")
@@ -140,11 +140,10 @@ def wait(
     on: int | None,
     device: int,
 ) -> Program:
-    """The program with a wait for operations of the statements `names`, which `of` is called after.
+    """The program with a wait for the operations of the statements `names`; the user calls them `of`.
 
     `domain` gives the iterations of the wait: its iterators name dimensions of the values of a computation, or
-    iterators of a transfer or of half of an exchange, or loops of the host around the operations; None waits for
-    everything.
+    iterators of a transfer or of half of an exchange, or host loops around the operations; None waits for everything.
     """
     check_name(name, "a wait")
     check_new_name(program, name, "the wait (see name=)")
@@ -178,7 +177,7 @@ def wait(
 
 
 def _rank_of(program: Program, awaited: Statement, dim: str, by_loop: bool) -> tuple[Tag | None, str]:
-    """The tag of a wait's loop: that of the loop of its name, around what it waits for, that runs on ranks."""
+    """The tag of a wait's loop: that of the rank loop of the same name around the awaited operations, if any."""
     found = find(program, awaited, dim) if awaited.message is not None or by_loop else None
     loop = None if found is None else program.loops[found]
     return (loop.tag, loop.tagged_by) if loop is not None and loop.is_rank else (None, "")
@@ -187,7 +186,7 @@ def _rank_of(program: Program, awaited: Statement, dim: str, by_loop: bool) -> t
 def _places(
     program: Program, awaited: Sequence[Statement], of: str, dims: Sequence[str]
 ) -> tuple[bool, list[tuple[int, isl.Aff]]]:
-    """Whether iterators stand for loops of the host, since they do not all for values; and the place of each."""
+    """Whether the iterators stand for host loops, because some stand for no value index; and the place of each."""
     try:
         return False, [_place(program, awaited[0], of, dim) for dim in dims]
     except CommandError:
@@ -199,16 +198,16 @@ def _places(
 
 
 def _depth(program: Program, statement: Statement, name: str) -> int | None:
-    """How many loops are around the loop of the host of this name around an operation; None where there is none."""
+    """The depth of the host loop of this name around an operation; None if there is no such loop."""
     loop = find(program, statement, name)
     depth = None if loop is None else statement.depth(loop)
     return depth if depth is not None and depth < program.host_depth(statement) else None
 
 
 def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int, isl.Aff]:
-    """The value index that an iterator stands for, and what is added to the iterator there (a constant form).
+    """The value index that an iterator stands for, and the constant form that is added to the iterator there.
 
-    Of half of an exchange, the position of the iterator itself.
+    For half of an exchange, the position of the iterator itself.
     """
     if awaited.transfer is None and awaited.message is None:
         values = value_names(program.algorithm.source(awaited.source))
@@ -228,7 +227,7 @@ def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int
 
 
 def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl.Aff]]:
-    """Points moved by fixed distances, and the coordinates before as functions of those after."""
+    """The points moved by fixed distances, and the original coordinates as functions of the moved ones."""
     space = points.get_space()
     distances = [sets.on_frame(distance, space) for distance in apart]
     variables = sets.variables(space)
@@ -237,12 +236,12 @@ def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl
     return sets.with_dims(sets.preimage(points, back), [name or "" for name in sets.dim_names(points)]), before
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class PlaceBarrier(OnFunction):
-    """All threads of a block come to a point between two statements before any goes on."""
+    """All threads of a block reach a point between two statements before any of them continues."""
 
     verb = "barrier"
 
@@ -292,7 +291,7 @@ class WaitFor(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Remove(OnFunction):
-    """A transfer, an exchange, a wait, a barrier, or a copy that nothing reads, is taken away."""
+    """A transfer, an exchange, a wait, a barrier, or a copy that nothing reads, is removed."""
 
     handle: Named
 

@@ -28,7 +28,7 @@ MOST_AXES = 3
 
 @dataclass(frozen=True)
 class Tagging:
-    """What `tag_gpu` is told: the block and thread loops (of each the last along x), and how the kernel is launched."""
+    """The arguments of `tag_gpu`: block loops and thread loops (the last of each along x), and the kernel's launch."""
 
     blocks: tuple[str, ...]
     threads: tuple[str, ...]
@@ -74,7 +74,7 @@ def _named(given: object, what: str) -> tuple[str, ...]:
 
 
 def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: str) -> Program:
-    """Run loops on blocks and threads; what has no loop at all is run by one thread."""
+    """Run loops on blocks and threads; a statement without loops is run by one thread."""
     wanted = (*tagged.blocks, *tagged.threads)
     own = statements(program, names)
     alone = [s for s in own if not s.loops] if tagged.blocks or not wanted else []
@@ -102,7 +102,7 @@ def tag_gpu(program: Program, names: Sequence[str], tagged: Tagging, command: st
 def _lacks_threads(program: Program, statement: Statement, tagged: Tagging) -> bool:
     """Whether a statement is in no kernel yet, and has all the block loops but not all the thread loops.
 
-    Such is the start of a reduction whose terms are dealt out to threads: thread 0 of the axis runs it.
+    An example is the start of a reduction whose terms are dealt out to threads: thread 0 of the axis runs it.
     """
     found = [find(program, statement, name) for name in tagged.blocks]
     return bool(found) and None not in found and not any(program.loops[loop].tag for loop in statement.loops)
@@ -183,7 +183,7 @@ def _check_threads(kernel: KernelNest) -> None:
 
 
 def _extent(kernel: KernelNest, loop: LoopId | None) -> int:
-    """The iterations of a thread loop where a constant bounds them (later commands may see to that)."""
+    """The constant bound of a thread loop's trip count; 1 if there is none (later commands may provide one)."""
     if loop is None:
         return 1
     try:
@@ -216,7 +216,7 @@ def bytes_of(buffer: Buffer) -> int:
 
 
 def coarsen(program: Program, names: Sequence[str], loop: object, factor: object, inner: object) -> Program:
-    """Let each thread take `factor` iterations a stride apart, or each block `factor` neighbours."""
+    """Let each thread run `factor` iterations a stride apart, or each block `factor` neighbouring iterations."""
     by = size(factor, f"the factor of {loop_name(loop)}", 2)
     fresh = loop_name(inner)
     for statement, found in loops_named(program, names, loop):
@@ -281,7 +281,7 @@ def _block_coarsened(program: Program, statement: Statement, old: LoopId, factor
     return Rewrite(run, new, forward, backward).applied(program)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +308,7 @@ class TagGpu(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class GpuTile(OnStatements):
-    """Loops are tiled: tiles run on blocks, and what is inside on threads."""
+    """Loops are tiled: tiles run on blocks, the iterations of a tile on threads."""
 
     many = "arguments"
 

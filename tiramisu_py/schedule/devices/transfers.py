@@ -41,7 +41,7 @@ class Direction(Enum):
 
 
 class Mode(Enum):
-    """Whether the host goes on only when a transfer is complete (SYNC), or at once (ASYNC)."""
+    """Whether the host continues only when a transfer is complete (SYNC), or at once (ASYNC)."""
 
     SYNC = "sync"
     ASYNC = "async"
@@ -53,12 +53,12 @@ class Mode(Enum):
 def with_transfer(
     program: Program, name: str, source: str, instances: isl.Set, transfer: Transfer, bulk: bool, command: str
 ) -> Program:
-    """The program with one more transfer: of the values of `source` (an input or a computation) in `instances`.
+    """The program with an additional transfer: of the values of `source` (an input or a computation) in `instances`.
 
-    `instances` are value indices, in a tuple of any name. With `bulk` all of it is one operation; otherwise each
-    value is one, until its loops are collapsed. The loops are new, and have the names of the source's dimensions;
-    `command` is what the user sees as their origin. The transfer is declared after the statements that compute the
-    source and, where it goes to a GPU, before the first that reads it; orders given later count more.
+    `instances` are value indices, in a tuple of any name. With `bulk` the whole transfer is one operation; otherwise
+    each value is one, until loops are collapsed. The loops are new and named after the source's dimensions; the user
+    sees `command` as their origin. The transfer is declared after the statements that compute the source and, if it
+    goes to a GPU, before the first that reads it; orders given later take precedence.
     """
     point = sets.identity(sets.universe(instances.get_space()).get_space())
     dims = dimension_names(program.algorithm, source)
@@ -67,7 +67,7 @@ def with_transfer(
 
 
 def source_of(access: object, owner: object) -> str:
-    """The name of what a transfer takes values of."""
+    """The name of the input or computation whose values a transfer moves."""
     if isinstance(access, Access) and access.owner is not owner:
         other = f" {access.owner.name}" if isinstance(access.owner, Owner) else ""
         raise CommandError(f"{access!r} belongs to another function{other}: name a value of this one")
@@ -79,7 +79,7 @@ def source_of(access: object, owner: object) -> str:
 
 
 def between(direction: object, mode: object, stream: object, device: object, to_device: object) -> Transfer:
-    """Between which devices, and how, a transfer goes."""
+    """The devices and the mode of a transfer, checked."""
     if not isinstance(direction, Direction):
         raise CommandError(f"direction={direction!r}: choose tm.CPU2GPU, tm.GPU2CPU or tm.GPU2GPU")
     if not isinstance(mode, Mode):
@@ -95,12 +95,12 @@ def between(direction: object, mode: object, stream: object, device: object, to_
 
 
 def default_name(source: str, transfer: Transfer) -> str:
-    """A name for a transfer that the user gives none."""
+    """The default name of a transfer."""
     return f"{source}_to_{'cpu' if transfer.target is None else 'gpu'}"
 
 
 def one_sided(program: Program, name: str, domain: object, access: Expr, transfer: Transfer, owner: object) -> Program:
-    """The program with one more transfer, as the user declares it: of ``access`` for each point of `domain`."""
+    """The program with an additional transfer, as the user declares it: of ``access`` at each point of `domain`."""
     check_name(name, "a transfer")
     check_new_name(program, name, "the transfer (see name=)")
     found = parse_domain(program.algorithm, name, domain, None, owner)
@@ -113,7 +113,7 @@ def one_sided(program: Program, name: str, domain: object, access: Expr, transfe
 def create_transfer(
     program: Program, name: str, dims: Sequence[str], domain: isl.Set, access: Access, transfer: Transfer
 ) -> Program:
-    """The program with one more transfer in the one-sided form: of the values ``access`` at the points of `domain`.
+    """The program with an additional one-sided transfer: of the values ``access`` at the points of `domain`.
 
     `dims` are the iterators of the domain, which the indices of the access use.
     """
@@ -186,7 +186,7 @@ def check_values(program: Program, name: str, source: str, values: isl.Set) -> N
 
 
 def _in_place(program: Program, transfer: Statement) -> Program:
-    """Declare a transfer after what stores its values and, towards a GPU, before what loads them."""
+    """Declare a transfer after the statements that store its values and, towards a GPU, before those that load them."""
     assert transfer.transfer is not None
     names = list(program.statements)
     stored = [s.name for s in program.storing if s.source == transfer.source and s.target == transfer.source]
@@ -210,7 +210,7 @@ def collapse_many(program: Program, names: Sequence[str], given: Sequence[object
 
 
 def _innermost(program: Program, statement: Statement, wanted: Sequence[str]) -> tuple[LoopId, ...]:
-    """The innermost loops of a transfer: those that are wanted, and those that are one operation already."""
+    """The innermost loops of a transfer: the wanted ones, and those already collapsed into one operation."""
     for count in range(len(wanted), len(statement.loops) + 1):
         inner = statement.loops[-count:]
         others = [loop for loop in inner if program.loops[loop].name not in wanted]
@@ -242,7 +242,7 @@ def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str
     return program
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,12 +262,12 @@ class CreateTransfer(OnFunction):
     name: str | None = None
 
     def transfer(self) -> Transfer:
-        """Between which devices, and how; raises `CommandError`."""
+        """The devices and the mode; raises `CommandError`."""
         return between(self.direction, self.mode, self.stream, self.device, self.to_device)
 
     @property
     def taken(self) -> str:
-        """The computation, or the input, of which values are moved."""
+        """The computation or input whose values are moved."""
         assert isinstance(self.access, Access)
         return self.access.source
 

@@ -1,1 +1,1 @@
-"""Commands that decide which statements there are: separate_at, separate_cases, inline, partition."""
+"""Commands that change the set of statements: separate_at, separate_cases, inline, partition."""

@@ -1,4 +1,4 @@
-"""The command `partition`: a loop cut into parts, each for threads of the host or a GPU, of some ranks."""
+"""The command `partition`: cuts a loop into parts, each for host threads or a GPU, on all or some ranks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Chosen = list[tuple[Statement, LoopId]]
 def partition(
     program: Program, names: Sequence[str], loop: object, where: object, given: object, command: str
 ) -> Program:
-    """Cut statements into parts at a level, each on its target; the record is the last of `Program.partitions`."""
+    """Cut statements into parts at a level, each on its target; the record is added to `Program.partitions`."""
     level = loop_name(loop)
     targets = _targets(program, given)
     chosen = _chosen(program, names, level)
@@ -157,7 +157,7 @@ def _check_level(program: Program, statement: Statement, loop: LoopId, names: Se
 
 
 def _iterations(program: Program, chosen: Chosen) -> isl.Set:
-    """The iterations of the level that there are, as a set of one dimension."""
+    """All iterations of the level, as a one-dimensional set."""
     parts = list[isl.Set]()
     for statement, loop in chosen:
         within = statement.instances.intersect_params(program.context.params())
@@ -205,7 +205,7 @@ def _cut(program: Program, chosen: Chosen, pieces: Sequence[isl.Set]) -> tuple[P
 
 
 def _orders_inside(program: Program, chosen: Chosen) -> list[Order]:
-    """The orders between statements that share the level: they hold in each part, and say nothing across parts."""
+    """The orders between statements that share the level: they hold within each part, not across parts."""
     level = {statement.name: loop for statement, loop in chosen}
     return [o for o in program.orders if o.before in level and level[o.before] == level.get(o.after)]
 
@@ -224,7 +224,7 @@ def _loops_of_part(
     return program, tuple(loops)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,9 +37,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Parts:
-    """Which iterations each part has, as sets of one dimension, in words, and the points where they were cut.
+    """The iterations of each part, as one-dimensional sets and in words, and the points where the level is cut.
 
-    Of shares, `spans` are what they are of the whole, so that blocks of them need no share of a share.
+    For shares, `spans` gives each part as two fractions of the whole, so that its blocks need no share of a share.
     """
 
     sets: tuple[isl.Set, ...]
@@ -48,12 +48,12 @@ class Parts:
     spans: tuple[Span, ...] = ()
 
     def span(self, part: int, taken: isl.Set) -> Span:
-        """The iterations of a part, as what is dealt out to its ranks; `taken` are those of the level."""
+        """The iterations of a part, to be dealt out to its ranks; `taken` are those of the level."""
         return self.spans[part] if self.spans else Span(self.sets[part].intersect(taken))
 
 
 def parts_of(program: Program, taken: isl.Set, level: str, where: object, count: int) -> Parts:
-    """The parts of the iterations `taken` of a level that `where` says: points, shares or ranges."""
+    """The iterations `taken` of a level, cut into parts by the points, shares or ranges in `where`."""
     if isinstance(where, Shares):
         return _by_shares(taken, level, where, count)
     given = listed(where, "where to cut")
@@ -100,7 +100,7 @@ def _by_shares(taken: isl.Set, level: str, given: Shares, count: int) -> Parts:
 
 
 def _at_fraction(of: isl.Set, fraction: Fraction) -> isl.PwAff:
-    """On the frame of a set of one dimension: its lower bound and this fraction of its extent, rounded down."""
+    """The lower bound of a one-dimensional set plus a fraction of its extent, rounded down, on the set's frame."""
     low, high = sets.smallest_coordinate(of, 0), sets.largest(of, 0)
     times = sets.scaled(sets.extent_between(low, high), fraction.numerator)
     return sets.at_any_point(low.add(sets.floor_div(times, fraction.denominator)), of.get_space())
@@ -182,7 +182,7 @@ def verify(program: Program, chosen: Sequence[tuple[Statement, LoopId]], taken: 
 
 
 def _example(chosen: Sequence[tuple[Statement, LoopId]], wrong: isl.Set) -> tuple[str, str]:
-    """The smallest value that is computed in some iterations of the level, and at which parameters."""
+    """The smallest value computed in the iterations `wrong` of the level, and its parameters in words."""
     params = smallest.smallest_params(wrong)
     at = f", at {', '.join(f'{name} = {value}' for name, value in params.items())}" if params else ""
     x = smallest.first(smallest.at(wrong, params))

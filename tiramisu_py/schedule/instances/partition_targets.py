@@ -1,4 +1,4 @@
-"""Parts of a partition on their targets: ranks, threads of the host, blocks and threads of a GPU."""
+"""Runs the parts of a partition on their targets: ranks, host threads, blocks and threads of a GPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STRIPS = 32
 def dealt_to_ranks(
     program: Program, names: Sequence[str], level: str, span: Span, over: range, command: str
 ) -> Program:
-    """A part on its ranks: a loop over them just outside of the level; several get equal blocks, one after another."""
+    """Run a part on its ranks, in a new loop just outside the level; several ranks get equal, consecutive blocks."""
     made: dict[LoopId, LoopId] = {}
     for name in names:
         statement = program.statements[name]
@@ -72,7 +72,7 @@ def _with_rank(
 
 
 def _even_blocks(span: Span, count: int) -> tuple[isl.Aff, int] | None:
-    """The lower bound of a part and how many iterations each of several ranks gets, where that is one constant."""
+    """The lower bound of a part and the iterations per rank; None unless several ranks get the same constant number."""
     if count == 1 or span.of.is_empty():
         return None
     starts = [span.at(number, count) for number in range(count + 1)]
@@ -85,7 +85,7 @@ def _even_blocks(span: Span, count: int) -> tuple[isl.Aff, int] | None:
 
 
 def _on_several(statement: Statement, depth: int, dim: str, span: Span, over: range) -> Statement:
-    """A statement with the coordinate of its rank as a further dimension, which its point leaves out."""
+    """A statement with the coordinate of its rank as an additional dimension, on which its point does not depend."""
     everyone = sets.within(sets.variables(sets.sized_frame(statement.frame, None, 1))[0], over[0], over[-1] + 1)
     instances = sets.flat_product(sets.named(statement.instances, None), everyone, statement.name)
     dims = (*statement.dims, dim)
@@ -105,7 +105,7 @@ def _on_several(statement: Statement, depth: int, dim: str, span: Span, over: ra
 
 
 def _blocks(span: Span, over: range) -> isl.Set:
-    """The pairs of an iteration of a part and the rank that has it: equal blocks but for one iteration."""
+    """The pairs of an iteration of a part and the rank that runs it: blocks whose sizes differ by at most one."""
     space = sets.sized_frame(span.of.get_space(), None, 2)
     iteration, rank = sets.variables(space)
     first = sets.function(space, None, [iteration])
@@ -124,7 +124,7 @@ def _blocks(span: Span, over: range) -> isl.Set:
 def on_target(
     program: Program, names: Sequence[str], level: str, target: Target, command: str
 ) -> tuple[Program, str | None]:
-    """A part on threads of the host or on a GPU, and the name of the host's loop over its chunks, if it has one."""
+    """Run a part on host threads or a GPU; also returns the name of the host loop over its chunks, if there is one."""
     if isinstance(target, Cores):
         return _on_cores(program, names, level, target, command), None
     return _on_gpu(program, names, level, target, command)
@@ -175,7 +175,7 @@ def _threads(target: Gpu, count: int) -> list[int]:
 
 
 def _following(program: Program, names: Sequence[str], level: str) -> str | None:
-    """The name of the loop just inside of the level, where all statements have one over their values."""
+    """The name of the loop just inside the level, if all statements have the same one and no reduction runs over it."""
     found = set()
     for name in names:
         statement = program.statements[name]
@@ -188,7 +188,7 @@ def _following(program: Program, names: Sequence[str], level: str) -> str | None
 
 
 def _innermost(program: Program, statement: Statement, level: str) -> str:
-    """The name of the innermost loop, from the level inwards, in whose iterations no value is added up."""
+    """The name of the innermost loop, from the level inwards, over which no reduction runs."""
     inside = statement.loops[statement.depth(_level(program, statement, level)) :]
     over_values = [loop for loop in inside if not adds_up(program, statement, loop)]
     return program.loops[(over_values or inside)[-1]].name

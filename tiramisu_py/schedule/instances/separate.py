@@ -1,4 +1,4 @@
-"""Commands that change which statements there are: separate_at and inline."""
+"""Commands that change the set of statements: separate_at and inline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def separate_at(program: Program, names: Sequence[str], loop: object, points: ob
 
 
 def _loop(program: Program, statement: Statement, loop: object) -> LoopId | None:
-    """The loop of this name; of the rank's own number, the loop that runs on ranks."""
+    """The loop of this name; for the rank's own number, the loop that runs on ranks."""
     if not isinstance(loop, RankNumber):
         return find(program, statement, loop_name(loop))
     depth = depth_of(program, statement, loop.axis)
@@ -86,7 +86,7 @@ def _part(program: Program, statement: Statement, name: str, piece: isl.Set, dep
 
 
 def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tuple[LoopId, ...]) -> Statement:
-    """The same executions' point and coordinates under another name, on other instances and loops."""
+    """The statement under another name, on other instances and loops, with the same point and coordinates."""
     space = instances.get_space()
     return replace(
         statement,
@@ -100,7 +100,7 @@ def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tup
 
 
 def in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Program:
-    """The program with a statement replaced by parts of it, which inherit its orders."""
+    """The program with a statement replaced by its parts, which inherit its orders."""
     statements_: dict[str, Statement] = {}
     for name, statement in program.statements.items():
         if name == old.name:
@@ -159,7 +159,7 @@ def _check_not_prefetched(readers: Sequence[Statement], source: str) -> None:
 
 
 def _inherited(program: Program, producer: Statement, reader: Statement) -> list[Order]:
-    """The orders of the copies that a producer reads, for the statement that reads them in its place."""
+    """The orders between a producer and the copies it reads, for the statement that now reads them in its place."""
     copies = {s.name for s in program.storing if s.target in producer.sources.values()}
     orders = [order for order in program.orders if order.after == producer.name and order.before in copies]
     return [replace(order, after=reader.name) for order in orders]
@@ -202,7 +202,7 @@ def _with_inlined(program: Program, reader: Statement, producer: Statement, sour
 
 
 def _at(body: Expr, iterators: Sequence[str], indices: Sequence[Expr]) -> Expr:
-    """An expression at some indices; as it stands where these are its iterators."""
+    """An expression with its iterators replaced by indices; unchanged if these are the iterators themselves."""
     given = dict(zip(iterators, indices, strict=True))
     alike = all(isinstance(index, Iter) and index.name == name for name, index in given.items())
     return body if alike else substitute(body, given)
@@ -220,12 +220,12 @@ def _without(program: Program, gone: Statement, source: str) -> Program:
     return program.with_(statements=statements_, orders=orders, storages=storages, buffers=buffers, loops=loops)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class SeparateAt(OnStatements):
-    """The iterations of a loop are cut into parts at values of it."""
+    """The iterations of a loop are cut into parts at some of its values."""
 
     loop: Iter
     points: Sequence[Expr | int]

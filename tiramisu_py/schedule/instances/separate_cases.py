@@ -1,4 +1,4 @@
-"""Cases: the instances of a statement whose body chooses by an affine condition, cut by what it chooses."""
+"""Cases: the instances of a statement, cut by the affine conditions of the selects in its body."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_na
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
-#: Beyond so many bodies a select stays in place: a box has an inside, four edges and four corners.
+#: Beyond this number of bodies a select stays in place: a box has an inside, four edges and four corners.
 MOST_BODIES = 9
 
 Part = tuple[isl.Set, Expr]
-#: Which branch was taken at each cut, 0 for that of a condition that holds.
+#: The branch taken at each cut: 0 if the condition holds, 1 if not.
 Branch = tuple[int, ...]
 
 
 def separate_cases(program: Program, names: Sequence[str], level: object) -> Program:
-    """Cut statements by what their bodies choose; the parts share the loops up to `level`, none without one."""
+    """Cut statements by the selects of their bodies; the parts share the loops up to `level` (none if it is None)."""
     found = [s for s in statements(program, names) if s.role is Role.VALUE and len(_cases(program, s)) > 1]
     if not found:
         raise CommandError(f"{', '.join(names)} choose{'s' if len(names) == 1 else ''} by no affine condition (select)")
@@ -77,25 +77,25 @@ def chooses(body: Expr) -> bool:
 
 
 def split_by_cases(reader: Affine, instances: isl.Set, body: Expr) -> list[Part]:
-    """Parts of `instances`, each with a body from which the selects that are decided there are gone."""
+    """Parts of `instances`, each with a body in which selects decided there are resolved."""
     return _Splitter(reader).split(instances, body)
 
 
 class _Splitter:
-    """Cuts instances by the conditions that their body chooses by."""
+    """Cuts instances by the conditions of the selects in their body."""
 
     def __init__(self, reader: Affine) -> None:
         self.reader = reader
 
     def split(self, instances: isl.Set, body: Expr) -> list[Part]:
-        """Parts of `instances`, each with a body from which the selects that are decided there are gone.
+        """Parts of `instances`, each with a body in which selects decided there are resolved.
 
-        Parts of full dimension are cut first: where there are too many, it is edges that keep a select.
+        Parts of full dimension are cut first, so that with too many parts only edges keep a select.
         """
         return [part for _, part in self.by_branch(instances, body)]
 
     def by_branch(self, instances: isl.Set, body: Expr) -> list[tuple[Branch, Part]]:
-        """What `split` returns, each part with the branches that lead to it."""
+        """The parts of `split`, each with the branches that lead to it."""
         done: list[tuple[Branch, Part]] = []
         waiting: list[tuple[int, int, Branch, Part]] = [(0, 0, (), (instances, body))]
         number = 0
@@ -130,7 +130,7 @@ class _Splitter:
 
 
 def _selects(body: Expr) -> Iterator[Select]:
-    """The selects of a body, outer ones first; those inside indices too, where neighbours wrap or are clamped."""
+    """The selects of a body, outer ones first, also those inside indices (neighbours that wrap or are clamped)."""
     waiting, seen = [body], set[int]()
     while waiting:
         node = waiting.pop()
@@ -143,7 +143,7 @@ def _selects(body: Expr) -> Iterator[Select]:
 
 
 def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
-    """The body where the condition of one select (and of all that have the same one) is known."""
+    """The body with one select, and all others of the same condition, replaced by the branch taken."""
     key = decided.condition.key()
 
     def branch(e: Expr) -> Expr | None:
@@ -154,7 +154,7 @@ def _decided(body: Expr, decided: Select, holds: bool) -> Expr:
     return rewrite(body, branch)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

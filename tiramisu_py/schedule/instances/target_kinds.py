@@ -1,4 +1,4 @@
-"""What `partition` deals out to: threads of the host and GPUs, as the user names them, and shares of a level."""
+"""The targets of `partition`, as the user names them (host threads and GPUs), and shares of a level."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def cores(vector: int | None = None, ranks: int | range | None = None, parallel:
                                                                         for r in G..R:
                                                                             for c in 0..C by 8: by_1[r, c : c + 8]
 
-    The level is dealt out to the threads, and the innermost loop runs in strips of `vector` lanes: of a reduction the
-    innermost of those over its values. Where the level is the only such loop, it is cut into blocks first, which are
-    dealt out (``r_block``). ``parallel=False`` leaves the loops as they are, but for `vector`. `ranks` is the rank on
-    which the part runs, or a range of ranks that get equal blocks of it. Raises `CommandError`.
+    The level is dealt out to the threads, and the innermost loop (for a reduction, the innermost over its values) runs
+    in strips of `vector` lanes. If the level is the only such loop, it is first cut into blocks, which are dealt out
+    (``r_block``). With ``parallel=False`` only `vector` applies. `ranks` is the rank on which the part runs, or a range
+    of ranks that get equal blocks of it. Raises `CommandError`.
     """
     if vector is not None and (isinstance(vector, bool) or vector not in WIDTHS):
         raise CommandError(f"tm.cores: vector is {vector!r}: choose one of {WIDTHS}")
@@ -52,13 +52,13 @@ def gpu(
                                                                     for r_thread, c_thread on threads:
                                                                         by_0[4*r_block + r_thread, ..]
 
-    The level and the loop just inside are tiled, and run on blocks and threads: `tile` are the threads of a block along
-    them, ``(4, 64)`` unless you choose others. A single number is for the level alone: so it is, with 256 threads,
-    where no loop follows, or only that of a reduction. ``tile=None`` leaves the loops as they are, for `tag_gpu` (which
-    then names device and stream) or `gpu_tile`. With ``chunk=n`` a loop of the host around the kernel, ``r_chunk`` of
-    the level r, runs over chunks of n iterations, cut at multiples of n: what copies and kernels can take turns over.
-    `ranks` is the rank whose GPU it is, or a range of ranks that get equal blocks of the part, "ranks with a GPU each".
-    Raises `CommandError`.
+    The level and the loop just inside it are tiled, and run on blocks and threads: `tile` gives the threads of a block
+    along each, by default ``(4, 64)``. A single number tiles the level alone; so does the default, with 256 threads, if
+    no loop follows or a reduction runs over the next one. ``tile=None`` leaves the loops as they are, for `tag_gpu`
+    (which then names device and stream) or `gpu_tile`. With ``chunk=n`` a host loop around the kernel (``r_chunk`` for
+    the level r) runs over chunks of n iterations, cut at multiples of n, for a pipeline of copies and kernels. `ranks`
+    is the rank whose GPU it is, or a range of ranks with a GPU each, which get equal blocks of the part. Raises
+    `CommandError`.
     """
     return Gpu(
         _size(device, "device", 0),
@@ -70,7 +70,7 @@ def gpu(
 
 
 def checked(target: Target) -> Target:
-    """A target, however it was made, as `cores` and `gpu` allow it. Raises `CommandError`."""
+    """The target, checked as by `cores` and `gpu`. Raises `CommandError`."""
     if isinstance(target, Cores):
         return cores(target.vector, target.ranks, target.parallel)
     return gpu(target.device, target.tile, target.chunk, target.stream, target.ranks)
@@ -110,16 +110,16 @@ def _ranks(given: object, kind: str) -> Ranks:
 
 
 def shares(*parts: int | float | Fraction) -> Shares:
-    """What share of a level each target of a `partition` gets: ``tm.shares(3, 1)``, or ``tm.shares(0.75, 0.25)``.
+    """The share of a level for each target of a `partition`: ``tm.shares(3, 1)``, or ``tm.shares(0.75, 0.25)``.
 
     ::
 
         by.partition(r, tm.shares(3, 1), [tm.gpu(), tm.cores()])        -->   by_0: r in 0..floor(3*R / 4)
                                                                               by_1: r in floor(3*R / 4)..R
 
-    Only their ratios count. The level is cut at its lower bound and ``floor(share * extent)``, with the shares of all
-    the parts before. Shares are constants; to choose them at run time cut at a point that is a parameter. A share may
-    be 0. Raises `CommandError`.
+    Only the ratios matter. The level is cut at its lower bound plus ``floor(share * extent)``, where `share` is the sum
+    over all earlier parts. Shares are constants; to choose them at run time, cut at a point that is a parameter. A
+    share may be 0. Raises `CommandError`.
     """
     if not parts:
         raise CommandError("tm.shares() needs a share for each target: tm.shares(3, 1)")

@@ -1,4 +1,4 @@
-"""cache and pack: copies of what a consumer reads, near to it and with a layout of their own."""
+"""cache and pack: copies of the values that a consumer reads, near it and with their own layout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tiramisu_py.schedule.loops.order import Root, root
 
 @dataclass(frozen=True)
 class CachedCopy:
-    """What `cache` and `pack` make: the name of the copy, its loops, its memory and its layout."""
+    """A copy made by `cache` or `pack`: its name, its loops, its memory and its layout."""
 
     name: str
     source: str
@@ -40,7 +40,7 @@ class CachedCopy:
 
 
 def copy_at(program: Program, consumer: Sequence[str], level: object, copy: CachedCopy, command: str) -> Program:
-    """Copy what the consumer reads of a source, at a level of its loops, and let it read the copy."""
+    """Copy the values of a source that the consumer reads, at a level of its loops, and let it read the copy."""
     check_copy(program, copy.source, copy.iterators, copy.name)
     scope = () if isinstance(level, Root) else scope_of(program, consumer, level)
     readers = [s for s in statements(program, consumer) if reads(program, s, copy.source)]
@@ -151,7 +151,7 @@ def laid_out(
     return room_for(image, program.context), sets.without_dim_names(layout)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Copies(OnStatements):
         raise NotImplementedError
 
     def copy(self, iterators: object, layout: object, memory: Memory) -> CachedCopy:
-        """What is wanted, checked; raises `CommandError`."""
+        """The copy that is asked for, checked; raises `CommandError`."""
         verb = name_of(type(self))
         laid = None if layout is None else _several(verb, "layout", layout)
         outer = tuple(map(loop_name, _several(verb, "iterators", iterators)))
@@ -173,7 +173,7 @@ class Copies(OnStatements):
 
 
 def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
-    """An argument that is a list; raises `CommandError` for one expression alone, or what is no list."""
+    """The items of a list argument; raises `CommandError` for a single expression or anything else."""
     if isinstance(given, Expr | str) or not isinstance(given, Iterable):
         raise CommandError(f"{verb}: {what} is a list, such as [{given}], and not {given} alone")
     return tuple(given)
@@ -181,7 +181,7 @@ def _several(verb: str, what: str, given: object) -> tuple[object, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CacheAt(Copies):
-    """What is read of a source is copied at a level, and read from the copy."""
+    """The values read of a source are copied at a level, and read from the copy."""
 
     verb = "cache"
 
@@ -202,7 +202,7 @@ class CacheAt(Copies):
 
 @dataclass(frozen=True, eq=False)
 class Pack(Copies):
-    """What is read of a source is copied into another layout."""
+    """The values read of a source are copied into another layout."""
 
     iterators: Sequence[Iter]
     layout: Sequence[Expr | int]

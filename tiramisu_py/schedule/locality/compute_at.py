@@ -77,7 +77,7 @@ def _readers(program: Program, source: str, scope: tuple[LoopId, ...]) -> list[S
 
 
 def _read_elsewhere(program: Program, source: str, scope: tuple[LoopId, ...]) -> str:
-    """What reads a computation outside of some loops, and how it gets into them."""
+    """Advice on a computation that is read outside of the loops `scope`: by which statement, and how to move it in."""
     level = program.loops[scope[-1]].name
     copies = [
         s.sources[source]
@@ -152,7 +152,7 @@ def read_by(program: Program, source: str, readers: Sequence[Statement], depth: 
 
 
 def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
-    """Needed values with the holes between their pieces filled: with values of the source that exist."""
+    """The needed values with the holes between their pieces filled by existing values of the source."""
     whole = filled(needed.intersect_params(program.context))
     return whole if whole.is_equal(needed) else whole.intersect_range(existing(program, source)).coalesce()
 
@@ -160,7 +160,7 @@ def without_holes(program: Program, source: str, needed: isl.Map) -> isl.Map:
 def filled(needed: isl.Map) -> isl.Map:
     """The relation with the holes between its pieces filled, so that loops over it need no tests inside.
 
-    More values than needed may be computed: those that exist, in iterations that need some.
+    More values than needed may be computed, but only in iterations that need some.
     """
     needed = needed.coalesce()
     if len(needed.get_basic_maps()) == 1:
@@ -193,12 +193,12 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
     )
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class ComputeAt(OnStatements):
-    """In each iteration of a loop of the consumer the values are computed that it reads."""
+    """Each iteration of a loop of the consumer computes the values that it reads."""
 
     consumer: Named
     level: Iter
@@ -210,7 +210,7 @@ class ComputeAt(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class StoreAt(OnStatements):
-    """There is one copy of the buffer for each iteration of a loop around."""
+    """The buffer has one copy for each iteration of a surrounding loop."""
 
     consumer: Named
     level: Iter | Root

@@ -1,8 +1,8 @@
-"""slide: a producer that keeps what later iterations of its consumer's loop read.
+"""slide: a producer that keeps the values that later iterations of its consumer's loop read.
 
 After ``v.compute_at(by, c0)`` each iteration of c0 computes all the values of v that it reads. With ``v.slide(c0)`` a
-value is computed once, in the first iteration that may need it: strips of `by` neighbours run one an iteration, `lead`
-iterations ahead, and the buffer keeps the last few of them.
+value is computed once, in the first iteration that may need it: each iteration computes one strip of `by` neighbours,
+`lead` iterations ahead, and the buffer keeps the last few strips.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 def slide(
     program: Program, source: str, names: Sequence[str], level: object, along: object, by: object, origin: object
 ) -> Program:
-    """Compute each strip of values once, in the iteration of `level` that first needs it, and keep what is read later.
+    """Compute each strip of values once, in the iteration of `level` that first needs it, and keep it for later reads.
 
     Source: Halide's storage folding and sliding windows.
     """
@@ -46,7 +46,7 @@ def slide(
     return _folded(program, sliding, window)
 
 
-# -- what slides
+# -- checks
 
 
 def _sliding(program: Program, source: str, names: Sequence[str], level: object) -> Sliding:
@@ -80,7 +80,7 @@ def _loads_from(program: Program, statement: Statement, storage: Storage) -> boo
 
 
 def _level(program: Program, own: Sequence[Statement], readers: Sequence[Statement], level: object) -> LoopId:
-    """The loop of this name that the statements share with what reads them."""
+    """The loop of this name that the statements share with their readers."""
     wanted = loop_name(level)
     shared = {loop for reader in readers for loop in reader.loops}
     for loop in reversed(own[0].loops):
@@ -111,7 +111,7 @@ def _check_kind(program: Program, own: Sequence[Statement], level: LoopId) -> No
 
 
 def _slid(program: Program, sliding: Sliding, statement: Statement, window: Window) -> Statement:
-    """The statement with each value computed once for each iteration of the loops outside, `lead` iterations ahead."""
+    """The statement with each value computed once per iteration of the outer loops, `lead` iterations ahead."""
     depth, coords = sliding.depth, sets.outputs(statement.coords)
     point = sets.outputs(statement.point)
     outer = sets.function(statement.frame, None, [*coords[:depth], *point])
@@ -136,7 +136,7 @@ def _slid(program: Program, sliding: Sliding, statement: Statement, window: Wind
 
 
 def _plain(program: Program, statement: Statement, values: isl.Set, depth: int) -> isl.Set:
-    """The instances without holes, where what fills them exists."""
+    """The instances, with holes filled by existing values."""
     if len(values.get_basic_sets()) == 1 or statement.part_of or statement.role in (Role.INIT, Role.UPDATE):
         return values
     relation = filled(_by_prefix(values, depth))
@@ -164,7 +164,7 @@ def _instance(statement: Statement, depth: int) -> isl.MultiAff:
 
 
 def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
-    """The buffer with one copy for each iteration outside of the level, which keeps the strips that are still read."""
+    """The program with one buffer per iteration of the loops outside the level, which keeps the strips still read."""
     storage, depth = sliding.storage, sliding.depth
     buffer = program.buffers[storage.buffer]
     scope = sliding.own[0].loops[:depth]
@@ -196,17 +196,17 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
 
 
 def _with_zero(space: isl.Space, axis: int) -> isl.MultiAff:
-    """The function that puts 0 in the place of one coordinate."""
+    """The function that replaces one coordinate by 0."""
     forms = [sets.constant(space, 0) if k == axis else form for k, form in enumerate(sets.variables(space))]
     return sets.function(space, None, forms)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class Slide(OnStatements):
-    """Each iteration of a loop computes only what no earlier one has."""
+    """Each iteration of a loop computes only the values that no earlier one has computed."""
 
     level: Iter
     along: Iter | None = None

@@ -1,4 +1,4 @@
-"""The strips of values that slide along a loop: how far an iteration moves on, and how many strips it reads."""
+"""The strips of values that slide along a loop: how far each iteration advances, and how many strips it reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiramisu_py.schedule.locality.compute_at import read_by
 
 @dataclass(frozen=True)
 class Window:
-    """The strips that slide: of `by` values along `axis`, strip 0 from `start` (a form of the outer coordinates) on.
+    """Sliding strips of `by` values along `axis`; strip 0 begins at `start`, a form of the outer coordinates.
 
     Iteration t computes strip ``t + lead``, and reads strips from ``t + first`` to ``t + lead``.
     """
@@ -33,11 +33,11 @@ class Window:
 
     @property
     def count(self) -> int:
-        """How many strips an iteration reads or computes."""
+        """The number of strips that an iteration reads or computes."""
         return self.lead - self.first + 1
 
     def from_start(self, space: isl.Space, outer: Sequence[isl.Aff], value: isl.Aff) -> isl.Aff:
-        """How far a value is from the start, on a frame where the coordinates and the value are forms."""
+        """The distance of a value from the start; the outer coordinates and the value are forms on one frame."""
         where = sets.compose(sets.function(space, None, outer), sets.function(*_on_frame(self.start)))
         return value.sub(sets.outputs(where)[0])
 
@@ -48,7 +48,7 @@ def _on_frame(form: isl.Aff) -> tuple[isl.Space, None, list[isl.Aff]]:
 
 @dataclass(frozen=True, eq=False)
 class Sliding:
-    """What slides: the statements, the loop and its depth, their storage, and the statements that read it."""
+    """A sliding producer: its statements, the loop and its depth, the storage, and the statements that read it."""
 
     source: str
     own: tuple[Statement, ...]
@@ -86,7 +86,7 @@ def window_of(program: Program, sliding: Sliding, along: object, by: int | None,
 
 
 def _value_names(program: Program, sliding: Sliding) -> list[list[str]]:
-    """For each value index the names that it goes by: the declared one, and those of loops that run along it."""
+    """The names of each value index: the declared one, and those of the loops that run along it."""
     names = [[name] for name in value_names(program.algorithm.source(sliding.source))]
     for statement in sliding.own:
         values = sets.outputs(program.value_of(statement))
@@ -99,7 +99,7 @@ def _value_names(program: Program, sliding: Sliding) -> list[list[str]]:
 
 
 def _steps(needed: isl.Map, axis: int, depth: int) -> dict[int, list[isl.Aff]]:
-    """By how much what is needed moves along an axis in each iteration, and from where (forms of outer coordinates)."""
+    """The steps by which needed values advance along an axis, each with its origins (forms of outer coordinates)."""
     found: dict[int, list[isl.Aff]] = {}
     for bound in sets.lower_bounds(sets.component(needed, axis)):
         step = sets.stride(bound, depth)
@@ -134,7 +134,7 @@ def _axis(
 
 
 def _measured(needed: isl.Map, axis: int, step: int, start: isl.Aff, depth: int) -> Window | None:
-    """The strips that iterations read, counted from their own: None where there is no constant bound."""
+    """The window of strips that iterations read, counted from their own strip; None if it has no constant bound."""
     pairs = sets.flat_pairs(needed, "pairs")
     space = pairs.get_space()
     variables = sets.variables(space)

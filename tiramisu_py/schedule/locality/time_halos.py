@@ -1,8 +1,8 @@
-"""How far the steps of a time loop reach: the distances of their reads, and the halos that several levels need.
+"""The reach of the steps of a time loop: the distances of their reads, and the halos that several levels need.
 
-A tile of `levels` levels computes, of a level that `r` more levels of the same tile follow, its own points widened by
-``slope * r + offset`` on each side. The slope is one for all computations of a step; a computation that others of the
-same level read beside their own point has an offset.
+A tile computes several levels. At a level followed by `r` further levels of the tile, it computes its own points
+widened by ``slope * r + offset`` on each side. All computations of a step have the same slope; a computation also has
+an offset if others of the same level read it beside their own point.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StepDistance:
 
 @dataclass(frozen=True)
 class Halo:
-    """By how much tiles grow along one dimension on one side: a level back, and of each computation from the start."""
+    """The growth of tiles on one side of a dimension: `slope` per level back, plus an offset for each computation."""
 
     slope: int
     offsets: dict[str, int]
@@ -116,7 +116,7 @@ def halos(
 
 
 def _halo(edges: Sequence[tuple[str, str, int, int]], sources: Sequence[str], dim: str, level: str) -> Halo:
-    """The least slope with which the offsets, longest paths from readers to what they read, are finite."""
+    """The least slope for which the offsets (longest paths from readers to the sources they read) are finite."""
     for slope in range(1 + sum(max(amount, 0) for *_, amount in edges)):
         offsets = dict.fromkeys(sources, 0)
         for _ in range(len(offsets) + 1):

@@ -1,4 +1,4 @@
-"""Passes of a time step: what each tile computes of each level, and what passes leave to each other."""
+"""Passes of a time step: the region that each tile computes at each level, and what one pass keeps for the next."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tiramisu_py.schedule.locality.time_halos import Halo, distances, halos
 
 @dataclass(frozen=True)
 class TimeTile:
-    """What is asked for: levels of a pass, the sizes of tiles by dimension, and names for the loops outside.
+    """The arguments of `time_tile`: levels per pass, tile sizes by dimension, and names for the outer loops.
 
-    With a `wavefront`, a dimension and a number of rows, the levels of a tile advance together, so many rows at a time.
+    With a `wavefront` (a dimension and a number of rows) the levels of a tile advance together by that many rows.
     """
 
     time: str
@@ -34,8 +34,8 @@ class TimeTile:
 class Passes:
     """The statements of one time step in passes of several levels, tile by tile.
 
-    `reads` are their distances, `halo` by how much tiles grow, `top` is the last level of all, and `kept` says how many
-    levels of each source are read after their pass.
+    `reads` are the distances of their reads, `halo` is the growth of tiles by dimension, `top` is the last level of the
+    last pass, and `kept` is the number of levels of each source that are read after their pass.
     """
 
     def __init__(self, program: Program, steps: Sequence[Statement], asked: TimeTile) -> None:
@@ -71,7 +71,7 @@ class Passes:
                 raise CommandError(f"{statement.name} reads a copy of {copied[0]}: tile before copying")
 
     def _top(self) -> isl.Aff:
-        """The last level of all, as a form of the parameters."""
+        """The last level of the last pass, as a form of the parameters."""
         every = sets.union_of(sets.component_of(existing(self.program, source), 0) for source in self.sources)
         try:
             found = sets.pieces(sets.largest(every.intersect_params(self.program.context.params()), 0))
@@ -82,7 +82,7 @@ class Passes:
         return found[0]
 
     def _kept(self, source: str) -> int:
-        """How many levels at the end of a pass are read after it."""
+        """The number of levels at the end of a pass that are read after it."""
         back = self.reach(source)
         if source in self.program.algorithm.outputs:
             raise CommandError(
@@ -110,16 +110,16 @@ class Passes:
                 f"{reader.name} reads {source} at other levels than the last one, and a pass keeps no others"
             )
 
-    # -- who reads what
+    # -- reads
 
     def is_direct(self, source: str) -> bool:
-        """Whether the last level of a pass is computed where the next one reads it, and not kept in the tile."""
+        """Whether the last level of a pass is stored to the array that the next pass reads, not to the tile."""
         same_level = any(d.source == source and d.least == 0 for d in self.reads)
         wide = any(halo.offsets[source] for sides in self.halo.values() for halo in sides)
         return self.kept[source] > 0 and not same_level and not wide
 
     def starts(self, statement: Statement) -> dict[str, int]:
-        """By source, the first level of a pass that reads it in the tile; earlier ones read what is stored."""
+        """For each source, the first level of a pass that reads it from the tile; earlier levels read the array."""
         mine = [d for d in self.reads if d.reader == statement.name]
         sources = dict.fromkeys(d.source for d in mine)
         return {source: min(d.least for d in mine if d.source == source) for source in sources}
@@ -129,14 +129,14 @@ class Passes:
         return max((d.most for d in self.reads if d.source == source), default=0)
 
     def copied_in(self, source: str) -> int:
-        """How many levels of the pass before a tile copies, since some read reaches them and the tile's own levels."""
+        """The number of previous levels that a tile copies, because some read reaches both them and its own levels."""
         reads = [[d for d in self.reads if d.reader == s.name and d.source == source] for s in self.steps]
         return max((max(d.most for d in mine) - min(d.least for d in mine) for mine in reads if mine), default=0)
 
     # -- wavefronts
 
     def block(self, frame: isl.Space, source: str) -> isl.Aff:
-        """The number of the block of rows in which an instance of a tile runs, along its wavefront."""
+        """The number of the block of rows, along the wavefront, in which an instance of a tile runs."""
         assert self.asked.wavefront is not None
         dim, rows = self.asked.wavefront
         below, above = self.halo[dim]
@@ -150,7 +150,7 @@ class Passes:
         return sets.floor_div(sets.plus(moved, before - above.offsets[source]), rows)
 
     def ring(self, source: str) -> int:
-        """How many rows of a level of a source its readers need at a time, in whole blocks of the wavefront."""
+        """The number of rows of a level that a source's readers need at a time, in whole blocks of the wavefront."""
         assert self.asked.wavefront is not None
         dim, rows = self.asked.wavefront
         position, above = self.dims.index(dim), self.halo[dim][1]
@@ -164,7 +164,7 @@ class Passes:
     # -- sets
 
     def region(self, instances: isl.Set, source: str, name: str) -> isl.Set:
-        """What tiles compute of a source: ``name[pass, tiles..., level, point...]``."""
+        """The instances of a source that tiles compute: ``name[pass, tiles..., level, point...]``."""
         space = instances.get_space()
         outer = sets.universe(sets.sized_frame(space, None, len(self.asked.outer)))
         region = sets.flat_product(outer, instances, name)
@@ -186,7 +186,7 @@ class Passes:
         return region
 
     def _tiles(self, dim: str, by: int) -> isl.Set:
-        """The tiles that have a point of their own."""
+        """The tiles with at least one point of their own, outside the halo."""
         parts = list[isl.Set]()
         for source in self.sources:
             axis = value_names(self.program.algorithm.source(source)).index(dim)
@@ -205,7 +205,7 @@ class Passes:
         return sets.plus(level.sub(sets.scaled(of, self.asked.steps)), -self.asked.origin)
 
     def following(self, frame: isl.Space) -> list[isl.Aff]:
-        """How many levels follow in the pass: the less of the two forms."""
+        """The number of levels that follow in the pass: the minimum of the two forms."""
         level = sets.variables(frame)[len(self.asked.outer)]
         return [
             sets.plus(self.since(frame).neg(), self.asked.steps - 1),
@@ -213,20 +213,20 @@ class Passes:
         ]
 
     def levels(self, frame: isl.Space, begin: int, end: int) -> isl.Set:
-        """The levels of a pass from one to before another."""
+        """The levels of a pass numbered from `begin` up to, but excluding, `end`."""
         return sets.within(self.since(frame), begin, end)
 
     def last(self, frame: isl.Space, count: int) -> isl.Set:
-        """The last levels of passes."""
+        """The last `count` levels of each pass."""
         full, cut = (_nonnegative(sets.plus(left.neg(), count - 1)) for left in self.following(frame))
         return full.union(cut)
 
     def before(self, frame: isl.Space, source: str) -> isl.Set:
-        """The levels of the pass before that a tile copies."""
+        """The levels of the previous pass that a tile copies."""
         return sets.within(self.since(frame), -self.copied_in(source), 0)
 
     def left(self, frame: isl.Space, source: str) -> isl.Set:
-        """The points of a tile, in the levels that it leaves to the next pass and does not compute there itself."""
+        """A tile's own points in the levels kept for the next pass, except a level stored directly to the array."""
         levels = self.last(frame, self.kept[source]) if self.kept[source] else sets.empty(frame)
         if self.is_direct(source):
             levels = levels.subtract(self.last(frame, 1))

@@ -1,8 +1,8 @@
-"""time_tile: overlapped tiles in time and space; what a tile needs of its neighbours it computes itself.
+"""time_tile: overlapped tiles in time and space; each tile recomputes the values that it needs of its neighbours.
 
-A *pass* is a run of `steps` levels of time. Within a pass each tile computes its own part of the last level, and of
-each level before what that one needs: its part, widened by a halo. Levels inside a pass are kept in a buffer of the
-tile; what the next pass reads is stored to the arrays of the computations.
+A *pass* is a run of `steps` levels of time. Within a pass each tile computes its own part of the last level and, at
+each earlier level, that part widened by the halo that later levels need. Levels inside a pass are kept in a buffer of
+the tile; the values that the next pass reads are stored to the arrays of the computations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tiramisu_py.schedule.locality.time_tile_buffers import stored
 def wanted(
     time: object, steps: object, tiles: object, outer: object, origin: object, wavefront: object = None
 ) -> TimeTile:
-    """What `time_tile` is asked for, its arguments checked."""
+    """The arguments of `time_tile`, checked."""
     if not isinstance(tiles, Mapping) or not tiles:
         raise CommandError(f"tiles={tiles!r}: give a dict of the sizes of tiles by loop, as in {{y: 64, x: 1024}}")
     name, count = loop_name(time), size(steps, "the number of levels of a pass")
@@ -132,17 +132,17 @@ class _Tiling:
         return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
 
     def _within_levels(self, parts: Mapping[str, list[str]]) -> Iterable[Order]:
-        """Orders of what is read in the level in which it is computed."""
+        """The orders between the computation of a value and its reads in the same level."""
         for d in self.passes.reads:
             for writer in self.passes.steps:
                 if d.least == 0 and writer.source == d.source and writer.name != d.reader:
                     for a in parts[writer.name]:
                         yield from (Order(a, b, self.shared[-1], self.command) for b in parts[d.reader])
 
-    # -- what computes
+    # -- parts that compute
 
     def _parts(self, program: Program, statement: Statement) -> tuple[Program, list[str]]:
-        """A statement's parts: by what they read from the pass before, and whether the next pass reads them."""
+        """A statement's parts: by what they read from the previous pass, and by whether the next pass reads them."""
         of, made, only = self.passes, list[Statement](), list[Statement]()
         region = of.region(statement.instances, statement.source, statement.name)
         space = region.get_space()
@@ -184,7 +184,7 @@ class _Tiling:
         return program, part
 
     def _coords(self, space: isl.Space, source: str) -> isl.MultiAff:
-        """The iterations of an instance: its dimensions, and the block of a wavefront around its level."""
+        """The coordinates of an instance: its dimensions, with the block of a wavefront before its level."""
         forms = sets.variables(space)
         if self.asked.wavefront is not None:
             forms.insert(len(self.asked.outer), self.passes.block(space, source))
@@ -199,10 +199,10 @@ class _Tiling:
         dims = tuple(distinct([*self.asked.outer, *own]))
         return program.with_loop(*loops), dims, shared + tuple(loop.id for loop in loops)
 
-    # -- what copies
+    # -- copies
 
     def _copies(self, program: Program, computing: Sequence[str]) -> Program:
-        """The program with copies of levels that reads of the next levels, or of the next pass, reach."""
+        """The program with copies: of levels of the previous pass into tiles, and of levels for the next pass out."""
         for source in self.passes.sources:
             region = self.passes.region(sets.named(existing(program, source), None), source, source)
             loaded = region.intersect(self.passes.before(region.get_space(), source))
@@ -252,13 +252,13 @@ class _Tiling:
 
 
 def _role(number: int, early: bool, is_last: bool) -> str:
-    """The name of a part: of `early` levels, which read what is stored, in groups by number, or of those after them."""
+    """The name of a part: of `early` levels, which read the arrays, in groups by number, or of later levels."""
     if early:
         return ("only" if is_last else "first") + (str(number + 1) if number else "")
     return "last" if is_last else "inner"
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Where the levels of time tiles are: in a buffer of the tile, and in the array that passes leave to each other."""
+"""Storage for the levels of time tiles: a buffer of the tile, and the array through which passes exchange levels."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Buffer, Storage
 from tiramisu_py.schedule.locality.time_levels import Passes
 
-#: Rows of a tile's buffer begin at multiples of so many elements, and its own points too.
+#: Rows of a tile's buffer, and the tile's own points in them, begin at multiples of this number of elements.
 ALIGNED = 16
 
 
 def stored(program: Program, passes: Passes, source: str, local: str, scope: tuple[LoopId, ...]) -> Program:
-    """The program with a buffer `local` for each tile, and the array of the source folded to what passes exchange."""
+    """The program with a buffer `local` for each tile, and the array folded to the levels that passes exchange."""
     asked, own = passes.asked, program.algorithm.computations[source].iterators
     space = sets.sized_frame(program.algorithm.param_space, None, len(scope) + len(own))
     outer, inner = sets.variables(space)[: len(scope)], sets.variables(space)[len(scope) :]
@@ -54,7 +54,7 @@ def stored(program: Program, passes: Passes, source: str, local: str, scope: tup
 
 
 def _folded(program: Program, passes: Passes, source: str) -> Program:
-    """The array of a source with room for what two passes keep, unless the user chose another layout."""
+    """The program with a source's array folded to the levels that two passes keep, unless the user chose a layout."""
     storage, asked = program.storages[source], passes.asked
     if storage.chosen or storage.buffer != source or program.buffers[source].argument:
         return program

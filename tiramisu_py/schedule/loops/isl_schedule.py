@@ -77,7 +77,7 @@ def _as_function(statement: Statement, relation: isl.Map, text: str) -> isl.Mult
 
 
 def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff) -> list[str]:
-    """A loop has the name of its output dimension, else of the instance dimension that it is, else t0, t1, ..."""
+    """The names of the loops: of the output dimensions, else of equal instance dimensions, else t0, t1, ..."""
     variables = sets.variables(statement.frame)
     names = []
     for k, (given, coordinate) in enumerate(zip(sets.out_dim_names(relation), sets.outputs(coords), strict=True)):
@@ -88,7 +88,7 @@ def _output_names(relation: isl.Map, statement: Statement, coords: isl.MultiAff)
     return names
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

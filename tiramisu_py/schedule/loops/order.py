@@ -122,7 +122,7 @@ def merged(program: Program, kept: Statement, joining: Statement, count: int) ->
 
 
 def _agreed(program: Program, kept: LoopId, joining: LoopId) -> Loop:
-    """The loop that two become: tagged as both are, with the `combine` that one of them names."""
+    """The loop that two loops become: with the tag of both, and the `combine` that one of them names."""
     a, b = program.loops[kept], program.loops[joining]
     if b.tag is not None and None in (_combine(a), _combine(b)) and _uncombined(a) == _uncombined(b):
         said = b if _combine(b) else a
@@ -164,12 +164,12 @@ def _renamed(program: Program, renaming: dict[LoopId, LoopId]) -> Program:
     return program.with_(orders=orders, loops=loops)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class After(OnStatements):
-    """It comes after `other`, in shared loops up to `level`."""
+    """The statements come after `other`, in shared loops up to `level`."""
 
     other: Named
     level: Iter | Root
@@ -181,7 +181,7 @@ class After(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Before(OnStatements):
-    """It comes before `other`, in shared loops up to `level`."""
+    """The statements come before `other`, in shared loops up to `level`."""
 
     other: Named
     level: Iter | Root
@@ -193,7 +193,7 @@ class Before(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Between(OnStatements):
-    """It comes after `first` at one level, and before `second` at another."""
+    """The statements come after `first` at one level, and before `second` at another."""
 
     first: Named
     first_level: Iter | Root
@@ -208,7 +208,7 @@ class Between(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Fuse(OnStatements):
-    """It shares the loops of `other` up to `level`."""
+    """The statements share the loops of `other` up to `level`."""
 
     other: Named
     level: Iter
@@ -219,7 +219,7 @@ class Fuse(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class InOrder(OnFunction):
-    """Each of some computations comes after the one before, in shared loops up to `at`."""
+    """Each computation comes after the previous one, in shared loops up to `at`."""
 
     verb = "order"
 

@@ -1,7 +1,7 @@
-"""Loops inside threads that never have a second iteration: they are left out, so that they part no threads.
+"""Drops single-iteration loops inside thread loops, because they could run differently in different threads.
 
-After ``total.compute_at(C, j1)``, with j1 on threads, the loops i and j of total have one iteration each, another for
-each thread. A loop around a barrier must be the same for all threads of a block.
+After ``total.compute_at(C, j1)``, with j1 on threads, the loops i and j of total have one iteration each, which differs
+between threads. But a loop around a barrier must be the same for all threads of a block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tiramisu_py.program.statement import Statement
 
 
 def without_single_iterations(program: Program) -> Program:
-    """The program without the loops, inside thread loops, of one statement alone that it runs once each time."""
+    """The program without the loops inside thread loops that have one iteration and belong to one statement."""
     needed = _needed(program)
     for statement in program.storing:
         first = next((k for k, x in enumerate(statement.loops) if isinstance(program.loops[x].tag, GpuThread)), None)
@@ -25,7 +25,7 @@ def without_single_iterations(program: Program) -> Program:
 
 
 def _needed(program: Program) -> set[LoopId]:
-    """Loops that something else than one statement refers to."""
+    """Loops that several statements share, or that buffers, storages or orders refer to."""
     found = {loop for buffer in program.buffers.values() for loop in buffer.scope}
     found |= {loop for storage in program.storages.values() for loop in storage.inner}
     found |= {order.level for order in program.orders if order.level is not None}

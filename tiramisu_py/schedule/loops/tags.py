@@ -17,7 +17,7 @@ from tiramisu_py.schedule.nesting import check_nesting
 
 SCHEDULES = ("static", "dynamic", "guided")
 WIDTHS = (2, 4, 8, 16, 32, 64)
-#: How the iterations run that do not fill a vector, or an unrolled tile; the first is what nobody asks for.
+#: Ways to run the last iterations, which do not fill a vector or an unrolled tile; the first is the default.
 VECTOR_REMAINDERS = ("scalar", "mask", "overlap", "pad")
 UNROLL_REMAINDERS = ("loop", "specialize")
 
@@ -115,7 +115,7 @@ def tagged(program: Program, loop: LoopId, tag: Tag, command: str) -> Program:
     return program
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

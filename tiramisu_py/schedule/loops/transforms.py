@@ -1,7 +1,7 @@
 """Commands on loops: split, tile, interchange, reorder, skew, shift, reverse.
 
-All but `shift` replace a run of adjacent loops by others, in every statement that shares them, by an invertible affine
-map of their coordinates; buffers that have one copy for each iteration follow.
+Each command but `shift` replaces a run of adjacent loops, in every statement that shares them, by an invertible affine
+map of their coordinates; the indices of buffers local to these loops are adapted.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def tile(
 
 
 def reorder(program: Program, names: Sequence[str], order: Sequence[object]) -> Program:
-    """Permute loops: the loops named take, in the order given, the positions that they occupy."""
+    """Permute loops: the named loops are put, in the given order, at the positions that they occupy."""
     wanted = [loop_name(loop) for loop in order]
     if not wanted:
         raise CommandError("reorder needs the loops in their new order")
@@ -194,7 +194,7 @@ def _affine(statement: Statement, distance: Expr) -> isl.Aff:
         raise CommandError(f"the distance {distance} is neither an integer nor affine in the parameters") from None
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +225,7 @@ class Tile(OnStatements):
 
 
 def parted(arguments: Sequence[object]) -> tuple[Sequence[object], Sequence[object], Sequence[object]]:
-    """Of the arguments of `tile` the loops, the sizes, and the new names; raises `CommandError`."""
+    """The loops, the sizes and the new names in the arguments of `tile`; raises `CommandError`."""
     if len(arguments) not in (8, 12):
         raise CommandError(
             "tile takes 2 or 3 loops, as many sizes, as many outer and as many inner names: "
@@ -248,7 +248,7 @@ class Interchange(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Reorder(OnStatements):
-    """The loops named take, in this order, the positions that they occupy."""
+    """The named loops are put, in this order, at the positions that they occupy."""
 
     many = "order"
 

@@ -57,7 +57,7 @@ def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
 
 
 def _fresh(program: Program, loops: Sequence[LoopId], wanted: str) -> str:
-    """A name for a loop inside of these: the one wanted, with a number behind where another has it already."""
+    """An unused name for a loop inside these loops: the wanted one, with a number appended if it is taken."""
     statements = [statement for loop in loops for statement in program.with_this_loop(loop)]
     taken = {program.loops[loop].name for statement in statements for loop in statement.loops}
     name, number = wanted, 1
@@ -67,7 +67,7 @@ def _fresh(program: Program, loops: Sequence[LoopId], wanted: str) -> str:
     return name
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

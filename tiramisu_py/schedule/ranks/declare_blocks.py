@@ -91,7 +91,7 @@ def tag_distribute(
 
 
 def distribute(program: Program, source: str, iterators: Sequence[object], rank: object, bounds: object) -> Program:
-    """Let each rank hold the part of an input or an output that is in its block: along the dimension `rank`."""
+    """Let each rank hold its block of an input or an output, along the dimension `rank`."""
     block_of(program, bounds)
     names = [loop_name(iterator, "an iterator") for iterator in listed(iterators, "the list of iterators")]
     extents = program.buffers[program.storages[source].buffer].extents
@@ -105,9 +105,9 @@ def distribute(program: Program, source: str, iterators: Sequence[object], rank:
 
 
 def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr]) -> tuple[list[Expr], bool]:
-    """The peers of a message, and whether they are counted from the rank itself: where ranks have blocks with bounds.
+    """The peers of a message, and whether they are relative to the rank itself.
 
-    ``tm.rank + 1`` is then 1.
+    They are relative where ranks have blocks with run-time bounds: ``tm.rank + 1`` is then 1.
     """
     if program.blocks is None:
         return list(peers), False
@@ -123,12 +123,12 @@ def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr])
     return [as_expr(sets.constant_of(away))], True
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
 class DeclareBlocks(OnFunction):
-    """Each rank has a block of numbers, of which it knows the bounds at run time."""
+    """Each rank has a block of numbers whose bounds are known at run time."""
 
     verb = "blocks"
 

@@ -70,7 +70,7 @@ def _check_no_bounds(program: Program, advice: str) -> None:
 
 
 def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combine: object) -> None:
-    """Refuse `combine`: where no reduction runs over the loop it means nothing, and MPI has not all operators."""
+    """Refuse `combine` where no reduction runs over the loop, or where MPI lacks the operator."""
     if combine is None:
         return
     if not isinstance(combine, Combine):
@@ -91,7 +91,7 @@ def _check_combined(program: Program, loops: Sequence[LoopId], name: str, combin
 
 
 def _reduces_over(program: Program, statement: Statement, loop: LoopId) -> bool:
-    """Whether terms of one value are combined in different iterations of a loop, or it has one iteration only."""
+    """Whether different iterations of a loop combine terms of one value, or it has a single iteration."""
     if statement.role is not Role.UPDATE:
         return False
     iterations = sets.as_set(sets.component(statement.coords_map, statement.depth(loop)).range())
@@ -130,7 +130,7 @@ def _extent(program: Program, given: object) -> Expr:
 
 
 def check_axes(program: Program) -> None:
-    """Refuse loops, arrays of the caller and messages that do not agree on how many axes the process grid has."""
+    """Refuse loops, arrays of the caller and messages that disagree on the number of axes of the process grid."""
     if program.blocks is not None:
         return
     count = axes(program)
@@ -165,7 +165,7 @@ def _axes(count: int) -> str:
 
 
 def distribute(program: Program, source: str, iterators: object, rank: object) -> Program:
-    """Let the ranks hold an input or an output in parts: the element ``[iterators]`` where `rank` says."""
+    """Let the ranks hold an input or an output in parts: the element ``[iterators]`` on the rank given by `rank`."""
     _check_callers(program, source)
     names = [loop_name(iterator, "an iterator") for iterator in listed(iterators, "the list of iterators")]
     if len(set(names)) < len(names):
@@ -201,9 +201,9 @@ def distribute(program: Program, source: str, iterators: object, rank: object) -
 
 
 def held_alike(program: Program) -> Program:
-    """The program in which an output that is stored over a distributed input is held by the ranks as this is.
+    """The program in which an output stored over a distributed input is distributed like the input.
 
-    Refuses arrays of the caller that ranks cannot hold in parts: in memory of a GPU, or with a layout of their own.
+    Refuses arrays of the caller that cannot be distributed: in the memory of a GPU, or with their own layout.
     """
     for source in list(program.distributions):
         _check_plain(program, source)
@@ -222,7 +222,7 @@ def _is_callers(program: Program, source: str) -> bool:
 
 
 def _check_callers(program: Program, source: str) -> None:
-    """Refuse what is no array of the caller in host memory."""
+    """Refuse a source that is not an array of the caller in host memory."""
     if _is_callers(program, source):
         _check_plain(program, source)
         return
@@ -247,7 +247,7 @@ def _check_plain(program: Program, source: str) -> None:
 
 
 def _spread(given: object, at: Mapping[str, int]) -> Spread:
-    """What is held along one axis: ``r // B``, ``(r // B) % P``, a rank's coordinate, or None for every one."""
+    """The distribution along one axis: ``r // B``, ``(r // B) % P``, a rank's coordinate, or None for all ranks."""
     if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):
         return given
     if isinstance(given, Iter) and given.name in at:
@@ -290,7 +290,7 @@ def _check_fits(program: Program, source: str, axis: int, spread: Spread) -> Non
         )
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

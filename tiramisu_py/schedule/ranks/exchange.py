@@ -33,8 +33,8 @@ from tiramisu_py.schedule.ranks.exchange_half import ExchangeHalf, Property, che
 def exchange(program: Program, name: str, send: ExchangeHalf, receive: ExchangeHalf, command: str) -> Program:
     """The program with an exchange: the statements ``<name>_send`` and ``<name>_receive``.
 
-    Loops of their own run over the points; one whose name is that of a loop that is tagged as rank is tagged likewise.
-    They are declared after what stores the values, and before what reads them; orders given later count more.
+    Each has its own loops over its points; a loop with the name of a rank loop gets the same tag. They are declared
+    after the statements that store the values, and before those that read them; orders given later take precedence.
     """
     check_name(name, "an exchange")
     if any(s.message is not None and s.message.exchange == name for s in program.statements.values()):
@@ -86,7 +86,7 @@ def half_of(program: Program, made: str, name: str, half: ExchangeHalf, role: Ro
             collective=half.collective,
         ),
     )
-    if program.blocks is None:  # with blocks it depends on how many numbers each has: left to the proof
+    if program.blocks is None:  # with blocks it depends on their run-time sizes: left to the proof
         check_values(program, statement.handle, source, sets.graph(point, instances).range())
     program = _in_place(program.with_loop(*loops), statement)
     for loop in loops:
@@ -95,7 +95,7 @@ def half_of(program: Program, made: str, name: str, half: ExchangeHalf, role: Ro
 
 
 def _tag(program: Program, half: ExchangeHalf, dim: str) -> Rank | None:
-    """The tag of a loop of a half: that of the loops of its name that run on ranks, or its own axis for ``tm.rank``."""
+    """The tag of a loop of a half: that of rank loops of the same name, or, for ``tm.rank``, its own axis."""
     tagged: dict[Rank, str] = {}
     for statement in sorted(program.acting, key=lambda s: s.source != half.access.source):
         for loop in (program.loops[number] for number in statement.loops):
@@ -114,7 +114,7 @@ def _tag(program: Program, half: ExchangeHalf, dim: str) -> Rank | None:
 
 
 def check_memory(program: Program, source: str) -> None:
-    """Refuse messages of what is not kept in host memory."""
+    """Refuse messages of a source that is not kept in host memory."""
     if source not in program.storages:
         raise CommandError(f"{source} is kept in no memory, so that no rank could send it: it was inlined")
     memory = program.buffers[program.storages[source].buffer].memory
@@ -126,7 +126,7 @@ def check_memory(program: Program, source: str) -> None:
 
 
 def check_still_sent(program: Program) -> Program:
-    """The program itself; refuses one in which an exchange has values that are not kept in host memory any more."""
+    """The program unchanged; refuses it if an exchange moves values that are no longer kept in host memory."""
     for statement in program.acting:
         if statement.message is not None:
             try:
@@ -148,7 +148,7 @@ def _form(reader: Affine, name: str, e: Expr) -> isl.Aff:
 
 
 def _in_place(program: Program, half: Statement) -> Program:
-    """Declare a half after what stores its values, and before what loads them."""
+    """Declare a half after the statements that store its values, and before those that load them."""
     names = list(program.statements)
     stored = [s.name for s in program.storing if s.source == half.source]
     sent = [s.name for s in program.acting if s.message is not None and s.source == half.source]
@@ -203,7 +203,7 @@ def check_slots(program: Program, name: str) -> None:
         )
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +230,7 @@ class CreateExchange(OnFunction):
 
     @property
     def taken(self) -> str:
-        """The computation, or the input, of which values are sent."""
+        """The computation or input whose values are sent."""
         return str(getattr(self.access, "source", "exchange"))
 
     def applied(self, program: Program) -> Program:

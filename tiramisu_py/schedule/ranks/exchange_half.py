@@ -1,4 +1,4 @@
-"""One half of an exchange, as the user gives it: what is sent or received, where, to whom and how."""
+"""One half of an exchange, as the user gives it: the values sent or received, the peer rank, and the properties."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from tiramisu_py.schedule.ranks.rank_numbers import numbers_in, parts_of, with_r
 
 
 class Property(Enum):
-    """What a half of an exchange is like; `Mode` has SYNC and ASYNC.
+    """The properties of a half of an exchange; `Mode` has SYNC and ASYNC.
 
-    BLOCK: the rank goes on when the message is complete. NONBLOCK: at once; a wait follows. BUFFERED: what is sent is
-    put aside. PERSISTENT: the requests of nonblocking messages are set up once, and started in each iteration.
+    BLOCK: the rank continues when the message is complete. NONBLOCK: it continues at once; a wait follows. BUFFERED:
+    the values sent are copied to a buffer. PERSISTENT: the requests of nonblocking messages are set up once, and
+    started in each iteration.
     """
 
     BLOCK = "block"

@@ -1,4 +1,4 @@
-"""The number of the rank itself, as an iterator that is in no loop of the user's: ``tm.rank``, ``tm.ranks(2)``."""
+"""The number of the rank itself, as an iterator without a loop of the user's: ``tm.rank``, ``tm.ranks(2)``."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ RANK = RankNumber("rank")
 def rank_numbers(count: int) -> tuple[RankNumber, ...]:
     """The coordinates of the rank itself on a process grid of `count` axes: ``p, q = tm.ranks(2)``.
 
-    Like `tm.rank`, which is for a single axis, they can be used in both halves of `Function.create_xfer`: in domains,
-    conditions, indices and peers. A half that uses one without listing it is executed by all ranks along that axis.
-    Raises `CommandError` for less than one axis.
+    Like `tm.rank` for a single axis, they can be used in both halves of `Function.create_xfer`: in domains, conditions,
+    indices and peers. A half that uses one without listing it is executed by all ranks along that axis. Raises
+    `CommandError` for less than one axis.
     """
     if size(count, "the number of axes") == 1:
         return (RANK,)
@@ -69,7 +69,7 @@ def parts_of(domain: object) -> list[object]:
 
 
 def with_ranks(program: Program, domain: object, used: Iterable[RankNumber]) -> object:
-    """A domain in which all coordinates of the rank that are used are iterators, outermost, over all ranks."""
+    """The domain with each rank coordinate that is used as an outermost iterator over all ranks."""
     used = list(used)
     count = axes(program)
     for number in used:

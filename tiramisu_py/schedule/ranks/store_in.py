@@ -1,4 +1,4 @@
-"""The command `store_in`: values in another buffer, and arrays that ranks hold as they are then stored."""
+"""The command `store_in`: stores values in another buffer or layout; distributions of arrays follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tiramisu_py.schedule.storage.store import store_in
 
 @dataclass(frozen=True, eq=False)
 class StoreIn(OnStatements):
-    """The values are in another buffer, or have another layout."""
+    """The values are stored in another buffer, or with another layout."""
 
     buffer: Buffer | Named | Memory | str | Sequence[Expr | int]
     indices: Sequence[Expr | int] | None = None

@@ -50,8 +50,8 @@ def pieces(
 
     Points are integers or affine in the parameters, so that they can be chosen when the function is called. An element
     is in the first piece whose point it is below, or else in the last: points out of order, or beyond the array, make
-    pieces empty. With `shares` the points are such parts of `of` numbers. Without `ranks`, piece k is on rank k; a rank
-    may have several pieces that follow one another. Raises `CommandError`.
+    pieces empty. With `shares` the points divide the extent `of` in these ratios. Without `ranks`, piece k is on rank
+    k; a rank may have several pieces that follow one another. Raises `CommandError`.
     """
     name = loop_name(iterator, "an iterator")
     if isinstance(points, Shares):
@@ -98,7 +98,7 @@ def _by_shares(name: str, shares: Shares, of: Operand | None) -> tuple[Expr, ...
 
 
 def cut_up(program: Program, cut: Cut, at: Mapping[str, int]) -> Pieces:
-    """What is held of a dimension; neighbouring pieces of one rank are one. `at` are the dimensions by iterator."""
+    """The pieces of a dimension, with neighbouring pieces of one rank merged. `at` are the dimensions by iterator."""
     if cut.iterator not in at:
         raise CommandError(f"rank={cut}: {cut.iterator} is not among the iterators {', '.join(at)}")
     frame = program.algorithm.frame(None, ())

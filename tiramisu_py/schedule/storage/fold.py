@@ -1,4 +1,4 @@
-"""fold: elements of a buffer along one index that are used again in turn."""
+"""fold: the elements of a buffer along one index are reused cyclically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiramisu_py.schedule.storage.one_buffer import check_all_parts, kept_apart
 
 
 def fold(program: Program, source: str, names: Sequence[str], dim: object, modulo: object) -> Program:
-    """Keep `modulo` elements along one index of a source's values in its present buffer: its index is taken modulo."""
+    """Keep `modulo` elements along one index of a source in its current buffer: the index is taken modulo."""
     count = size(modulo, "the modulo")
     targets = sorted({program.storages[statement.target].name for statement in statements(program, names)})
     if len(targets) > 1:
@@ -52,7 +52,7 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
 
 
 def check_plain(program: Program, storage: Storage, apart: int | None = None) -> None:
-    """Refuse a layout of the user's: each index (other than `apart`) is that of a value, from some corner on."""
+    """Refuse a layout in which some index (other than `apart`) is not a value index counted from a corner."""
     rank = len(value_names(program.algorithm.source(storage.source)))
     forms = sets.outputs(storage.index)
     scope = sets.in_size(storage.index) - rank
@@ -66,7 +66,7 @@ def check_plain(program: Program, storage: Storage, apart: int | None = None) ->
         raise CommandError(f"{storage.name} has a layout of its own: its indices are not those of its values")
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What a buffer with a layout keeps of it when it is given to an iteration of some loops."""
+"""The layout that a buffer keeps when it becomes local to an iteration of some loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Layout = tuple[tuple[Expr, ...], isl.MultiAff]
 def kept_in(program: Program, storage: Storage, footprint: isl.Map, scope: tuple[LoopId, ...]) -> Layout:
     """The extents and the index of a buffer that keeps ``footprint``, scope coordinates -> values, in its layout.
 
-    An index of the buffer that is affine in those of the values is counted from the corner of what is kept. One with a
+    An index of the buffer that is affine in the value indices is counted from the corner of the footprint. One with a
     floor division or a modulo (of `fold`, or of `store_in`) stays as it is, so that `fold` and `store_at` commute.
     """
     forms = sets.outputs(storage.index)
@@ -33,7 +33,7 @@ def kept_in(program: Program, storage: Storage, footprint: isl.Map, scope: tuple
 
 
 def _is_plain(forms: list[isl.Aff], before: int, size: int) -> bool:
-    """Whether each index of a buffer is that of a value, from some corner on."""
+    """Whether each index of a buffer is a value index, counted from some corner."""
     return len(forms) == size - before and all(
         sets.stride(form, before + axis) == (1 if axis == own else 0)
         for own, form in enumerate(forms)
@@ -42,7 +42,7 @@ def _is_plain(forms: list[isl.Aff], before: int, size: int) -> bool:
 
 
 def _of_values(storage: Storage, form: isl.Aff, before: int) -> isl.Aff:
-    """A form of scope coordinates and values as one of values alone: without a corner that depends on the scope."""
+    """A form of scope coordinates and values as one of values alone, without its corner, which depends on the scope."""
     space = sets.sized_frame(form.get_domain_space(), None, sets.in_size(storage.index) - before)
     moves = [sets.stride(form, position) for position in range(before)]
     corner = sets.constant(form.get_domain_space(), 0)

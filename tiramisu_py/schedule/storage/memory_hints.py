@@ -1,4 +1,4 @@
-"""Commands on how a statement stores and loads: past the caches, and ahead of time."""
+"""Commands on how a statement accesses memory: non-temporal stores and prefetches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.command_arguments import find, loop_name, loops_named, size, statements
 from tiramisu_py.schedule.command_fields import Named, OnStatements
 
-#: Memory that no cache of the host stands before.
+#: Memory that the host does not reach through its caches.
 _ELSEWHERE = {
     Memory.GPU: "the memory of a GPU",
     Memory.SHARED: "the shared memory of a GPU",
@@ -58,7 +58,7 @@ def _check(program: Program, statement: Statement) -> None:
 
 
 def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> None:
-    """Refuse registers for what is to be stored past the caches."""
+    """Refuse registers for values that are to be stored past the caches."""
     for statement in statements(program, names):
         if into is Memory.REGISTER and statement.nontemporal is not None:
             raise CommandError(
@@ -73,7 +73,7 @@ def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> N
 def prefetch(
     program: Program, names: Sequence[str], read: str, loop: object, distance: object, locality: object
 ) -> Program:
-    """Let statements prefetch what they will read of `read`, `distance` iterations of a loop later."""
+    """Let statements prefetch the elements of `read` that they will read `distance` iterations of a loop later."""
     steps = size(distance, "distance")
     if isinstance(locality, bool) or not isinstance(locality, int) or locality not in (0, 1, 2, 3):
         raise CommandError(f"locality={locality!r}: choose 0 (not needed again soon) to 3 (keep in all caches)")
@@ -98,7 +98,7 @@ def _accesses(statement: Statement) -> list[Access]:
 
 
 def _sources(program: Program, statement: Statement, read: str) -> list[str]:
-    """What a statement reads under this name: a source, or the copy of one."""
+    """The sources that a statement reads under this name, which is their own or that of a copy."""
     if not statement.stores or statement.receives:
         return []
     found = dict.fromkeys(access.source for access in _accesses(statement))
@@ -122,7 +122,7 @@ def _check_prefetched(program: Program, statement: Statement, source: str) -> No
 
 
 def _check_moves(program: Program, statement: Statement, source: str, wanted: str) -> None:
-    """Refuse a loop with which the places do not move, while the others stay: it would be the same ones again."""
+    """Refuse a loop that alone does not change the places read: the same elements would be prefetched again."""
     read = [access for access in _accesses(statement) if access.source == source]
     loops = [program.loops[loop].name for loop in statement.loops]
     moving = [name for depth, name in enumerate(loops) if _moves(program, statement, read, depth)]
@@ -140,7 +140,7 @@ def _moves(program: Program, statement: Statement, read: Sequence[Access], depth
     return not sets.graph(others).reverse().apply_range(sets.graph(places)).is_single_valued()
 
 
-# -- as values
+# -- the commands as values
 
 
 #: Keep in all caches.
@@ -149,7 +149,7 @@ MOST_LOCAL = 3
 
 @dataclass(frozen=True, eq=False)
 class StoreNontemporal(OnStatements):
-    """What is computed goes to memory past the caches."""
+    """The results are stored to memory past the caches."""
 
     _: KW_ONLY
     above: int | None = None
@@ -160,7 +160,7 @@ class StoreNontemporal(OnStatements):
 
 @dataclass(frozen=True, eq=False)
 class Prefetch(OnStatements):
-    """What a later iteration reads is asked for."""
+    """The elements that a later iteration reads are prefetched."""
 
     read: Named
     level: Iter

@@ -1,4 +1,4 @@
-"""Commands on the buffer of a computation are for all of its statements: one of several parts cannot have another."""
+"""A command on the buffer of a computation is for all of its statements: one part cannot have another buffer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tiramisu_py.schedule.command_arguments import statements
 
 
 def check_all_parts(program: Program, names: Sequence[str], command: str) -> None:
-    """Refuse a command on a buffer that names some of the statements which store to it, and leaves out others.
+    """Refuse a command on a buffer that names only some of the statements that store to it.
 
-    The values of a computation have one place, whichever statement computes them: a read may need those of several.
+    All statements of a computation store to one place, because a read may need values from several of them.
     """
     own = statements(program, names)
     left_out = [s for s in program.storing if s.name not in names and any(_one_thing(s, other) for other in own)]
@@ -34,7 +34,7 @@ def _instead(whole: str, command: str) -> str:
 
 
 def kept_apart(program: Program, source: str) -> bool:
-    """Whether the statements of a computation store to several places, so that a part says which one is meant."""
+    """Whether the statements of a computation store to several places, so that naming a part selects one."""
     return len({statement.target for statement in program.statements_of(source)}) > 1
 
 

@@ -1,4 +1,4 @@
-"""The policy of a temporary's memory: which buffers may have one, and what is kept of it when values move."""
+"""The page policy of a temporary's memory: which buffers may have one, and how it follows values that move."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _pages(source: str, policy: Policy, node: object) -> Pages:
 
 
 def placed(source: str, buffer: Buffer, pages: Pages) -> Buffer:
-    """A buffer with a policy; refuses one whose memory is not the generated program's to allocate."""
+    """The buffer with a policy; refuses one whose memory the generated program does not allocate."""
     if buffer.argument:
         raise CommandError(
             f"{source} is in the caller's array {buffer.name}, whose pages are where they were first written: "
@@ -61,7 +61,7 @@ def placed(source: str, buffer: Buffer, pages: Pages) -> Buffer:
 
 
 def moved(source: str, own: Buffer, into: Buffer) -> Buffer:
-    """The buffer into which values move from their own: it has the policy that they were given."""
+    """The buffer `into` which values move, with the policy of the buffer that they leave."""
     if own.pages is None or own.name == into.name:
         return into
     if into.pages is not None and into.pages != own.pages:
@@ -71,7 +71,7 @@ def moved(source: str, own: Buffer, into: Buffer) -> Buffer:
     return placed(source, into, own.pages)
 
 
-# -- as values
+# -- the commands as values
 
 
 @dataclass(frozen=True, eq=False)

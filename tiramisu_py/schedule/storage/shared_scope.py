@@ -15,8 +15,8 @@ from tiramisu_py.schedule.storage.store import scoped
 def settled(program: Program) -> Program:
     """The program with each buffer in shared memory scoped to the blocks of the kernel that fills it.
 
-    A buffer that had one copy for each iteration of loops inside the blocks too is then used again in each of them;
-    one of the whole call shrinks to what a block stores.
+    A buffer that was also local to loops inside the blocks is then reused in each of their iterations; one of the whole
+    call shrinks to the values that a block stores.
     """
     for buffer in list(program.buffers.values()):
         if buffer.memory is Memory.SHARED:

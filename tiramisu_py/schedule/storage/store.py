@@ -24,7 +24,7 @@ from tiramisu_py.schedule.storage.memory_hints import check_past_caches
 from tiramisu_py.schedule.storage.one_buffer import check_all_parts
 from tiramisu_py.schedule.storage.place import moved, placed
 
-#: Why the array that a caller passes is in none of these memories.
+#: Why an array of the caller cannot be in these memories.
 CALLERS = {
     Memory.PINNED: "which the caller allocates: it is page-locked where tm.pinned_empty has made it",
     Memory.HOST_MAPPED: "which the caller allocates: keep another computation in tm.HOST_MAPPED, and copy it there",
@@ -34,7 +34,7 @@ CALLERS = {
 
 
 def scoped(program: Program, storage: Storage, scope: tuple[LoopId, ...], what: str) -> Program:
-    """Give a storage's buffer one copy for each iteration of `scope`, just large enough for what is kept there."""
+    """Give a storage's buffer one copy for each iteration of `scope`, just large enough for the footprint."""
     parts = list[isl.Map]()
     for statement in program.storing:
         if program.storages[statement.target].name != storage.name:
@@ -104,7 +104,7 @@ def store_in(
 
 
 def _in_memory(source: str, own: Buffer, into: Memory, device: int) -> Buffer:
-    """A buffer in another memory; one of the caller's is in the host's or in a GPU's."""
+    """The buffer in another memory; an array of the caller must be in the memory of the host or a GPU."""
     if not own.argument:
         return _with_memory(source, own, into)
     if into not in (Memory.HOST, Memory.GPU):
@@ -118,7 +118,7 @@ def _with_memory(source: str, own: Buffer, into: Memory) -> Buffer:
 
 
 def _copies(program: Program, names: Sequence[str]) -> list[Statement]:
-    """Those of the statements that copy what another statement computes, or an input."""
+    """The statements among `names` that copy an input or the values of another statement."""
     return [statement for statement in statements(program, names) if statement.role is Role.COPY]
 
 
@@ -145,7 +145,7 @@ def _laid_out_anew(program: Program, source: str, index: isl.MultiAff) -> Progra
 
 
 def _unused_dropped(program: Program, old: Buffer) -> Program:
-    """The program without a buffer that nothing uses any more; one without an output is no longer the caller's."""
+    """The program without a buffer that is no longer used; a buffer without an output is no longer the caller's."""
     if old.name in program.algorithm.inputs:
         return program
     users = [storage.source for storage in program.storages_in(old.name)]
