@@ -1,4 +1,4 @@
-"""The public objects: `Function` and the handles of what it declares."""
+"""The public objects: `Function` and the handles of its declarations."""
 
 from tiramisu_py.function.function import Function, iters, load, params
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction

@@ -8,10 +8,10 @@ from tiramisu_py.schedule.ranks.declare_blocks import DeclareBlocks
 
 
 class BlockCommands(Scheduled):
-    """How ranks share numbers out among them, where that is known at run time only."""
+    """The command on blocks of ranks whose bounds are known only at run time."""
 
     def blocks(self, extent: Operand, lower: Param, upper: Param) -> None:
-        """Let each rank have a block of the numbers from 0 up to `extent`, of which it knows the bounds at run time.
+        """Give each rank a block of the numbers from 0 up to `extent`, whose bounds are known at run time.
 
         ::
 
@@ -24,8 +24,8 @@ class BlockCommands(Scheduled):
             down = f.create_xfer(bx[r], send=({r: (hi - 1, hi)}, hi < R), to=tm.rank + 1,
                                  recv=({r: (lo - 1, lo)}, lo > 0), source=tm.rank - 1)
 
-        `lower` and `upper` are parameters of the function with values of their own on each rank. The blocks of rank
-        0, 1, ... follow one another and cover all numbers; any number of ranks, and any split, will do that gives each
-        rank as many numbers as messages take from it (`Blocks.least`); ranks after the last block have nothing to do.
+        `lower` and `upper` are parameters of the function, whose values differ by rank. The blocks of ranks 0, 1, ...
+        follow one another and cover all numbers. Any number of ranks and any split are allowed, as long as each block
+        has the numbers that messages take from it (`Blocks.least`); ranks after the last block have nothing to do.
         """
         self.apply(DeclareBlocks(self.name, extent, lower, upper))

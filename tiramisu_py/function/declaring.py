@@ -112,11 +112,11 @@ class Declarations(Scheduled):
         return Reduction(self, name)
 
     def outputs(self, *results: Computation | Expr, replace: bool = False) -> None:
-        """Say what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.
+        """Declare what the function returns, in order: computations, or slices of them such as ``heat[T, i]``.
 
-        A slice becomes a computation of its own, called after its source with ``_out`` behind (and a number, where
-        that is taken), that copies the values. All outputs are named in one call; with ``replace=True`` another one
-        names others in their place. Raises `DeclarationError` for anything else, or the same result twice.
+        A slice becomes a computation of its own that copies the values; its name is that of its source with ``_out``
+        (and a number, if that is taken) appended. One call names all outputs; with ``replace=True`` a later call
+        replaces them. Raises `DeclarationError` for anything else, or the same result twice.
         """
         if not results:
             raise DeclarationError(f"{self.name} needs at least one output")
@@ -133,7 +133,7 @@ class Declarations(Scheduled):
             raise
 
     def _named_again(self, results: Sequence[object]) -> str:
-        """What to write where outputs are named a second time."""
+        """The message for outputs that are named a second time."""
         before = self.algorithm.outputs
         new = [str(result) for result in results if str(result) not in before]
         return (

@@ -1,4 +1,4 @@
-"""The public entry: an algorithm, its schedule, and what can be done with them."""
+"""The public entry: an algorithm, its schedule, and the operations on them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         f.outputs(b)
         kernel = f.compile()
 
-    `params` are symbolic sizes, at least 0; `assume` is what else holds of them (isl text or a condition), checked
-    when the compiled function is called. Raises `DeclarationError` for names that C does not take, or twice.
+    `params` are symbolic sizes, at least 0; `assume` is a further condition on them (isl text or an expression),
+    checked when the compiled function is called. Raises `DeclarationError` for names that C does not allow, and for
+    duplicates.
     """
 
     def __getitem__(self, name: str) -> Any:
-        """What has this name: an input, a computation or a part of one, a transfer, an exchange, a wait or a barrier.
+        """The handle of this name: an input, a computation or its part, a transfer, an exchange, a wait or a barrier.
 
         ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added, ``f["down"]`` that of the
         exchange with the halves ``f["down_send"]`` and ``f["down_receive"]``. Raises `DeclarationError`.
@@ -70,21 +71,21 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         raise DeclarationError(f"{self.name} has nothing called {name!r}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the algorithm and the commands of the schedule to a file, which `tm.load` reads, also elsewhere.
+        """Write the algorithm and the commands of the schedule to a file, for `tm.load` in any process.
 
         ::
 
             f.save("blur.json")
             g = tm.load("blur.json")        in another process: g.commands == f.commands
 
-        The file is JSON with a number of its format, and is written whole or not at all. Of an external function it has
-        the declaration and the text in C; its equivalent in Python is declared again (see `tm.load`). Raises
-        `SavedError` where the file cannot be written.
+        The file is JSON with a format number, and is written completely or not at all. It contains the declaration and
+        the C text of each external function; its Python equivalent must be declared again (see `tm.load`). Raises
+        `SavedError` if the file cannot be written.
         """
         written(path, self.algorithm, self.commands)
 
     def order(self, *handles: Selection | Operation, at: Iter | Root) -> None:
-        """Put computations in order, each after the one before, in shared loops up to `at` (whole nests at root)."""
+        """Put computations in order, each after the previous one, in shared loops up to `at` (whole nests at root)."""
         if len(handles) < 2:
             raise CommandError(f"{self.name}.order needs at least two computations")
         for handle in handles:
@@ -97,7 +98,7 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         self.apply(InOrder(self.name, tuple(handle._named for handle in handles), at=at))
 
     def barrier(self, first: Selection, second: Selection, *, at: Iter, name: str | None = None) -> Barrier:
-        """Let all threads of a block come to a point between two statements of a kernel before any goes on.
+        """Let all threads of a block reach a point between two statements of a kernel before any of them continues.
 
         ::
 
@@ -106,8 +107,9 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
                 q[..]                         barrier
                                               q[..]                       (f.barrier(p, q, at=k))
 
-        The barrier is in the loops that both share, up to `at`; where `second` comes first, it separates an iteration
-        of this loop from the next. Barriers that dependences need are placed anyway, unless `tag_gpu` was told not to.
+        The barrier is in the loops that both share, up to `at`; if `second` comes first, it separates an iteration of
+        this loop from the next. Barriers that dependences need are placed anyway, unless `tag_gpu` has
+        ``barriers=False``.
         """
         for handle in (first, second):
             self._check_own(handle, Selection)
@@ -118,7 +120,7 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         return Barrier(self, "", made)
 
     def remove(self, handle: Operation | Selection | Exchange) -> None:
-        """Take away a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads."""
+        """Remove a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads."""
         if not isinstance(handle, Selection | Operation | Exchange) or handle._function is not self:
             raise CommandError(
                 f"{handle!r} is nothing that {self.name} could remove: give a transfer, exchange, wait, barrier or "
@@ -129,12 +131,12 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
 
 
 def load(path: str | os.PathLike[str], externs: Iterable[ExternFunction] = ()) -> Function:
-    """The function that `Function.save` has written to a file: its algorithm, with the commands applied again.
+    """The function that `Function.save` wrote to a file: its algorithm, with the commands applied again.
 
     `externs` are the external functions that the algorithm calls, as `tm.extern` declares them: without them the loaded
-    function is compiled as ever, but not evaluated. Raises `SavedError` for a file of a newer version, a damaged one,
-    and one with a command, or an argument, that this version does not know, and `CommandError` where a command cannot
-    be applied any more.
+    function can be compiled, but not evaluated. Raises `SavedError` for a file of a newer version, a damaged file, and
+    a file with a command or an argument that this version does not know, and `CommandError` if a command can no longer
+    be applied.
     """
     return Function.of(*read(path, externs))
 

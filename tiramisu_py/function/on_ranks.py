@@ -25,17 +25,17 @@ Array = npt.NDArray[Any]
 
 
 class OnRanks(Results):
-    """What the caller of a distributed function needs."""
+    """Helpers for the caller of a distributed function."""
 
     def part(self, name: str, whole: Array, rank: int, **params: int) -> Array:
-        """What a rank holds of an input or an output: its part of the array `whole`, as an array of its own.
+        """The part of an input or an output that a rank holds: its part of the array `whole`, as a new array.
 
         ::
 
             kernel(f.part("image", image, comm.rank), comm=comm)
 
-        An array that is not distributed is held in full. `params` are needed where the process grid depends on them, or
-        a point at which the array is cut. A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that
+        An array that is not distributed is held in full. `params` are needed if the process grid, or a point at which
+        the array is cut, depends on them. A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that
         is no array of the function, and for an array with another number of dimensions.
         """
         if not self._is_callers(name):
@@ -52,7 +52,7 @@ class OnRanks(Results):
     def _sizes(
         self, name: str, distribution: Distribution, whole: Array, params: Mapping[str, int]
     ) -> Mapping[str, int]:
-        """The values of the parameters at which an array is cut: given, or as its shape says."""
+        """The values of the parameters at which an array is cut: given, or inferred from its shape."""
         used = distribution.params
         if used <= set(params):
             return params
@@ -61,7 +61,7 @@ class OnRanks(Results):
         return {**params, **infer_params(needed, [(name, extents, whole.shape)], params)}
 
     def _callers(self) -> list[str]:
-        """The arrays that the caller passes or is given."""
+        """The arrays that the caller passes or receives."""
         arrays = [name for name, declared in self.algorithm.inputs.items() if not declared.scalar]
         return [*arrays, *self.algorithm.outputs]
 
@@ -85,10 +85,10 @@ class OnRanks(Results):
         return everywhere if source is None else self._program.distributions[source]
 
     def process_grid(self, **params: int) -> tuple[int, ...]:
-        """How many ranks there are along each axis of the process grid; empty for a function that uses none.
+        """The number of ranks along each axis of the process grid; empty for a function without ranks.
 
-        As many as the loops on ranks, the arrays and the messages need, or as `Function.grid` says: the least number of
-        ranks that the compiled function can be called on is their product.
+        They are as many as the loops on ranks, the arrays and the messages need, or as `Function.grid` declares. The
+        compiled function must be called on at least as many ranks as their product.
 
         Raises `ArgumentError` where the grid depends on parameters that are not given.
         """
@@ -108,7 +108,7 @@ class OnRanks(Results):
         return tuple(side[1] + 1 for side in sides if side is not None)
 
     def picture(self, **params: int) -> str:
-        """Who sends what to whom at these sizes, as SVG text: ranks, and an arrow for each pair that exchanges.
+        """A picture of the messages at these sizes, as SVG text: ranks, and an arrow for each pair that communicates.
 
         ::
 
@@ -125,11 +125,11 @@ class OnRanks(Results):
 
             np.testing.assert_array_equal(f.simulate(4, image=image), f.evaluate(image=image))
 
-        `given` are whole arrays, and parameters; each of the `number` ranks (default: as many as are needed) gets
-        its part; more than are needed have nothing to do. Messages take as long as they may, in an order that `seed`
-        picks; sends wait for their receives. Slow: every store is interpreted. Raises `ArgumentError` for blocks with
-        bounds of their own (`Function.blocks`), and `InterpretError` where memory is touched that a message uses, and
-        where no rank can go on.
+        `given` are whole arrays and parameters. Each of the `number` ranks (default: as many as are needed) gets its
+        part; surplus ranks have nothing to do. Messages take as long as they may, in an order that `seed` picks; sends
+        wait for their receives. Slow: every store is interpreted. Raises `ArgumentError` for blocks with bounds of
+        their own (`Function.blocks`), and `InterpretError` for accesses to memory that a message is using, and for
+        deadlocks.
         """
         if self._program.blocks is not None:
             raise ArgumentError(
@@ -151,7 +151,7 @@ class OnRanks(Results):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _empty(self, function: LoopFunction, params: Mapping[str, int]) -> dict[str, Array]:
-        """What arrays hold that the caller does not pass."""
+        """The initial contents of arrays that the caller does not pass: zeros."""
         arrays = [argument for argument in function.arguments if isinstance(argument, ArrayArgument)]
         extents = {array.name: self._program.buffers[array.name].extents for array in arrays}
         return {array.name: np.zeros(shape_value(extents[array.name], params), array.dtype.numpy) for array in arrays}

@@ -1,4 +1,4 @@
-"""What comes of a schedule: its proof, its source text, a compiled kernel, and the oracle."""
+"""The results of a schedule: its proof, its source text, a compiled kernel, and the oracle."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts
 
 
 class Results(Scheduled):
-    """What can be done with a scheduled function."""
+    """The operations on a scheduled function: check, lower, compile and evaluate."""
 
     def check(self) -> Report:
-        """Prove that the scheduled program computes what the algorithm says, or say what is wrong with it."""
+        """Prove that the scheduled program computes the values of the algorithm, or report what is wrong with it."""
         if self._checked is None or self._checked[0] is not self._program:
             self._checked = (self._program, self._proven())
         return self._checked[1]
@@ -48,11 +48,10 @@ class Results(Scheduled):
     def lowered(self, vector_bytes: int = 64, *, until: str | None = None) -> ReadableLoops:
         """The loops that will be emitted, for a processor with vectors of this size; they print as pseudocode.
 
-        ``print(f.lowered(until="vectorize"))`` shows the loops as they are after the pass of that name; the
-        [page of passes](passes.md) has the names. A kernel has the same passes until there, where it has that one.
-
-        Raises `LegalityError` for a program that the proof refuses, and `ArgumentError`, with the names of all passes,
-        where there is no such pass.
+        ``print(f.lowered(until="vectorize"))`` shows the loops after the pass of that name; the [page of
+        passes](passes.md) lists the names. A kernel runs the same passes up to that one, if it has it. Raises
+        `LegalityError` for a program that the proof refuses, and `ArgumentError`, with the names of all passes, if
+        there is no such pass.
         """
         self._require_outputs()
         passes = PIPELINE if until is None else PIPELINE.until(until)
@@ -71,7 +70,7 @@ class Results(Scheduled):
         return dict(emit(self.lowered()))
 
     def facts(self, kernel: Kernel | None = None) -> tuple[KernelFacts, ...]:
-        """What is known of each GPU kernel before it runs: threads, shared memory, what a warp's accesses cost.
+        """The static facts of each GPU kernel: its threads, its shared memory, the cost of a warp's accesses.
 
         With a compiled `kernel` of this function, also the registers of a thread that the CUDA compiler reported.
         Raises `LegalityError` for a program that the proof refuses.
@@ -101,32 +100,33 @@ class Results(Scheduled):
         """Prove, emit, compile and load; the result is called with NumPy arrays.
 
         `target` is a processor (default: this one); `compiler` a C compiler (default: ``$CC``, gcc or clang), which may
-        be one for another kind of machine: such a kernel is exported, not called. `fast` names liberties with floating
-        point ("contract", "reassociate", "reciprocal"; none by default); `sanitize` names sanitizers; `threads` limits
-        OpenMP threads; `verify_values` checks declared facts of inputs at each call. `pin` binds the threads to cpus
-        while the function runs, out of those that the process may use: "close" together, "spread" over cores and memory
-        nodes, the cpus of a node ("node:0"), of a distributed function each rank to the node of its number on its
-        machine ("node"), or thread t to place t of a list, ``[0, 1]``; more threads than cpus share them in turn (see
-        `Kernel.placement`). Raises `LegalityError` with the smallest counterexample, or `ToolchainError`.
+        be a cross compiler: such a kernel is exported, not called. `fast` names permitted changes of floating-point
+        results ("contract", "reassociate", "reciprocal"; none by default); `sanitize` names sanitizers; `threads`
+        limits OpenMP threads; `verify_values` checks declared facts of inputs at each call. `pin` binds the threads,
+        while the function runs, to cpus that the process may use: "close" together, "spread" over cores and memory
+        nodes, to the cpus of a node ("node:0"), each rank of a distributed function to the node of its number on its
+        machine ("node"), or thread t to entry t of a list, ``[0, 1]``; if there are more threads than cpus, they share
+        them cyclically (see `Kernel.placement`). Raises `LegalityError` with the smallest counterexample, or
+        `ToolchainError`.
 
         A program with GPU parts runs on `device`: "gpu" (the default), "gpu:1" (its first GPU is number 1), or
-        "simulator". Each rank of a distributed program then takes the GPU of its number among the ranks of its machine,
-        going round those that there are, unless the device has a number. A call, or a rank, that leaves nothing to a
-        GPU needs none. `architectures` are those of real GPUs that kernels are compiled for, such as "sm_90" (default:
-        the GPUs of this machine). In the simulator, ``sanitize=True`` finds accesses out of bounds, races and reads of
-        what was not written; `seed` shuffles what may run in any order, and `timing` ("eager", "lazy", "shuffled",
-        "threads") says when streams do their work.
+        "simulator". Unless the device has a number, each rank of a distributed program takes the GPU of its number
+        among the ranks of its machine, modulo the number of GPUs. A call, or a rank, without work for a GPU needs none.
+        `architectures` are those of the GPUs for which kernels are compiled, such as "sm_90" (default: the GPUs of this
+        machine). In the simulator, ``sanitize=True`` finds accesses out of bounds, races and reads of uninitialized
+        memory; `seed` shuffles work that may run in any order, and `timing` ("eager", "lazy", "shuffled", "threads")
+        says when streams do their work.
 
         With `page_lock` the caller's arrays that GPUs copy are page-locked, from the first copy until the call ends:
-        copies then run beside the host's own work, and faster; locking takes time, too, and pays for arrays that are
-        copied more than once, or beside work. Without it, what comes from GPUs goes through page-locked memory of the
-        runtime, beside that work, and the host copies it once more when it waits for it; what goes to GPUs may keep
-        the host until it is there. Memory that the driver does not lock is copied as if this had not been asked for:
-        what is locked already (`pinned_empty`), or may only be read. Meanwhile no other function may be called with
-        the array in another thread. A temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
+        copies are then faster, and overlap with the host's own work. Locking takes time, too; it pays for arrays that
+        are copied more than once, or during other work. Without it, downloads go through page-locked memory of the
+        runtime, also during that work, and the host copies them once more when it waits for them; uploads may block the
+        host until they are complete. Memory that the driver does not lock (locked already by `pinned_empty`, or
+        read-only) is copied as without the option. Meanwhile no other thread may call a function with the array. A
+        temporary that GPUs copy is page-locked with ``store_in(tm.PINNED)``.
 
-        With `trace` each call keeps a log of what it does and when, ``kernel.trace`` (see `Trace`); without it nothing
-        of that is in the library.
+        With `trace` each call logs its actions and their times in ``kernel.trace`` (see `Trace`); without it the
+        library contains no tracing code.
         """
         function: LoopFunction = self.lowered(processor_for(target, compiler).vector_bytes)
         for option, given in (("trace", trace), ("page_lock", page_lock)):
@@ -143,7 +143,7 @@ class Results(Scheduled):
     def evaluate(self, /, *positional: Any, **named: Any) -> Any:
         """The outputs, computed directly in NumPy from the algorithm alone: the oracle of every schedule.
 
-        Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, but for
+        Takes arguments as a compiled kernel does, and never modifies them. Results are equal bit for bit, except for
         elementary functions (`exp`, `sin`, ...): those of NumPy and of the C library differ in the last bits.
         """
         self._require_outputs()
@@ -170,7 +170,7 @@ class Results(Scheduled):
         return arguments, params
 
     def _add_in_place(self, arguments: dict[str, Any]) -> None:
-        """An output stored over an input keeps, where nothing is computed, what the input holds."""
+        """Let an output stored over an input keep the input's elements where nothing is computed."""
         for name in self.algorithm.outputs:
             storage = self._program.storages[name]
             over = storage.buffer

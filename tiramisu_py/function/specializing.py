@@ -7,7 +7,7 @@ from tiramisu_py.schedule.specialize import Specialize
 
 
 class Specializing(Scheduled):
-    """What a function can be told about sizes that it is often called with."""
+    """The command for sizes with which a function is often called."""
 
     def specialize(self, **constants: int) -> None:
         """Make a version of the function in which some sizes are constant, beside the general one.
@@ -19,11 +19,11 @@ class Specializing(Scheduled):
                                           else:
                                               for i in 0..N: S[i]         (f.specialize(N=64))
 
-        ``f.specialize(K=16, M=16)`` is for calls in which both are so. Each call chooses by its sizes; of several
-        versions that fit, the one with most constants, or else the first. With constant sizes, what `unroll` and
-        `vectorize` leave over is known when the program is compiled, small buffers become registers, and address
-        arithmetic is cheaper. The schedule is the same in all versions, so what is proven of the function holds of
-        each. They take time to compile and room in the library: 16 at most.
+        ``f.specialize(K=16, M=16)`` is for calls with both values. Each call chooses by its sizes: of several versions
+        that fit, the one with most constants, or else the first. With constant sizes, the remainders of `unroll` and
+        `vectorize` are known at compile time, small buffers become registers, and address arithmetic is cheaper. The
+        schedule is the same in all versions, so the proof of the function holds for each. Versions take compile time
+        and space in the library: there can be 16 at most.
 
         Raises `CommandError` for parameters that the function does not have, and for sizes that its assumptions
         exclude. Functions that use GPUs or ranks have no versions: `check()` refuses them.

@@ -21,7 +21,7 @@ from tiramisu_py.schedule.ranks.exchange_half import Property
 
 
 class TransferCommands(Scheduled):
-    """How values get from where they are computed to where they are read."""
+    """Commands that bring values from where they are computed to where they are read."""
 
     @overload
     def create_xfer(
@@ -83,10 +83,11 @@ class TransferCommands(Scheduled):
                               copy image[r, c] from the host to the GPU, on operation sequence 1
 
         `direction` is ``tm.CPU2GPU``, ``tm.GPU2CPU`` or ``tm.GPU2GPU`` (from `device` to `to_device`). After a
-        ``tm.SYNC`` transfer the host goes on when the values have arrived; a ``tm.ASYNC`` one is only put on operation
-        sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation, until
-        `Transfer.collapse_many` makes whole rows, or all, one. Returns the transfer, to be scheduled like a
-        computation; it comes after what computes the values, and otherwise where `order` says.
+        ``tm.SYNC`` transfer the host continues when the values have arrived; a ``tm.ASYNC`` one is only put on
+        operation sequence `stream` of the GPU `device`, and `Transfer.wait` waits for it. Each point is an operation,
+        until `Transfer.collapse_many` merges rows, or the whole transfer, into one. Returns the transfer, to be
+        scheduled like a computation; it comes after the computation of its values, and otherwise where `order` places
+        it.
 
         With `send` and `recv` it sends values from rank to rank::
 
@@ -95,20 +96,20 @@ class TransferCommands(Scheduled):
                 -->   on rank q < P - 1: for r, c: send bx[r, c] to rank q + 1         (down.send)
                       on rank q > 0:     for r, c: receive bx[r, c] from rank q - 1    (down.recv)
 
-        Both halves name the value by their own iterators. One that has the name of a loop that runs on ranks does so
-        too; ``tm.rank`` (`tm.ranks` on a grid) is this rank's number, and need not be listed. A domain may have a
-        condition: ``send=({r: R, c: C}, tm.rank > 0)``. `to` and `source` are affine in the iterators (tuples on a
-        grid). The k-th message of an exchange from one rank to another meets the k-th receive there. Of the properties,
+        Both halves name the value by their own iterators. An iterator with the name of a rank loop runs on ranks too;
+        ``tm.rank`` (`tm.ranks` on a grid) is this rank's number, and need not be listed. A domain may have a condition:
+        ``send=({r: R, c: C}, tm.rank > 0)``. `to` and `source` are affine in the iterators (tuples on a grid). The k-th
+        message of an exchange from one rank to another matches the k-th receive there. As to the properties,
         ``tm.SYNC`` sends are complete when they are being received, ``tm.ASYNC`` ones (the default) when the values may
-        be overwritten, and ``tm.BUFFERED`` ones at once; ``tm.NONBLOCK`` halves need a `Half.wait`, which
-        ``tm.BLOCK`` ones (the default) do not; ``tm.PERSISTENT`` ones, in time loops, set up their requests once. Each
-        point is a message, until `Half.collapse_many` makes whole rows, or all, one. Returns the exchange, whose halves
-        ``down.send`` and ``down.recv`` are scheduled like computations. What is missing, unmatched, or waits forever is
-        refused by `check`.
+        be overwritten, and ``tm.BUFFERED`` ones at once; ``tm.NONBLOCK`` halves need a `Half.wait`, which ``tm.BLOCK``
+        ones (the default) do not; ``tm.PERSISTENT`` ones, in time loops, set up their requests once. Each point is a
+        message, until `Half.collapse_many` merges rows, or all points, into one. Returns the exchange, whose halves
+        ``down.send`` and ``down.recv`` are scheduled like computations. `check` refuses missing values, unmatched
+        messages and deadlocks.
 
         With ``collective=True`` all ranks take part together, once in each iteration of the loops that both halves
-        share: MPI_Bcast where one rank sends the same values to all others, else MPI_Alltoallw. Nothing comes between
-        the two halves, and nothing that is received lies where something is sent from. A rank may send to itself.
+        share: MPI_Bcast if one rank sends the same values to all others, else MPI_Alltoallw. No statement may come
+        between the two halves, and no value may be received where another is sent from. A rank may send to itself.
         Source: TIRAMISU, ``create_xfer``, one-sided and two-sided.
         """
         two_sided = collective or any(given is not None for given in (send, to, recv, source))
@@ -155,7 +156,7 @@ class TransferCommands(Scheduled):
         collectives: bool = False,
         pipeline: Any = None,
     ) -> None:
-        """Add the transfers, and the waits, that the program lacks: of what one device computes and another reads.
+        """Add the transfers and waits that the program lacks, for values that one device computes and another reads.
 
         ::
 
@@ -164,21 +165,21 @@ class TransferCommands(Scheduled):
                                                            copy to the host what q reads of p
                                                            for r, c: q[..] = g(p)
 
-        Between ranks, the values that a rank reads and has not come in messages from the nearest that has them: exactly
-        these, one message from a rank to another in each iteration of the loops around, as far out as is legal.
-        ``depth={t: 4}`` lets ranks exchange every fourth iteration of t, a halo four times as deep, and compute twice
-        what overlaps. With `collectives` exchanges that loop over ranks (a broadcast, a gathering, a transposition) are
-        calls of all ranks, where every rank takes part (see ``collective=True`` of `create_xfer`): less to start, more
-        to wait for.
+        Between ranks, exactly the values that a rank reads and does not have come in messages from the nearest rank
+        that has them: one message from a rank to another in each iteration of the loops around, as far out as is legal.
+        ``depth={t: 4}`` lets ranks exchange a halo four times as deep in every fourth iteration of t, and compute the
+        overlap twice. With `collectives`, exchanges that loop over ranks (a broadcast, a gather, a transposition)
+        become calls of all ranks if every rank takes part (see ``collective=True`` of `create_xfer`): less to start,
+        more to wait for.
 
-        Where the host has work of its own, kernels and transfers are started before work that they need not follow,
-        unless a command orders them after it, and the host waits just before what needs them; its own work keeps its
-        order. With `overlap` each GPU has an operation sequence for uploads and one for downloads beside those of its
-        kernels, and what needs no other rank (the interior) is computed while messages are under way.
+        If the host has work of its own, kernels and transfers are started before work that they need not follow, unless
+        a command orders them after it, and the host waits just before the statements that need them; its own work keeps
+        its order. With `overlap` each GPU has an operation sequence for uploads and one for downloads beside those of
+        its kernels, and values that need no other rank (the interior) are computed while messages are under way.
 
-        ``pipeline=k`` (a loop of the host around kernels, or a list of such loops) moves in each iteration of k what it
-        is the first to read, and then what it has made, on these sequences: iteration k + 1 is on its way in while k is
-        computed and k - 1 is on its way out::
+        ``pipeline=k`` (a host loop around kernels, or a list of such loops) moves in each iteration of k first the
+        values that no earlier one has read, and then its results, on these sequences: values of iteration k + 1 are
+        uploaded while k is computed and k - 1 is downloaded::
 
             by.split(r, 32, k, r1)                     copy to the GPU the rows that the first k reads more than others
             by.tag_gpu(blocks=[r1, c0], ...)    -->    for k: start to copy to the GPU what k reads and no one before it
@@ -186,9 +187,9 @@ class TransferCommands(Scheduled):
                                                               start to copy to the host what k has made
                                                        wait for the last copy
 
-        Transfers of the user are kept, and values that are on the device already are not moved. Called again, after
-        other commands, it derives its transfers and waits anew. Raises `CommandError` for a pipeline along what is no
-        loop, inside a kernel, or tagged, and where nothing is to be moved in it.
+        Transfers of the user are kept, and values that are already on the device are not moved. A second call, after
+        other commands, derives the transfers and waits anew. Raises `CommandError` for a pipeline along a name that is
+        no loop, or a loop that is tagged or inside a kernel, and if nothing is to be moved in it.
         """
         for option, given in (("overlap", overlap), ("collectives", collectives)):
             if not isinstance(given, bool):
@@ -197,19 +198,19 @@ class TransferCommands(Scheduled):
         self.apply(command)
 
     def derived(self) -> list[str]:
-        """What `derive_transfers` has added, as the commands that make the same in its place, to be edited.
+        """The additions of `derive_transfers` as equivalent commands, to be edited.
 
-        The commands are Python, over the function ``f`` and the package ``tm``. Raises `CommandError` where there are
-        none: computations that were cut (overlap=) or computed twice (depth=) are none of `create_xfer`.
+        The commands are Python, over the function ``f`` and the package ``tm``. Raises `CommandError` if there are
+        none: `create_xfer` cannot express computations that were cut (overlap=) or computed twice (depth=).
         """
         return derived_commands(self._program)
 
     def communication(self, **params: int) -> Communication:
-        """What the transfers move at these sizes: elements, bytes and operations, together and of each transfer.
+        """The traffic of the transfers at these sizes: elements, bytes and operations, in total and of each transfer.
 
         Between ranks it counts messages: `elements`, `bytes` and `messages` of all ranks, ``of_rank(1).sent`` and
-        ``.received`` of one, `by_rank` of each, and ``channels()``, who sends how much to whom. With blocks that have
-        bounds of their own it counts what the one rank with these bounds sends. Raises `ArgumentError` for a parameter
-        without a value.
+        ``.received`` of one, `by_rank` of each, and ``channels()`` for each pair of ranks. With blocks that have bounds
+        known at run time it counts the messages of the one rank with these bounds. Raises `ArgumentError` for a
+        parameter without a value.
         """
         return communication(self._program, params)

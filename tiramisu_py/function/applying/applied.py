@@ -1,4 +1,4 @@
-"""What commands apply to: some statements of one computation, in one function."""
+"""The objects that commands apply to: some statements of one computation, in one function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Level = Iter | Root
 
 
 class Nameable:
-    """A handle that commands can be given: `_named` is what they keep of it."""
+    """A handle that can be an argument of commands, which keep only its `_named`."""
 
     _function: Scheduled
 
@@ -28,7 +28,7 @@ class Nameable:
 
 
 class AppliedStatements(Nameable):
-    """Some statements of one computation: what commands apply to."""
+    """Some statements of one computation, to which commands apply."""
 
     def __init__(self, function: Scheduled, source: str) -> None:
         self._function = function
@@ -55,7 +55,7 @@ class AppliedStatements(Nameable):
         self._function.apply(command)
 
     def _other(self, given: object) -> Named:
-        """What a command keeps of another handle; raises `CommandError` for one that has no statements here."""
+        """The reference that a command keeps of another handle; raises `CommandError` if it has no statements here."""
         if hasattr(given, "send") and hasattr(given, "recv"):
             raise CommandError(f"{given!r} is an exchange of two halves: name {given!r}.send or {given!r}.recv")
         if not isinstance(given, AppliedStatements):
@@ -67,5 +67,5 @@ class AppliedStatements(Nameable):
 
 
 def as_list(given: Any) -> Any:
-    """An argument as commands keep it: items that are given one after another as a list, anything else as it is."""
+    """An argument as commands keep it: other iterables of items as a list, anything else unchanged."""
     return list(given) if isinstance(given, Iterable) and not isinstance(given, Expr | str | list) else given

@@ -1,4 +1,4 @@
-"""Where in the user's script something was written."""
+"""The place in the user's script from which a call comes."""
 
 from __future__ import annotations
 

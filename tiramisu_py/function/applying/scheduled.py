@@ -1,4 +1,4 @@
-"""What all commands work on: an algorithm and its schedule, one immutable program after another."""
+"""The object that all commands change: an algorithm and its schedule, as one immutable program after another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tiramisu_py.schedule.command_fields import of_owner
 
 
 class Scheduled:
-    """An algorithm and the schedule that says how it runs: what handles refer to."""
+    """An algorithm and the schedule that says how it runs; handles refer to this object."""
 
     def __init__(self, name: str, params: Sequence[Param] = (), assume: str | Expr | None = None) -> None:
         self.name = check_name(name, "a function", linked=True)
@@ -53,8 +53,8 @@ class Scheduled:
 
             g = tm.Function.of(f.algorithm, f.commands[:-1])        f without its last command
 
-        The commands may come from another function, or from a file: they name computations, loops and buffers, which
-        the algorithm, and what the commands before have made of it, must have. Raises `CommandError` as they do.
+        The commands may come from another function or from a file. They refer by name to computations, loops and
+        buffers, which must be in the algorithm or be made by earlier commands. Raises `CommandError` as they do.
         """
         if not isinstance(algorithm, Algorithm):
             raise DeclarationError(f"{algorithm!r} is no algorithm: give Function.of that of a function, f.algorithm")
@@ -78,18 +78,18 @@ class Scheduled:
 
     @property
     def completed(self) -> Program:
-        """The program after the steps of its completion: what is proven and emitted."""
+        """The program after the steps of its completion, which is proven and emitted."""
         if self._completed is None or self._completed[0] is not self._program:
             self._completed = (self._program, complete(self._program))
         return self._completed[1]
 
     @property
     def algorithm(self) -> Algorithm:
-        """What the values are: Layer I."""
+        """The algorithm, which defines the values: Layer I."""
         return self._program.algorithm
 
     def apply(self, command: Command) -> None:
-        """Apply a command; where it raises, the program stays as it was."""
+        """Apply a command; if it raises, the program is unchanged."""
         try:
             changed = command.applied(self._program)
             if may_contradict(self._program.statements, self._program.orders, changed.statements, changed.orders):
@@ -109,13 +109,13 @@ class Scheduled:
             )
 
     def undo(self) -> None:
-        """Take the last command back; raises `CommandError` where there is none."""
+        """Undo the last command; raises `CommandError` if there is none."""
         if self._program.parent is None:
             raise CommandError(f"{self.name} has no command to undo")
         self._program = caught_up(self._program.parent, self._program)
 
     def copy(self) -> Self:
-        """A function with the same algorithm and schedule, to be scheduled apart; ``copy["by"]`` is its by."""
+        """A function with the same algorithm and schedule, scheduled independently; ``copy["by"]`` is its own by."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -134,7 +134,7 @@ class Scheduled:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """The commands that made the schedule, in order: values, whose text is as the user would write them."""
+        """The commands that made the schedule, in order: values, whose text is as the user would write it."""
         return tuple(entry.command for entry in self._program.log)
 
 

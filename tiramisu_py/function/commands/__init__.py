@@ -1,1 +1,1 @@
-"""The public commands, a module a family."""
+"""The public commands, one module for each family."""

@@ -1,4 +1,4 @@
-"""The command that parts a computation by what its expression chooses: separate_cases."""
+"""The command that cuts a computation by the selects in its expression: separate_cases."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class CaseCommands(AppliedStatements):
-    """What a computation with a choice can be told."""
+    """Commands for a computation with selects."""
 
     def separate_cases(self, level: Iter | None = None) -> tuple[Selection, ...]:
-        """Cut the computation into parts by the cases of its selects; each part is scheduled apart.
+        """Cut the computation into parts by the cases of its selects; each part is scheduled separately.
 
         ::
 
             for i in 0..N:                        -->   for i in {0}: S_0[i] = a
                 S[i] = select(i == 0, a, b)             for i in 1..N: S_1[i] = b         (separate_cases())
 
-        Conditions that are affine are decided: the parts have no choice left to make, so that the inside of a picture
-        is a loop of its own, without its border. The parts share the loops up to `level`; without one they are nests of
-        their own. (Compiled loops have no such choices inside in any case: this is for schedules that differ.)
+        Affine conditions are resolved: the parts contain no such select, so that the inside of a picture is a loop of
+        its own, without its border. The parts share the loops up to `level`; without a level they are separate nests.
+        (The compiler splits loops by such selects in any case; use this command to schedule the parts differently.)
         Returns the parts, that of the first branch first.
         """
         self._apply(SeparateCases(self._named, level))
         return self._parts()
 
-    if TYPE_CHECKING:  # what is parted knows its handles
+    if TYPE_CHECKING:  # defined in `Selection`
 
         def _parts(self) -> tuple[Selection, ...]: ...

@@ -1,4 +1,4 @@
-"""Commands that copy what a computation reads: cache, pack, cache_shared and cache_local."""
+"""Commands that copy the values that a computation reads: cache, pack, cache_shared and cache_local."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CopyCommands(AppliedStatements):
-    """What a computation that reads a source can be told of copies of it."""
+    """Commands that let a computation read a copy of a source."""
 
     def cache(
         self,
@@ -31,7 +31,7 @@ class CopyCommands(AppliedStatements):
         memory: Memory | str = Memory.HOST,
         layout: Sequence[Expr | int] | None = None,
     ) -> Selection:
-        """Copy what this computation reads of a source, at a level of its loops, and read the copy instead.
+        """Copy the values of a source that this computation reads, at a level of its loops, and read the copy instead.
 
         ::
 
@@ -40,7 +40,7 @@ class CopyCommands(AppliedStatements):
                                               for r1, for c: by[..] = image_cache[..]
 
         `iterators` name the loops of the copy, one for each dimension of the source. `layout` gives the index in the
-        copy as expressions of the iterators, counted from the corner of what is copied: ``layout=[x // 8, y, x % 8]``.
+        copy as expressions of the iterators, counted from the corner of the copied box: ``layout=[x // 8, y, x % 8]``.
         Returns the copy, which can be scheduled like a computation.
         """
         copied, memory = self._copied(source), as_memory(memory)
@@ -57,7 +57,7 @@ class CopyCommands(AppliedStatements):
         level: Level = root,
         name: str | None = None,
     ) -> Selection:
-        """Copy what is read of a source into another layout, once for the whole call or at a level: see `cache`."""
+        """Copy the values read of a source into another layout, once for the whole call or at a level: see `cache`."""
         copied = self._copied(source)
         return self._copy(Pack(self._named, copied, as_list(iterators), as_list(layout), name=name, level=level))
 
@@ -75,7 +75,7 @@ class CopyCommands(AppliedStatements):
         layout: Sequence[Expr] | None = None,
         name: str | None = None,
     ) -> Selection:
-        """Copy what a block of threads reads of a source into its shared memory, and read the copy.
+        """Copy the values of a source that a block of threads reads into its shared memory, and read the copy.
 
         ::
 
@@ -83,18 +83,18 @@ class CopyCommands(AppliedStatements):
                 for r1, c1 on threads:              for y, x on threads: image_shared[y, x] = image[..]
                     by[..] = f(image)               for r1, c1 on threads: by[..] = f(image_shared)
 
-        `level` is the innermost block loop, or a loop inside: in each iteration of the sequential loops down to it the
-        copy is made anew. (A thread loop as the level changes nothing: the copy is for all threads of the block.)
-        `iterators` name its loops, one for each dimension of the source. The threads of the block share the
-        work, neighbours taking neighbours along the last dimension; `threads` names iterators that run on threads,
-        the last along x, instead. `pad` adds elements to the last dimension, so that columns lie in different banks.
-        With `deferred` the copies are only started, and complete at the next barrier (``cp.async``). With
-        ``buffers=2`` two buffers take turns: the copy for the next iteration of `level` is made during this one.
-        With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are aligned: the
-        function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices of an element
-        of the copy by its indices within what is copied, as in `cache`: another order, or rows that are shifted against
-        bank conflicts. What is read must have constant extents. Returns the copy, which can be scheduled like a
-        computation.
+        `level` is the innermost block loop or a loop inside it; the copy is made anew in each iteration of the
+        sequential loops down to it. (A thread loop as the level changes nothing: the copy is for all threads of the
+        block.) `iterators` name its loops, one for each dimension of the source. The threads of the block share the
+        work, neighbouring threads copying neighbours along the last dimension; with `threads`, the iterators named
+        there run on threads instead, the last along x. `pad` adds elements to the last dimension, so that columns lie
+        in different banks. With `deferred` the copies are only started, and complete at the next barrier
+        (``cp.async``). With ``buffers=2`` two buffers alternate: the copy for the next iteration of `level` is made
+        during this one. With ``vector=4`` a thread copies 4 neighbours along the last dimension at once, where they are
+        aligned: the function may have to assume that rows are multiples of 4 elements long. `layout` gives the indices
+        of an element in the copy from its indices within the copied box, as in `cache`: for another order, or for rows
+        shifted against bank conflicts. The box must have constant extents. Returns the copy, which can be scheduled
+        like a computation.
         """
         command = CacheShared(
             self._named, self._copied(source), level, as_list(iterators), threads=threads, pad=pad, deferred=deferred,
@@ -105,7 +105,7 @@ class CopyCommands(AppliedStatements):
     def cache_local(
         self, source: Selection | Input, level: Iter, iterators: Sequence[Iter], *, name: str | None = None
     ) -> Selection:
-        """Copy what each thread of a kernel reads of a source in an iteration of a loop into its registers.
+        """Copy the values of a source that each thread of a kernel reads in an iteration of a loop into its registers.
 
         ::
 
@@ -113,7 +113,7 @@ class CopyCommands(AppliedStatements):
                 for u in 0..4:                      for x in 0..4: a_local[x] = a[..]
                     S[..] = f(a)                    for u in 0..4: S[..] = f(a_local)
 
-        `level` is the innermost thread loop of the statements that read, or a loop inside. What is read must have
+        `level` is the innermost thread loop of the reading statements, or a loop inside it. The copied box must have
         constant extents; unroll all loops that index the copy, so that it needs no memory. A source that has been
         copied to shared memory is copied from there.
         """
@@ -128,7 +128,7 @@ class CopyCommands(AppliedStatements):
         self._apply(command)
         return self._made([made], command.copied.source)[0]
 
-    if TYPE_CHECKING:  # what is made knows its handles
+    if TYPE_CHECKING:  # defined in `Selection`
 
         def _made(self, names: Sequence[str], source: str | None = None) -> tuple[Selection, ...]: ...
 

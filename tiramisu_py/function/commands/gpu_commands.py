@@ -35,19 +35,18 @@ class GpuCommands(AppliedStatements):
                     for c1 in 0..64:          c1 = threadIdx.x
                         S[r, c0, c1]          S[r, c0, c1]        (tag_gpu(blocks=[r, c0], threads=[c1]))
 
-        Of each list the last loop is along axis x, the one before along y, then z. Loops around the block loops are
-        loops of the host, which starts the kernel in each of their iterations; other loops inside are sequential. All
-        statements inside the outermost block loop are one kernel, each with thread loops of its own or shared ones;
-        a statement without a loop along an axis is run by thread 0 there: such is the start of a reduction whose terms
-        run on threads, which is tagged along with them. `stream` is the operation sequence of the
-        GPU `device` that the kernel is put on; `grid` limits the blocks along x that run at once (each goes on with
-        one that many further); `minimum_blocks` is for the compiler's launch bounds. Over the loop of a reduction
-        name how partial results are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are
-        placed where dependences need them, unless ``barriers=False``. What has no loop at all (the start of a sum of
-        everything) is run by a single thread: ``total.init.tag_gpu()``, or together with the rest of its computation.
-        Given again, it replaces what it said before. A block has at most 1,024 threads (64 of them along z) and 48 KiB
-        of shared memory; where it would have more, the command or the proof says how many.
-        Source: TIRAMISU, ``computation::tag_gpu_level``.
+        In each list the last loop is along axis x, the one before along y, then z. Loops around the block loops run on
+        the host, which launches the kernel in each of their iterations; other loops inside are sequential. All
+        statements inside the outermost block loop form one kernel, each with its own or shared thread loops. A
+        statement without a loop along an axis is run by thread 0 of the axis; an example is the start of a reduction
+        whose terms run on threads, which is tagged along with them. `stream` is the operation sequence of the GPU
+        `device` on which the kernel is put; `grid` limits the blocks along x that run at once (a grid-stride loop);
+        `minimum_blocks` is for the compiler's launch bounds. If a reduction runs over a loop, name how partial results
+        are combined: ``combine=tm.TREE`` or ``tm.ATOMIC``. Barriers between threads are placed where dependences need
+        them, unless ``barriers=False``. A statement without loops (the start of a sum of everything) is run by a single
+        thread: ``total.init.tag_gpu()``, or together with the rest of its computation. A second call replaces the
+        first. A block has at most 1,024 threads (64 of them along z) and 48 KiB of shared memory; if it would need
+        more, the command or the proof says how many. Source: TIRAMISU, ``computation::tag_gpu_level``.
         """
         command = TagGpu(
             self._named, blocks=blocks, threads=threads, stream=stream, device=device, grid=grid,
@@ -66,7 +65,7 @@ class GpuCommands(AppliedStatements):
         combine: Combine | None = None,
         barriers: bool = True,
     ) -> Self:
-        """Tile two or three loops, and run the tiles on blocks and what is inside on threads.
+        """Tile two or three loops, and run the tiles on blocks and the iterations inside on threads.
 
         ::
 
@@ -74,7 +73,7 @@ class GpuCommands(AppliedStatements):
                 for j in 0..M:                for i1, j1 on threads:
                     S[i, j]                       S[16*i0 + i1, 16*j0 + j1]   (gpu_tile(i, j, 16, 16, i0, j0, i1, j1))
 
-        The same as `tile` and then `tag_gpu`, whose options it takes.
+        The same as `tile` followed by `tag_gpu`, whose options it takes.
         """
         command = GpuTile(
             self._named, arguments, stream=stream, device=device, grid=grid,
@@ -84,7 +83,7 @@ class GpuCommands(AppliedStatements):
         return self
 
     def coarsen(self, loop: Iter, factor: int, inner: Iter) -> Self:
-        """Give each thread (or each block) `factor` iterations of its loop, which a sequential loop inside runs.
+        """Give each thread (or each block) `factor` iterations of its loop, in a sequential loop inside.
 
         ::
 
@@ -92,9 +91,9 @@ class GpuCommands(AppliedStatements):
                 S[c1]                               for k in 0..4:
                                                         S[c1 + 16*k]      (coarsen(c1, 4, k))
 
-        The iterations of a thread are a stride apart, so that neighbouring threads go on touching neighbouring
-        elements; those of a block are neighbours. The loop keeps its name and its tag. Coarsen before `cache_shared`:
-        of a copy that is inside the loop already, each of the `factor` iterations would fill a part only.
+        The iterations of a thread are a stride apart, so that neighbouring threads still access neighbouring elements;
+        those of a block are adjacent. The loop keeps its name and its tag. Coarsen before `cache_shared`: if a copy is
+        already inside the loop, each of the `factor` iterations would fill only a part of it.
         """
         self._apply(Coarsen(self._named, loop, factor, inner))
         return self

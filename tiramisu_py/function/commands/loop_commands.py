@@ -13,7 +13,7 @@ from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
 
 
 class LoopCommands(AppliedStatements):
-    """What the loops of a computation can be told."""
+    """Commands on the loops of a computation."""
 
     def split(self, loop: Iter, by: int, outer: Iter, inner: Iter, *, origin: int = 0) -> Self:
         """Cut a loop into blocks of `by` iterations; the last block may be shorter.
@@ -24,8 +24,8 @@ class LoopCommands(AppliedStatements):
                 S[i]                          for i1 in 0..min(by, N - by*i0):
                                                   S[by*i0 + i1]
 
-        Blocks start at multiples of `by` counted from `origin`: ``i0 = floor((i - origin) / by)``.
-        Raises `CommandError` for a loop that is not there, that is tagged, a size below 1, or a name in use.
+        Blocks start at multiples of `by` counted from `origin`: ``i0 = floor((i - origin) / by)``. Raises
+        `CommandError` for a loop that does not exist or is tagged, a size below 1, or a name in use.
         """
         self._apply(Split(self._named, loop, by, outer, inner, origin=origin))
         return self
@@ -62,7 +62,7 @@ class LoopCommands(AppliedStatements):
         return self
 
     def reorder(self, *order: Iter) -> Self:
-        """Permute loops: those named take, in the order given, the positions that they occupy now.
+        """Permute loops: the named loops are put, in the given order, at the positions that they occupy now.
 
         ::
 
@@ -121,18 +121,18 @@ class LoopCommands(AppliedStatements):
             for i in 0..N:          -->   #pragma omp parallel for schedule(static)
                 S[i]                      for (i = 0; i < N; i++) S[i]
 
-        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. Over the loop of a
-        reduction, name how partial results are combined: ``combine=tm.PRIVATE`` or ``tm.ATOMIC``.
+        `schedule` is ``"static"``, ``"dynamic"`` or ``"guided"``, with an optional `chunk`. If a reduction runs over
+        the loop, name how partial results are combined: ``combine=tm.PRIVATE`` or ``tm.ATOMIC``.
 
-        With ``"static"`` each thread runs consecutive iterations, as many as any other or one more. So after
-        ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and threads have equal
-        shares, but for one block.
+        With ``"static"`` each thread runs consecutive iterations, and their numbers differ by at most one. So after
+        ``split(r, 4, r0, r1); parallelize(r0)`` the rows of a thread begin at a multiple of 4, and the shares of
+        threads differ by at most one block.
         """
         self._apply(Parallelize(self._named, over, schedule=schedule, chunk=chunk, combine=combine))
         return self
 
     def vectorize(self, loop: Iter, width: int, *, combine: Combine | None = None, remainder: str = "scalar") -> Self:
-        """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); what is left over runs one by one.
+        """Run a loop in strips of `width` lanes (2, 4, 8, 16, 32 or 64); remaining iterations run one by one.
 
         A second call for a loop replaces the first.
 
@@ -141,27 +141,27 @@ class LoopCommands(AppliedStatements):
             for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
                 S[j]                      for (; j < N; j++) S[j]
 
-        Strips are cut from the loop's lower bound (with masks, and along the rows of a temporary of which each begins
-        at a vector, from the first vector after that); the iterator keeps its name. Over the loop of a reduction,
+        Strips are cut from the loop's lower bound (with masks, along rows of a temporary that each begin at a vector,
+        from the first vector after it); the iterator keeps its name. Over the loop of a reduction,
         ``combine=tm.PRIVATE`` keeps a partial result in each lane. Inside a kernel up to 16 bytes are one load or store
-        (float2, float4) where they are known to be aligned, and are loaded and stored one by one elsewhere.
+        (float2, float4) where they are known to be aligned; elsewhere elements are loaded and stored one by one.
 
-        `remainder` says how the last iterations run on the host, which fill no vector: ``"scalar"``, one by one;
-        ``"mask"``, as one more vector of which the first lanes alone touch memory; ``"overlap"``, as a vector that ends
-        with the loop and runs some iterations again (one by one in loops shorter than a vector); ``"pad"``, as a whole
-        vector that goes past the end::
+        `remainder` says how the host runs the last iterations, which do not fill a vector: ``"scalar"``, one by one;
+        ``"mask"``, as an additional vector in which only the first lanes access memory; ``"overlap"``, as a vector that
+        ends with the loop and repeats some iterations (one by one in loops shorter than a vector); ``"pad"``, as a
+        whole vector that goes past the end::
 
             for j in 0..N:          -->   for (j = 0; j + 8 <= N; j += 8) S[j : j + 8]
                 S[j]                      if (j < N) S[j : j + 8]                 ("mask": the first N - j lanes)
                                           if (j < N) S[N - 8 : N]                 ("overlap", where N >= 8)
                                     -->   for (j = 0; j < N; j += 8) S[j : j + 8] ("pad")
 
-        With masks a loop that is never longer than a few vectors, such as a tile, has no scalar code at all, and keeps
-        its values in registers in partial tiles too. What vectors overlap is refused where running an iteration again
-        would change something: an update in place, a sum that began earlier. To pad is for temporaries, whose buffer
-        grows to whole vectors by itself; it is refused where a lane past the end would read outside of an array (the
-        report says by how much the array is too small), or store to an array of the caller or where a value is kept.
-        Iterations that are combined (``combine=``), and those inside kernels, run one by one whatever `remainder` is.
+        With masks, a loop that is never longer than a few vectors, such as a tile, has no scalar code at all, and keeps
+        its values in registers in partial tiles too. Overlap is refused where repeating an iteration would change a
+        result: for an update in place, or a sum that began earlier. Padding is for temporaries, whose buffers grow to
+        whole vectors automatically; it is refused where a lane past the end would read outside of an array (the report
+        says by how much the array is too small), or would store to an array of the caller or over a value that is kept.
+        With ``combine=``, and inside kernels, the last iterations run one by one whatever `remainder` is.
         """
         self._apply(Vectorize(self._named, loop, width, combine=combine, remainder=remainder))
         return self
@@ -176,17 +176,17 @@ class LoopCommands(AppliedStatements):
             for i in 0..N: S[i]     -->   for (i = 0; i + 2 <= N; i += 2) { S[i]; S[i + 1]; }
                                           for (; i < N; i++) S[i];                      (unroll(i, 2))
 
-        Without a factor the loop should have a constant number of iterations in full tiles; other tiles keep a loop.
-        With ``remainder="specialize"`` there is a version for each number of iterations that a tile can have (and of
-        what is left of a factor) instead, in which nothing is a loop and registers stay registers::
+        Without a factor the loop should have a constant trip count in full tiles; other tiles keep a loop. With
+        ``remainder="specialize"`` there is instead a version without loops for each trip count that a tile (or the rest
+        of a factor) can have, in which registers stay registers::
 
             for r1 in 0..min(4, R - 4*r0): S    -->   if (R - 4*r0 >= 4) { S; S; S; S; }
                                                       else if (R - 4*r0 == 3) { S; S; S; }
                                                       else if (R - 4*r0 == 2) { S; S; }
                                                       else S;
 
-        The test stands outside of the loops in which it does not change. `check()` refuses loops whose copies, or
-        versions, would be too much code, thousands of statements; what is only a little too much remains a loop.
+        The test is outside of the loops in which it does not change. `check()` refuses loops whose copies or versions
+        would be far too much code (thousands of statements); code that is only slightly too long remains a loop.
         """
         self._apply(UnrollLoop(self._named, loop, factor, remainder=remainder))
         return self
@@ -201,14 +201,14 @@ class LoopCommands(AppliedStatements):
                     S[r, c]                       S[2*r, c]
                                                   S[2*r + 1, c]           (unroll_and_jam(r, 2))
 
-        So the copies share what they load: eight rows of a 3 x 3 stencil need ten rows of its input, not 24. It is
-        ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too) and unrolled there;
+        So the copies share their loads: eight rows of a 3 x 3 stencil need ten rows of its input, not 24. The command
+        is ``split(r, 2, r, r_jam)``, with `r_jam` moved inside all other loops (a vector loop too) and unrolled there;
         `outer` and `inner` are other names for the two loops. A last, shorter block keeps a loop.
 
-        What S reads is computed in its loops by `compute_at` afterwards, and has loops of its own there: after
-        ``p.compute_at(S, c)``, ``p.unroll(r)`` repeats the rows of p that the copies of S need. Of a reduction, the
-        start and the update are jammed each in its own loops. Raises `CommandError` for a loop that is tagged, and for
-        one that statements share which do not share all loops inside of it. Source: Allen and Kennedy.
+        Computations that S reads are moved into its loops afterwards, by `compute_at`, and have their own loops there:
+        after ``p.compute_at(S, c)``, ``p.unroll(r)`` repeats the rows of p that the copies of S need. The start and the
+        update of a reduction are jammed each in its own loops. Raises `CommandError` for a tagged loop, and for a loop
+        shared by statements that do not share all loops inside of it. Source: Allen and Kennedy.
         """
         self._apply(UnrollAndJam(self._named, loop, factor, outer=outer, inner=inner))
         return self

@@ -1,4 +1,4 @@
-"""Commands on the way between a computation and memory: store_nontemporal and prefetch."""
+"""Commands on the memory accesses of a computation: store_nontemporal and prefetch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StoreCommands(AppliedStatements):
     """How a computation writes to memory, and reads it."""
 
     def store_nontemporal(self, *, above: int | None = None) -> Self:
-        """Write what is computed to memory past the caches, in calls whose arrays are too large for them.
+        """Store results to memory past the caches, in calls whose arrays are too large for them.
 
         ::
 
@@ -26,22 +26,22 @@ class StoreCommands(AppliedStatements):
                                             else:
                                                 for r, for c in vectors: by[r, c] = ..
 
-        An ordinary store first reads its cache line from memory; one past the caches only writes, which saves a third
-        to a half of the time of what only streams through memory, and costs time where the arrays fit the caches. So
-        both versions are in the library, and each call chooses: `above` bytes (of all arrays of the caller's that the
-        function uses, together) are by default 3/4 of the last-level cache of the machine that it runs on; of several
-        bounds the least counts. ``above=0`` means whenever it can be. Each thread makes sure that its stores have
-        arrived before others go on.
+        An ordinary store first reads its cache line from memory; a store past the caches only writes. This saves a
+        third to a half of the time of loops that only stream through memory, and costs time if the arrays fit the
+        caches. So the library contains both versions, and each call chooses: `above` (the bytes of all arrays of the
+        caller that the function uses, together) is by default 3/4 of the last-level cache of the machine that it runs
+        on; the least of several bounds counts. ``above=0`` means whenever possible. Each thread makes sure that its
+        stores have arrived before others continue.
 
         Only whole vectors (of `vectorize`, 16 bytes and more) that begin at multiples of their size can be stored past
-        the caches. The call looks: rows must be multiples of a vector long, and the array must begin where the loop
-        then stores aligned vectors; otherwise all is stored as ever. Results that a compiled function allocates begin
-        at such addresses, `Kernel.empty` makes others; ``np.empty`` does not promise it. What is not vectorized, and
-        the iterations that are left over, is stored as ever. Where neither GCC's x86 instructions nor Clang's
-        non-temporal stores are there, everything is.
+        the caches. Each call checks this: rows must be multiples of a vector long, and the array must begin at an
+        address that makes the vectors aligned; otherwise all stores are ordinary. Results that a compiled function
+        allocates begin at such addresses, and so do arrays of `Kernel.empty`; ``np.empty`` does not promise it. Code
+        that is not vectorized, and the remaining iterations of vectors, use ordinary stores, and so does all code where
+        neither GCC's x86 instructions nor Clang's non-temporal stores are available.
 
-        Raises `CommandError` for updates of a reduction, which read what they store, for what GPUs do, and for what is
-        in registers.
+        Raises `CommandError` for updates of a reduction, which read what they store, for statements on GPUs, and for
+        values in registers.
         """
         self._apply(StoreNontemporal(self._named, above=above))
         return self
@@ -49,7 +49,7 @@ class StoreCommands(AppliedStatements):
     def prefetch(
         self, read: AppliedStatements | Input, level: Iter, distance: int = 4, *, locality: int = MOST_LOCAL
     ) -> Self:
-        """Ask for what a later iteration of a loop will read, so that it is in the caches by then.
+        """Prefetch the elements that a later iteration of a loop will read, so that they are in the caches by then.
 
         ::
 
@@ -57,17 +57,18 @@ class StoreCommands(AppliedStatements):
                 by[r, c] = a[r, c] ..           prefetch a[r, c + 256]
                                                 by[r, c] = a[r, c] ..       (prefetch(a, c, 256))
 
-        In each iteration of `level` (a loop of this computation; of two of one name, the inner one that what is read
-        depends on) what it reads of `read`, an input or a computation in memory, is prefetched as it will be read
-        `distance` iterations later: one element of each cache line, and none in the iterations that vectors leave over.
-        The processor finds plain streams by itself; this is for many rows at once, strides, and the next block.
-        `locality` is 0 for what is needed once, to 3 for what should stay in all caches. Nothing is read: what would be
-        outside the array does no harm. Say it when the loops are as they shall be: `check()` refuses a prefetch whose
-        loop a later command takes away. A second call for the same array and loop replaces the first.
+        Each iteration of `level` prefetches the elements of `read` (an input, or a computation in memory) that will be
+        read `distance` iterations later: one element of each cache line, and none in the remaining iterations of
+        vectors. `level` is a loop of this computation; of two with one name, it is the inner one on which the access
+        depends. The processor finds plain streams by itself; this is for many rows at once, strides, and the next
+        block. `locality` ranges from 0, for elements needed once, to 3, for elements that should stay in all caches.
+        Nothing is read, so addresses outside the array do no harm. Give the command when the loops are final: `check()`
+        refuses a prefetch whose loop a later command removes. A second call for the same array and loop replaces the
+        first.
 
-        Raises `CommandError` where nothing of `read` is read in such a loop or the place does not move with it (what is
-        computed at a consumer's loop moves with its own loops), for GPUs and registers, and where what is read depends
-        on other values.
+        Raises `CommandError` if `read` is not read in such a loop, if the place read does not move with the loop (a
+        computation at a consumer's loop moves with its own loops), for GPUs and registers, and if the indices depend on
+        other values.
         """
         if not isinstance(read, Nameable) or read._function is not self._function:
             raise CommandError(

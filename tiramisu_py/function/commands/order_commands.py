@@ -10,7 +10,7 @@ from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, root
 
 
 class OrderCommands(AppliedStatements):
-    """What the order of computations can be told."""
+    """Commands on the order of computations."""
 
     def after(self, other: OrderCommands, level: Level = root) -> Self:
         """Come after `other`, in its loops up to and including `level` (at `root`: after its whole nest).

@@ -36,26 +36,26 @@ class PartitionCommands(AppliedStatements):
 
         Points and bounds are integers or affine in the parameters; a parameter makes a split that is chosen at run
         time, without compiling again. Each iteration belongs to exactly one part, which the command proves; a part may
-        be empty. A target says on which ranks it runs, where there are ranks::
+        be empty. In a program with ranks, a target says on which ranks it runs::
 
             by.partition(r, [G, H], [tm.gpu(ranks=0), tm.cores(ranks=0), tm.cores(ranks=1)])
             by.partition(r, [G], [tm.gpu(ranks=range(0, 2)), tm.cores(ranks=range(2, 4))])
 
         Then each part has a loop over its ranks just outside of the level (``r_rank``), tagged as by `tag_distribute`;
-        several ranks get equal blocks, but for one iteration, in order. Transfers, waits and messages between the parts
-        are `Function.derive_transfers`'s. Statements of a reduction are cut alike, at a loop that its start and its
-        update both have.
+        several ranks get consecutive blocks, whose sizes differ by at most one iteration. `Function.derive_transfers`
+        adds transfers, waits and messages between the parts. The statements of a reduction are cut alike, at a loop
+        that both its start and its update have.
 
-        Returns the parts, in order: ``by_0``, ``by_1``, which can be scheduled on like those of `separate_at`; the
-        loops of a part are new, ``r_block`` and ``r_thread`` on a GPU, say (`gpu`, `cores`). `Program.partitions` keeps
-        the record. Raises `CommandError` for a loop that is not there, is tagged, or is shared with other computations,
-        for points, shares or ranges that do not fit the targets, and for ranges that overlap or leave something out,
-        with the smallest value that shows it.
-        Source: TIRAMISU, ``separate_at`` and ``rank_offset``.
+        Returns the parts, in order: ``by_0``, ``by_1``, which can be scheduled further like those of `separate_at`; the
+        loops of a part are new, for example ``r_block`` and ``r_thread`` on a GPU (see `gpu`, `cores`).
+        `Program.partitions` keeps the record. Raises `CommandError` for a loop that does not exist, is tagged, or is
+        shared with other computations, for points, shares or ranges that do not fit the targets, and, with the smallest
+        counterexample, for ranges that overlap or leave something out. Source: TIRAMISU, ``separate_at`` and
+        ``rank_offset``.
         """
         self._apply(DealOut(self._named, level, as_list(where), targets))
         return self._pieces(self._function.program.partitions[-1].parts)
 
-    if TYPE_CHECKING:  # what is parted knows its handles
+    if TYPE_CHECKING:  # defined in `Selection`
 
         def _pieces(self, groups: Sequence[tuple[str, ...]]) -> tuple[Selection, ...]: ...

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Distributable(Nameable):
-    """What the caller passes, or is given: an array that ranks may hold in parts."""
+    """An array that the caller passes or receives, and that ranks may hold in parts."""
 
     name: str
 
@@ -35,12 +35,11 @@ class Distributable(Nameable):
             a.distribute([i, j], rank=(i // B, None))       rows; the same on all ranks along the second axis
             image.distribute([r, c], rank=r, bounds=(lo, hi))   the rows of the rank's block (Function.blocks)
 
-        Points that pieces are cut at may be parameters: they are chosen when the function is called (`tm.pieces`). The
-        caller passes on each rank the part that it holds, without gaps, and is given the like of an output; the
-        algorithm and the commands go on naming elements by their indices in the whole. Said again, it replaces what it
-        said before; an output that is stored over an input is held as the input is. A temporary is held where it is
-        computed. Raises `CommandError` for anything else than an input or an output in host memory, or where the
-        number of entries is not that of the axes of the process grid.
+        The points at which pieces are cut may be parameters, chosen when the function is called (`tm.pieces`). On each
+        rank the caller passes the part that the rank holds, without gaps, and receives its part of an output; the
+        algorithm and the commands still use indices into the whole array. An output stored over an input is held like
+        the input. A temporary is held where it is computed. Raises `CommandError` for anything but an input or an
+        output in host memory, and if the number of entries is not the number of axes of the process grid.
         """
         self._function.apply(Distribute(self._named, iterators, rank=rank, bounds=bounds))
         return self
@@ -57,7 +56,7 @@ class RankCommands(AppliedStatements):
         combine: Combine | None = None,
         bounds: object = None,
     ) -> Self:
-        """Run the iterations of a loop on ranks: iteration q on rank q, of several loops on a process grid.
+        """Run the iterations of a loop on ranks: iteration q on rank q; several loops run on a process grid.
 
         ::
 
@@ -67,15 +66,15 @@ class RankCommands(AppliedStatements):
 
         The first loop is along axis 0 of the grid, the second along axis 1; a single one may be along another `axis`.
         Ranks are numbered row by row: on a grid of 2 x 3, rank 4 has the coordinates (1, 1). The loop may be anywhere
-        in the nest, outside of loops that run on threads or on a GPU. What has no loop along an axis is executed by
-        every rank along it. A rank keeps its own part of what is stored; with ``drop_rank_iter=False`` it keeps arrays
-        in full, at their global indices. Over the loop of a reduction, ``combine=tm.PRIVATE`` lets each rank add up its
-        own terms; at the end of the loop all ranks along its axis combine them (MPI_Allreduce), each starts and has the
-        value, and the order is MPI's. No combination with `bounds`.
-        The grid is as large as the loops need, or as `Function.grid` says.
-        With ``bounds=(lo, hi)``, parameters that `Function.blocks` declared, a rank runs the iterations from lo up to
-        hi, one after another; their values are its own, and known at run time.
-        Source: TIRAMISU, ``tag_distribute_level``.
+        in the nest, outside of loops that run on threads or on a GPU. A statement without a loop along an axis is
+        executed by every rank along it. A rank keeps its own part of the stored values; with ``drop_rank_iter=False``
+        it keeps arrays in full, at their global indices. Over the loop of a reduction, ``combine=tm.PRIVATE`` lets each
+        rank add up its own terms; at the end of the loop all ranks along its axis combine them (MPI_Allreduce, in an
+        order chosen by MPI). Each rank runs the start of the reduction, and has its value in the end. `combine` cannot
+        be used with `bounds`. The grid is as large as the loops need, or as `Function.grid` declares it. With
+        ``bounds=(lo, hi)``, parameters that `Function.blocks` declared, a rank runs the iterations from lo up to hi,
+        one after another; the bounds differ by rank, and are known at run time. Source: TIRAMISU,
+        ``tag_distribute_level``.
         """
         command = TagDistribute(
             self._named, loops, axis=axis, drop_rank_iter=drop_rank_iter, combine=combine, bounds=bounds

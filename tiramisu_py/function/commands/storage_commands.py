@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StorageCommands(AppliedStatements):
-    """What the buffer of a computation can be told."""
+    """Commands on the buffer of a computation."""
 
     def store_in(
         self,
@@ -33,29 +33,29 @@ class StorageCommands(AppliedStatements):
 
         ``p.store_in(tm.Buffer("two", [2], tm.float32), [i % 2])`` folds p to two elements; ``c.store_in([j, i])``
         transposes its own array; ``c.store_in(a, [i])`` overwrites the input a (in place); ``p.store_in(tm.REGISTER)``
-        keeps its present buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
+        keeps its current buffer in registers, ``p.store_in(tm.SHARED)`` in the shared memory of each block of a kernel,
         ``p.store_in(tm.GPU)`` in the memory of GPUs alone; ``tm.PINNED`` is page-locked memory of the host, and
-        ``tm.HOST_MAPPED`` such memory that GPUs address too. Their names will do: ``p.store_in("shared")``. An output
-        in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are affine, with floor division and modulo,
-        in the iterators. That no value is overwritten before its last use is proven. All statements of a computation
-        (parts of `separate_at`, start and update of a reduction) store to its one buffer: the command is given to the
-        computation, and refused for one of several parts. Of an output, the
-        caller's array is then this buffer, with its layout (`evaluate` keeps to the plain one).
+        ``tm.HOST_MAPPED`` is page-locked memory that GPUs address too. Names are also accepted:
+        ``p.store_in("shared")``. An output in ``tm.GPU`` is an array of the caller on the GPU `device`. Indices are
+        affine in the iterators, with floor division and modulo. It is proven that no value is overwritten before its
+        last use. All statements of a computation (parts of `separate_at`, start and update of a reduction) store to one
+        buffer: give the command to the computation; it is refused for one of several parts. For an output, this buffer
+        is then the caller's array, with its layout (`evaluate` uses the plain one).
         """
         into: Any = buffer._named if isinstance(buffer, Nameable) else buffer
         self._apply(StoreIn(self._named, into, as_list(indices), device=device))
         return self
 
     def store_at(self, consumer: AppliedStatements, level: Level) -> Self:
-        """Keep one copy of the buffer for each iteration of a loop around (at `root`: one for the whole call).
+        """Keep one copy of the buffer for each iteration of a surrounding loop (at `root`: one for the whole call).
 
-        The buffer shrinks to what one iteration keeps; a layout of `store_in` or `fold` stays, in either order.
+        The buffer shrinks to the values of one iteration; a layout of `store_in` or `fold` is kept, in either order.
         """
         self._apply(StoreAt(self._named, self._other(consumer), level))
         return self
 
     def slide(self, level: Iter, along: Iter | None = None, by: int | None = None, *, origin: int = 0) -> Self:
-        """Compute, in each iteration of a loop, only what no earlier one has, and keep what later ones read.
+        """Compute, in each iteration of a loop, only values that no earlier one has, and keep those read later.
 
         ::
 
@@ -63,48 +63,48 @@ class StorageCommands(AppliedStatements):
                 for r in r1..r1+3: bx[r - r1]        bx[(r1 + 2) % 3]                   (row r1 + 2)
                 by[r1] = f(bx[0], bx[1], bx[2])      if r1 >= 0: by[r1] = f(bx[r1 % 3], bx[(r1 + 1) % 3], ...)
 
-        First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `level` is a loop of the consumer, in each iteration of
-        which the values are recomputed; its iterations follow one another. Strips of `by` values along one index (that
-        of the own loop `along`; the one that moves with `level`, where there is just one) are computed one an
-        iteration: strip ``floor((x - origin) / by)`` runs `lead` iterations before the one of its own number, the least
-        constant lead with which every value is there when it is first read, so that the loop begins with iterations
-        that only compute in advance. `by` is what one iteration moves on by: 1 for a loop over rows, 16 for one over
-        strips of 16 columns. Along other indices values are recomputed as before.
+        First ``bx.compute_at(by, r1)``, then ``bx.slide(r1)``: `level` is a sequential loop of the consumer, in each
+        iteration of which the values are recomputed. Each iteration then computes one strip of `by` values along one
+        index: that of the own loop `along`, or the only one that moves with `level`. Strip ``floor((x - origin) / by)``
+        runs `lead` iterations before the iteration of the same number. The lead is the least constant for which every
+        value exists when it is first read, so that the loop begins with iterations that only compute in advance. `by`
+        is the distance by which an iteration advances: 1 for a loop over rows, 16 for one over strips of 16 columns.
+        Along other indices values are recomputed as before.
 
-        The buffer has one copy for each iteration of the loops outside `level`, folded along that index: it keeps the
-        fewest strips (index ``x % (by * n)``) with which no value is overwritten before its last use, a ring; one that
-        was placed by `store_in` or `store_at` further out stays as it is, see `fold`. In registers
+        The buffer has one copy for each iteration of the loops outside `level`, folded along that index to a ring: it
+        keeps the fewest strips (index ``x % (by * n)``) for which no value is overwritten before its last use. A buffer
+        placed further out by `store_in` or `store_at` stays as it is; see `fold`. In registers
         (``v.store_in(tm.REGISTER)``), with the loops over the other indices unrolled and `along` in vectors, the ring
-        is a window of named vectors: each iteration ends with moves from one to the next, and what is read at an
-        unaligned distance comes from two neighbours by one instruction. Copies made by `cache` slide as well, so that
-        each vector of an input is loaded once. Of several that slide, consumers come first.
+        is a window of named vectors: each iteration ends with moves from one to the next, and a read at an unaligned
+        distance combines two neighbours in one instruction. Copies made by `cache` slide as well, so that each vector
+        of an input is loaded once. If several computations slide, give the command to consumers first.
         """
         self._apply(Slide(self._named, level, along, by, origin=origin))
         return self
 
     def fold(self, dim: Iter, modulo: int) -> Self:
-        """Keep `modulo` elements along one index in the present buffer, and use them again in turn.
+        """Keep `modulo` elements along one index in the current buffer, and reuse them cyclically.
 
         ::
 
             bx[r, c]                        -->   bx[r % 3, c]                                     (fold(r, 3))
 
-        For a buffer that `store_at` or `compute_at` gives to a loop (before or after), as for one of the whole call;
-        `slide` folds by itself. That no value is overwritten before its last use is proven.
+        The buffer may be local to a loop by `store_at` or `compute_at` (before or after), or be one of the whole call;
+        `slide` folds by itself. It is proven that no value is overwritten before its last use.
         """
         self._apply(Fold(self._named, dim, modulo))
         return self
 
     def place(self, policy: Policy | str, *, node: int | None = None) -> Self:
-        """Say on which memory nodes (sockets) of the machine the pages of a temporary are.
+        """Choose on which memory nodes (sockets) of the machine the pages of a temporary are.
 
         ``bx.place("local")``: fresh pages, each on the node of the thread that first writes to it;
         ``bx.place("interleave")``: in turn on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist
-        where the function is called. Nothing but the program's own loops touches the pages first. They are mapped and
-        given back in each call (in each iteration, with `store_at`), which small buffers are not worth. Without
-        memory nodes it makes no difference: see `Kernel.placement`. The policy stays with the buffer, and goes with
-        the values where `store_in` moves them. Raises `CommandError` for what is not in ordinary memory of the host,
-        and for arrays of the caller (`Kernel.empty` makes those).
+        where the function is called. Nothing but the program's own loops touches the pages first. Pages are mapped and
+        given back in each call (with `store_at`, in each iteration), which does not pay for small buffers. On a machine
+        without memory nodes the policy makes no difference: see `Kernel.placement`. The policy stays with the buffer,
+        and follows the values if `store_in` moves them. Raises `CommandError` for buffers that are not in ordinary
+        memory of the host, and for arrays of the caller (`Kernel.empty` makes those).
         """
         self._apply(Place(self._named, policy, node=node))
         return self

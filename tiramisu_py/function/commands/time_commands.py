@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TimeCommands(AppliedStatements):
-    """What a computation that steps through time can be told."""
+    """Commands for a computation that steps through time."""
 
     def time_tile(
         self,
@@ -28,7 +28,7 @@ class TimeCommands(AppliedStatements):
         origin: int = 0,
         wavefront: Mapping[Iter, int] | None = None,
     ) -> tuple[Selection, ...]:
-        """Compute several levels of time in one tile of space, with the halo that they need computed in each tile.
+        """Compute several levels of time in one tile of space; each tile also computes the halo that they need.
 
         ::
 
@@ -39,35 +39,36 @@ class TimeCommands(AppliedStatements):
                                                   (the last level of the pass: to the array of heat)
                                           (time_tile(t, 13, {y: 64, x: 1024}))
 
-        A pass computes `steps` levels, those with one ``floor((t - origin) / steps)``; the number of levels need not be
-        a multiple of it. Of the last level of a pass each tile has its own points; of the level before also those that
-        these read, and so on: the *halo*, which neighbouring tiles compute as well. So tiles of a pass are independent:
-        ``heat.parallelize(y0, x0)``. Levels inside a pass live in a buffer of the tile, as many of them as reads reach
-        back and one more; the last level (or as many as reads reach back) goes to the array of heat, where the next
-        pass reads it. That array keeps two passes in turn, unless `store_in` gave it another layout before.
+        A pass computes `steps` levels, those with the same ``floor((t - origin) / steps)``; the number of levels need
+        not be a multiple of `steps`. At the last level of a pass each tile computes its own points; at the level before
+        also the points that these read, and so on: the *halo*, which neighbouring tiles compute as well. So the tiles
+        of a pass are independent: ``heat.parallelize(y0, x0)``. Levels inside a pass are kept in a buffer of the tile,
+        one more than reads reach back; the last level (or as many as reads reach back) goes to the array of heat, where
+        the next pass reads it. That array holds two passes alternately, unless `store_in` gave it another layout
+        before.
 
         `tiles` gives the size of tiles by loop; other loops run in full. The new loops are named t0, y0 and x0, or as
         `outer` says; inside, t, y and x keep their names and their values. `together` are other computations of the
-        same step, which read each other: each level of all of them is computed in the tile. What is read must be at
-        constant distances along the loops that are tiled.
+        same step, which read each other: the tile computes each level of all of them. Reads must be at constant
+        distances along the tiled loops.
 
         With ``wavefront={y: 8}`` the levels of a tile advance together, 8 rows at a time: a loop y1 over blocks of rows
-        is around t, and each level is one row (or as far as reads reach) behind the one before. Of each level the
-        buffer then keeps a ring of rows only, so that a tile may be tall, with little halo, and what a level reads has
-        just been computed. This is for reads of the level before alone.
+        surrounds t, and each level is one row (or as far as reads reach) behind the previous one. The buffer then keeps
+        only a ring of rows of each level, so that a tile may be tall, with little halo, and the values that a level
+        reads have just been computed. A wavefront requires that all reads are of the previous level.
 
         With ``heat.vectorize(x, 16, remainder="mask")`` the vectors of all levels begin where those of the buffer do,
-        whatever column a level begins at. To jam rows too, cut the border off first (`separate_cases`), and jam the
-        parts of the inside alone.
+        whatever column a level begins at. To jam rows too, first cut off the border (`separate_cases`), and jam only
+        the parts of the inside.
 
-        Returns the parts of this computation, to be scheduled apart: ``heat_first``, the first levels of passes, which
-        read what the pass before stored; ``heat_inner``; ``heat_last``, which stores for the next pass; ``heat_only``,
-        of a pass of one level (a last one): those that there are. Where reads reach back more than a level, or values
-        of the last level are read in it, there are copies too, ``heat_load`` and ``heat_store``. Commands on the
-        computation apply to all parts: ``heat.vectorize(x, 16)``.
+        Returns the parts of this computation that exist, to be scheduled separately: ``heat_first``, the first levels
+        of passes, which read the values that the previous pass stored; ``heat_inner``; ``heat_last``, which stores for
+        the next pass; ``heat_only``, for a (last) pass of one level. If reads reach back more than one level, or values
+        of the last level are read in that level, there are also copies, ``heat_load`` and ``heat_store``. Commands on
+        the computation apply to all parts: ``heat.vectorize(x, 16)``.
 
-        Raises `CommandError` for a loop that is not over time, for reads at no constant distance, for values of all
-        levels that are read after the time loop, and after other commands on these loops.
+        Raises `CommandError` for a loop that is not over time, for reads at no constant distance, if levels other than
+        the last are read after the time loop, and after other commands on these loops.
         """
         if not isinstance(together, list | tuple):
             raise CommandError(f"together={together!r}: give a list of computations, [{together!r}]")
@@ -80,6 +81,6 @@ class TimeCommands(AppliedStatements):
         statements = self._function.program.statements.values()
         return self._made([s.name for s in statements if s.source == self._source and s.name not in before])
 
-    if TYPE_CHECKING:  # what is made knows its handles
+    if TYPE_CHECKING:  # defined in `Selection`
 
         def _made(self, names: Sequence[str]) -> tuple[Selection, ...]: ...

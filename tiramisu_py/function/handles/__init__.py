@@ -1,1 +1,1 @@
-"""What declarations and commands give back."""
+"""The handles that declarations and commands return."""

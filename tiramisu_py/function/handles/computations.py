@@ -1,4 +1,4 @@
-"""What declarations give back: names that can be indexed in expressions and told commands."""
+"""The handles that declarations return: names that can be indexed in expressions and take commands."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class Input(Indexed, Distributable):
         return access(self.name, declared.dtype, len(declared.shape), indices, self._function.owner)
 
     def store_in(self, *_: object, **__: object) -> NoReturn:
-        """An input is where the caller has it; raises `CommandError`."""
+        """Always raises `CommandError`: an input is stored where the caller has it."""
         raise CommandError(
             f"{self.name} is an input, and stored where the caller has it: give memory=tm.GPU when it is declared, or "
             "copy it with cache_shared, cache or pack of what reads it"
         )
 
     def place(self, *_: object, **__: object) -> NoReturn:
-        """The memory of an input is the caller's; raises `CommandError`."""
+        """Always raises `CommandError`: the memory of an input is the caller's."""
         raise CommandError(
             f"{self.name} is an input, and its pages are where the caller first wrote them: make the array with "
             f'kernel.empty("{self.name}", ...), and fill it'
@@ -77,7 +77,7 @@ class Input(Indexed, Distributable):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Commands are for computations: raises `CommandError` for those, and `AttributeError` for other names."""
+            """Raises `CommandError` for commands, which are for computations, and `AttributeError` for other names."""
             if not name.startswith("_") and hasattr(Selection, name) and not hasattr(Awaitable, name):
                 raise CommandError(
                     f"{self.name} is an input and has no loops: {name} is for computations, or for a copy of it, which "

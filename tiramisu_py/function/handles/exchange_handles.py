@@ -34,11 +34,11 @@ class Half(RankCommands, Operation, Awaitable):
             for t: send row B*q of h[t]       -->   for t: send row B*q of h[t]        (down.send.wait({t: T}))
                                                     for t: wait for it
 
-        What is sent may be overwritten, and what is received may be read, only after the wait. `domain` gives the
-        iterations of the wait, with iterators of the half: each waits for the messages in these iterations. Those that
-        run on ranks do so here too. Without a domain everything of the rank is waited for at once. It is the host
-        that waits, outside of parallel loops. Each wait is proven needed, or reported as superfluous.
-        Source: TIRAMISU, ``wait``.
+        Sent values may be overwritten, and received values may be read, only after the wait. `domain` gives the
+        iterations of the wait, with iterators of the half: each waits for the messages in these iterations. Iterators
+        that run on ranks do so here too. Without a domain the wait is for all messages of the rank at once. The host
+        waits, outside of parallel loops. Each wait is proven needed, or reported as superfluous. Source: TIRAMISU,
+        ``wait``.
         """
         if on is not None or device:
             raise CommandError(f"{self}.wait: messages are waited for by the host: on= and device= are for GPUs")
@@ -53,10 +53,9 @@ class Half(RankCommands, Operation, Awaitable):
                 for c in 0..C:                send a[r, 0..C]
                     send a[r, c]                                  (collapse_many(c))
 
-        The values may lie apart in memory, with any strides: the message is made up of them without being packed by
-        hand. After ``split(c, 64, c0, c1)``, ``collapse_many(c1)`` makes 64 values a message. Both halves have as many
-        messages, of the same values.
-        Source: TIRAMISU, ``collapse_many``.
+        The values may have any strides in memory, and need not be packed by hand. After ``split(c, 64, c0, c1)``,
+        ``collapse_many(c1)`` makes 64 values a message. Both halves must have equally many messages, of the same
+        values. Source: TIRAMISU, ``collapse_many``.
         """
         self._apply(CollapseMany(self._named, loops))
         return self
@@ -64,17 +63,17 @@ class Half(RankCommands, Operation, Awaitable):
     def set_wait_access(self, *indices: Expr | int) -> Self:
         """Choose the element of the array of requests that each message uses: ``down.send.set_wait_access(t % 2)``.
 
-        The compiler keeps requests where they are needed; this is the way out where two messages are to use one
-        request, or requests are to have an order of their own. Indices are affine in the iterators of the half, with
-        floor division and modulo. A request is used again only after a wait for the message before.
-        Source: TIRAMISU, ``set_wait_access``.
+        The compiler assigns requests by itself; use this command if two messages are to share one request, or if
+        requests need a particular order. Indices are affine in the iterators of the half, with floor division and
+        modulo. A request may be reused only after a wait for its previous message. Source: TIRAMISU,
+        ``set_wait_access``.
         """
         self._apply(SetWaitAccess(self._named, indices))
         return self
 
 
 class Exchange:
-    """Messages between ranks: what is sent (`send`), and what is received (`recv`). See `Function.create_xfer`."""
+    """Messages between ranks: the sends (`send`) and the receives (`recv`). See `Function.create_xfer`."""
 
     def __init__(self, function: Scheduled, source: str, name: str) -> None:
         self._function = function
@@ -96,7 +95,7 @@ class Exchange:
         return Both(self._source, self.name, self.name)
 
     def statement_names(self) -> tuple[str, ...]:
-        """The names of the statements that the two halves are."""
+        """The names of the statements of the two halves."""
         return self._named.statements(self._function.program)
 
     def collapse_many(self, *loops: Iter) -> Self:

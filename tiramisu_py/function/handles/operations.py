@@ -1,4 +1,4 @@
-"""Handles of what is no computation: transfers between devices, waits and barriers."""
+"""Handles of statements that compute nothing: transfers between devices, waits and barriers."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Operation(LoopCommands, OrderCommands):
 
 
 class Wait(Operation):
-    """A point at which the host, or an operation sequence of a GPU, goes on only when operations are complete."""
+    """A point at which the host, or an operation sequence of a GPU, waits until operations are complete."""
 
 
 class Barrier(Operation):
-    """A point that all threads of a block reach before any of them goes on."""
+    """A point that all threads of a block reach before any of them continues."""
 
 
 class Awaitable(AppliedStatements):
-    """What can be waited for."""
+    """Statements that can be waited for."""
 
     def wait(self, domain: Any = None, on: int | None = None, *, device: int = 0, name: str | None = None) -> Wait:
-        """Wait for the operations that this consists of, and return the wait, to be ordered like a computation.
+        """Wait for the operations of this handle, and return the wait, to be ordered like a computation.
 
         ::
 
@@ -58,11 +58,11 @@ class Awaitable(AppliedStatements):
                                                             for r: p[r] = f(a[r])              (copy.wait({r: R}))
 
         `domain` gives the iterations of the wait, each for the operations with these values: its iterators are
-        iterators of the computation or the transfer, or else loops of the host around them. Without one everything is
-        waited for at once. ``wait({t: T}).shift(t, 1)`` waits an iteration later. The host waits,
-        or with ``on=2`` operation sequence 2 of the GPU `device`, and the host goes on. A wait comes after what it
-        waits for; `Function.order` places it. Each wait is proven needed, or reported as superfluous.
-        Source: TIRAMISU, ``wait``.
+        iterators of the computation or the transfer, or else host loops around them. Without a domain the wait is for
+        all operations at once. ``wait({t: T}).shift(t, 1)`` waits an iteration later. The host waits; with ``on=2``
+        operation sequence 2 of the GPU `device` waits instead, and the host continues. A wait comes after the
+        operations that it waits for; `Function.order` places it. Each wait is proven needed, or reported as
+        superfluous. Source: TIRAMISU, ``wait``.
         """
         command = WaitFor(self._named, domain, on=on, device=device, name=name)
         made = command.made(self._function.program)
@@ -82,9 +82,9 @@ class Transfer(RankCommands, Operation, Awaitable):
                 for c in 0..C:                copy a[r, 0..C]
                     copy a[r, c]                                          (collapse_many(c))
 
-        What is copied at once is a box of values, of one to three dimensions, of whatever strides in the array; what is
-        none (a triangle, every fourth element) is copied in as many boxes as it takes, rows or single elements.
-        Source: TIRAMISU, ``collapse_many``.
+        One operation copies a box of values, of one to three dimensions, with any strides in the array; another shape
+        (a triangle, every fourth element) is copied as several boxes, rows or single elements. Source: TIRAMISU,
+        ``collapse_many``.
         """
         self._apply(CollapseMany(self._named, loops))
         return self

@@ -1,7 +1,7 @@
-"""The scheduling commands, as methods: what a computation, or a part of one, can be told.
+"""The scheduling commands, as methods of a computation or a part of one.
 
 Every command checks its arguments, returns its handle (or the new ones), and leaves the program as it was when it
-raises `CommandError`. Whether the result is right is proven by `Function.check`.
+raises `CommandError`. `Function.check` proves whether the result is correct.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Selection(
     CaseCommands,
     Awaitable,
 ):
-    """Some statements of one computation; the commands apply to those that have the loop that is named."""
+    """Some statements of one computation; commands apply to those that have the named loop."""
 
     def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:
-        """Cut the computation into parts at values of a loop; each part is scheduled apart.
+        """Cut the computation into parts at values of a loop; each part is scheduled separately.
 
         ::
 
             for i in 0..N: S[i]     -->   for i in 0..8: S_0[i]
                                           for i in 8..N: S_1[i]           (separate_at(i, [8]))
 
-        Points are integers or affine in the parameters; parts may be empty. ``separate_at(tm.rank, [1])`` parts the
-        first rank from the others, wherever the loop over ranks is. Returns the parts, in order. Of a reduction the
-        statements that have the loop are cut each: where its start and its update both have it, ``s.separate_at(i,
-        [8])`` gives four, the two of the start and then the two of the update. (`partition` gives one for each part,
-        its start and its update together.) The parts keep the one buffer of the computation.
+        Points are integers or affine in the parameters; parts may be empty. ``separate_at(tm.rank, [1])`` separates the
+        first rank from the others, wherever the loop over ranks is. Returns the parts, in order. For a reduction, each
+        statement that has the loop is cut: if both its start and its update have it, ``s.separate_at(i, [8])`` returns
+        four parts, the two of the start and then the two of the update. (`partition` returns one handle for each part,
+        with its start and its update.) All parts keep the one buffer of the computation.
         """
         self._apply(SeparateAt(self._named, loop, points))
         return self._parts()
@@ -75,7 +75,7 @@ class Selection(
         return tuple(piece._each[0] if len(piece._each) == 1 else piece for piece in made)
 
     def get_update(self, number: int) -> Selection:
-        """The part (or, of a reduction, the statement) with this number: 0 for the first."""
+        """The part (or, for a reduction, the statement) with this number: 0 for the first."""
         found = self._parts()
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(found):
             raise CommandError(f"{self} has {len(found)} statements: {number!r} is not one of 0 to {len(found) - 1}")
@@ -92,9 +92,9 @@ class Selection(
             for r0, c0, r1, c1:               for r, for c: bx[r, c]      (what the tile needs)
                 by[..]                        for r1, for c1: by[..]
 
-        Values that several iterations need are recomputed. The buffer shrinks to what one iteration needs, with one
-        copy for each; outputs, and computations placed by `store_in` or `store_at`, keep their place.
-        Source: Halide and TIRAMISU, ``compute_at``.
+        Values that several iterations need are recomputed. The buffer shrinks to the values that one iteration needs,
+        with one copy for each iteration; outputs, and computations placed by `store_in` or `store_at`, keep their
+        place. Source: Halide and TIRAMISU, ``compute_at``.
         """
         self._apply(ComputeAt(self._named, self._other(consumer), level))
         return self
@@ -121,7 +121,7 @@ class Selection(
         return self
 
     def _copied(self, source: object) -> Named:
-        """What is to be copied: an input or a computation of this function."""
+        """The source that is to be copied: an input or a computation of this function."""
         if isinstance(source, Part):
             raise CommandError(f"{source.name} is a part or a copy: name the computation or the input it comes from")
         if not isinstance(source, Nameable):
@@ -156,7 +156,7 @@ class Part(Selection):
 
 
 class Piece(Selection):
-    """A part of a reduction: that of its start and that of its update (`get_update` has each)."""
+    """A part of a reduction: a part of its start and one of its update (`get_update` returns each)."""
 
     def __init__(self, whole: Selection, name: str, statements: Sequence[str]) -> None:
         super().__init__(whole._function, whole._source)

@@ -1,1 +1,1 @@
-"""An algorithm and its schedule as a file: what is said in it, and how it is read."""
+"""An algorithm and its schedule as a file: its contents, and how it is read."""

@@ -1,6 +1,6 @@
-"""An algorithm as plain data, and back: what the user declared, which is declared again.
+"""An algorithm as plain data, and back: the user's declarations, which are declared again.
 
-So sets are made anew, by the code that made them first; an operator of the user's is the expression that it makes.
+So the code that first made the sets makes them anew; an operator of the user's is saved as the expression it makes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _computation(declared: Computation) -> Plain:
 
 
 def _operator(operator: Operator, dtype: DType) -> Plain:
-    """An operator by its name, or one of the user's by what it makes of two operands of a type."""
+    """An operator by its name, or one of the user's by the expression that it makes of two operands of a type."""
     if _KNOWN.get(operator.name) is operator:
         return operator.name
     combined = operator.combine(*(Iter(name, dtype) for name in _OPERANDS))
@@ -69,7 +69,7 @@ def _operator(operator: Operator, dtype: DType) -> Plain:
 
 
 def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction]) -> tuple[Algorithm, Reader]:
-    """The algorithm that plain data says, and what reads the commands; raises `SavedError`."""
+    """The algorithm that plain data describes, and the reader of the commands; raises `SavedError`."""
     context, params = isl.Context(), tuple(data["params"])
     reader = Reader(Owner(data["name"]), {extern.name: extern for extern in externs})
     assume = reader.value(data["assume"])

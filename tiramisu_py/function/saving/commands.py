@@ -1,4 +1,4 @@
-"""All commands: those that a file can hold."""
+"""All commands that a file can hold."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from tiramisu_py.function.saving.plain import plain
 from tiramisu_py.program.command import Command
 from tiramisu_py.sets import IslTextError
 
-#: The number of the format: one more whenever a file may say what the version before cannot read.
+#: The format number: increased whenever a file may contain something that the previous version cannot read.
 FORMAT = 1
 _WHAT = "tiramisu_py function"
-#: What reading a damaged file may raise.
+#: The errors that reading a damaged file may raise.
 _DAMAGED = (
     KeyError, TypeError, ValueError, AttributeError, IndexError, TiramisuError, IslTextError, isl.Error,
 )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Values as plain data that JSON can hold, and back: a record says by its field ``is`` what it is.
+"""Values as plain data that JSON can hold, and back: the field ``is`` of a record gives its kind.
 
 ::
 
     Split(of=bx, loop=r, ...)    <-->    {"is": "split", "of": {"is": "whole", ...}, "loop": {"is": "iter", ...}, ...}
 
-Of a dataclass the fields are kept that are not as usual. The operands of an expression are numbers of other nodes, so
-that one that stands in several places is there once.
+A dataclass is saved by its fields that differ from their defaults. The operands of an expression are the numbers of
+other nodes, so that a shared node is saved once.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _RECORDS = (
     ex.ExternFunction, Location, Buffer, Shares, Cores, Gpu, Cut,
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
-#: What is no part of a file: whose values they are is said by the file, and Python cannot be carried.
+#: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.
 _LEFT_OUT = ("owner", "python")
 
 
 def kind_of(of: type) -> str:
-    """What a class is called in a file: ``UnrollAndJam`` is ``unroll_and_jam``."""
+    """The name of a class in a file: ``UnrollAndJam`` is ``unroll_and_jam``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", of.__name__).lower()
 
 
 _BY_KIND = {kind_of(of): of for of in (*_RECORDS, *_CHOICES)}
 
 
-# -- written
+# -- writing
 
 
 def plain(value: object) -> Plain:
-    """A value as plain data; raises `SavedError` for what no file can hold."""
+    """A value as plain data; raises `SavedError` for a value that no file can hold."""
     match value:
         case None | bool() | str():
             return value
@@ -124,7 +124,7 @@ def _operands_first(e: Expr) -> list[Expr]:
 
 
 def _record(value: Any, numbers: Mapping[int, int]) -> Plain:
-    """The fields of a dataclass that are not as usual."""
+    """The fields of a dataclass that differ from their defaults."""
     found: dict[str, Plain] = {"is": kind_of(type(value))}
     for one in fields(value):
         given = getattr(value, one.name)
@@ -141,7 +141,7 @@ def _operand(given: object, numbers: Mapping[int, int]) -> Plain:
     return plain(given)
 
 
-# -- read
+# -- reading
 
 
 class Reader:
@@ -155,7 +155,7 @@ class Reader:
         self.externs = externs
 
     def value(self, data: Plain, nodes: Sequence[Expr] = ()) -> Any:
-        """The value that plain data says; raises `SavedError` for what it does not know."""
+        """The value that plain data describes; raises `SavedError` for an unknown kind."""
         if isinstance(data, list):
             return [self.value(item, nodes) for item in data]
         if not isinstance(data, dict):
