@@ -24,19 +24,19 @@ from tiramisu_py.program.storage import Buffer
 if TYPE_CHECKING:
     from tiramisu_py.program.program import Program
 
-#: Functions as expressions print them, and their public names where these are others.
+#: Functions as expressions print them, and their public names where these differ.
 _FUNCTIONS = re.compile(r"(?<![\w.])(min|max|select)\(")
 _NAMES = {"min": "minimum", "max": "maximum"}
 
 
 @dataclass(frozen=True, eq=False)
 class Command:
-    """A change of a program, as a value. Commands are equal where their arguments are.
+    """A change of a program, as a value. Commands with equal arguments are equal.
 
-    Fields are written by position, and by name where they are keyword-only or follow one that is as usual (its default)
-    and so left out. `verb` is the command's name (that of the class, in small letters, unless it says another);
-    `subject` the field that stands before the dot; `many` that of arguments one after another, ``reorder(k, i, j)``;
-    `by_name` that of arguments whose names the user chooses, ``specialize(K=16)``. A command that `derives` adds the
+    In the text, fields are written by position, or by name if they are keyword-only or follow a field that is left out
+    because it has its default. `verb` is the command's name (by default that of the class, in small letters); `subject`
+    is the field before the dot; `many` is the field of a variable number of arguments, ``reorder(k, i, j)``; `by_name`
+    is the field of arguments whose names the user chooses, ``specialize(K=16)``. A command that `derives` adds the
     transfers that a program lacks.
     """
 
@@ -89,12 +89,12 @@ class Command:
 
 
 def name_of(kind: type[Command]) -> str:
-    """What a command is called: ``UnrollAndJam`` is ``unroll_and_jam``."""
+    """The name of a command: ``UnrollAndJam`` is ``unroll_and_jam``."""
     return kind.verb or re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def _is_usual(one: Field[Any], value: object) -> bool:
-    """Whether an argument is as usual, so that it is not written."""
+    """Whether an argument has its default value, so that it is not written."""
     usual = one.default
     if usual is MISSING or value is usual:
         return value is usual
@@ -104,7 +104,7 @@ def _is_usual(one: Field[Any], value: object) -> bool:
 
 
 def _key(value: object) -> object:
-    """What values are compared by: expressions by what they say."""
+    """The key by which values are compared: expressions by their structure."""
     if isinstance(value, Expr):
         return type(value), value.key()
     if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ def _key(value: object) -> object:
 
 
 def spelled(argument: object) -> str:
-    """One argument as written."""
+    """One argument as the user would write it."""
     if isinstance(argument, list):
         return f"[{', '.join(spelled(item) for item in argument)}]"
     if isinstance(argument, tuple):

@@ -1,4 +1,4 @@
-"""Changes of a program that commands, the proof (to try a repair) and derivations have in common."""
+"""Changes of a program that commands, the proof (to try a repair) and derivations share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Coordinates = list[isl.Aff]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A run of adjacent loops `old`, what replaces it, and the map of coordinates both ways."""
+    """A run of adjacent loops `old`, the loops that replace it, and the maps of coordinates in both directions."""
 
     old: tuple[LoopId, ...]
     new: tuple[Loop, ...]
@@ -27,7 +27,7 @@ class Rewrite:
     backward: Callable[[Coordinates], Coordinates]
 
     def applied(self, program: Program) -> Program:
-        """The program after the rewrite; statements, scopes and orders follow."""
+        """The program after the rewrite, with statements, scopes and orders adapted."""
         for statement in program.with_this_loop(self.old[0]):
             program = program.with_statement(self._statement(program, statement))
         for buffer in list(program.buffers.values()):
@@ -102,7 +102,7 @@ def _negated(coordinates: Coordinates) -> Coordinates:
     return [each.neg() for each in coordinates]
 
 
-# -- statements that are taken away
+# -- removed statements
 
 
 def removed(program: Program, gone: Statement) -> Program:

@@ -1,4 +1,4 @@
-"""Names that nothing in a program has yet, for statements, loops, exchanges, and parameters of generated code."""
+"""Unused names in a program, for statements, loops, exchanges, and parameters of generated code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiramisu_py.algorithm.spellings import fresh_name, indexed
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
-#: What C and generated sources use; the emitters call anything else that C has otherwise.
+#: Names that C and generated sources use; the emitters rename anything else that clashes with C.
 RESERVED = WORDS | USED
 
 
@@ -20,17 +20,17 @@ def names_in(program: Program) -> set[str]:
 
 
 def free_name(program: Program, wanted: str) -> str:
-    """A name for a new statement: the one wanted, with a number behind where something has it already."""
+    """A name for a new statement: the one wanted, with a number appended if it is taken."""
     return fresh_name(wanted, names_in(program))
 
 
 def free_parameter(program: Program, wanted: str, beside: Iterable[str] = ()) -> str:
-    """A name for a parameter that the compiler adds: nothing in a program, in C or of those `beside` has it."""
+    """A name for a parameter that the compiler adds: unused in the program, in C and in `beside`."""
     return fresh_name(wanted, {*RESERVED, program.algorithm.name, *names_in(program), *beside}, indexed)
 
 
 def free_loop(program: Program, around: Iterable[Statement], wanted: str) -> str:
-    """A name for a new loop around some statements, or inside of loops of theirs: none of their loops has it."""
+    """A name for a new loop around some statements, or inside their loops, that none of their loops has."""
     return fresh_name(wanted, {name for statement in around for name in program.loop_names(statement)})
 
 

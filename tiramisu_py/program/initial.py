@@ -1,4 +1,4 @@
-"""The program as it stands before any command: each computation in a nest of its own, in a buffer of its own."""
+"""The program before any command: each computation has its own nest and its own buffer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def initial_program(algorithm: Algorithm) -> Program:
 
 
 def caught_up(program: Program, later: Program) -> Program:
-    """A state of a program's history with what `later` declares besides, as if it had been declared before."""
+    """A state of a program's history with the additional declarations of `later`, as if they had been made before."""
     algorithm = later.algorithm
     if program.algorithm is algorithm:
         return program
@@ -45,7 +45,7 @@ def caught_up(program: Program, later: Program) -> Program:
 
 
 def with_input(program: Program, declared: Input) -> Program:
-    """The program with one more input, in a buffer that the caller passes: of the host, or of a GPU."""
+    """The program with an additional input, in a buffer that the caller passes: of the host, or of a GPU."""
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_input(declared))
     if declared.scalar:
@@ -56,7 +56,7 @@ def with_input(program: Program, declared: Input) -> Program:
 
 
 def with_computation(program: Program, declared: Computation) -> Program:
-    """The program with one more computation, after all others."""
+    """The program with an additional computation, after all others."""
     _check_unused(program, declared.name)
     program = program.with_(algorithm=program.algorithm.with_computation(declared))
     extents = declared.shape if declared.shape is not None else extents_of(declared.domain, program.context)
@@ -76,7 +76,7 @@ def with_computation(program: Program, declared: Computation) -> Program:
 
 
 def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
-    """The program with these outputs in place of those before: the buffers that hold them are the caller's."""
+    """The program with these outputs instead of the previous ones; the buffers that hold them are the caller's."""
     for name in names:
         if name not in program.storages:
             raise DeclarationError(f"{name} has been inlined and is kept nowhere: name outputs before inlining")
@@ -98,7 +98,7 @@ def with_outputs(program: Program, names: tuple[str, ...]) -> Program:
 
 
 def passed(buffer: Buffer) -> Buffer:
-    """A buffer as an array that the caller passes: one in GPU memory is on the first GPU, unless it says another."""
+    """A buffer as an array that the caller passes: one in GPU memory is on the first GPU, unless it names another."""
     device = buffer.device or 0 if buffer.memory is Memory.GPU else None
     return replace(buffer, argument=True, device=device)
 

@@ -1,9 +1,9 @@
 """Kernels: the statements inside one nest of block loops, and which block and thread runs each of their instances.
 
 A kernel is everything inside its outermost block loop. Its loops are, from the outside: loops of the host, block loops,
-and then sequential and thread loops in any order, at most one thread loop an axis around each statement. Block and
-thread numbers count from the *corner* of a loop, its least coordinate: of a block loop within one launch, of a thread
-loop within one iteration of the loops around it.
+and then sequential and thread loops in any order, with at most one thread loop per axis around each statement. Block
+and thread numbers count from the *corner* of a loop, its least coordinate: for a block loop within one launch, for a
+thread loop within one iteration of the loops around it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KernelNest:
 
     @property
     def without_trees(self) -> KernelNest:
-        """The kernel with the statements of the schedule alone: its trees need no blocks or threads besides."""
+        """The kernel with only the statements of the schedule: combining trees need no additional blocks or threads."""
         return replace(self, statements=tuple(s for s in self.statements if s.combination is None))
 
     def thread_loops(self, statement: Statement) -> tuple[LoopId | None, LoopId | None, LoopId | None]:
@@ -84,8 +84,8 @@ class KernelNest:
     def corner(self, loop: LoopId) -> isl.Aff:
         """The least coordinate of a block or thread loop, as a function of the coordinates of loops around it.
 
-        Its frame are the loops of the host (of a block loop), or all loops outside (of a thread loop). Raises
-        `UnsupportedError`, naming the loop, where there is no affine one, or a thread loop has no constant extent.
+        For a block loop its frame is the host loops, for a thread loop all outer loops. Raises `UnsupportedError`,
+        naming the loop, if there is no affine one, or if a thread loop has no constant extent.
         """
         return self._sides[loop][0]
 
@@ -125,7 +125,7 @@ class KernelNest:
         )
 
     def iterations(self, loop: LoopId) -> isl.Map:
-        """``coordinates outside -> coordinate`` of a loop, over all statements: what `corner` is the least of."""
+        """``coordinates outside -> coordinate`` of a loop, over all statements; `corner` is its minimum."""
         inner = isinstance(self.program.loops[loop].tag, GpuThread)
         parts = list[isl.Map]()
         for statement in self.statements:
@@ -173,7 +173,7 @@ class KernelNest:
 
 
 def kernels(program: Program) -> tuple[KernelNest, ...]:
-    """The kernels of a program, by their first statements."""
+    """The kernels of a program, in the order of their first statements."""
     found: dict[LoopId, list[Statement]] = {}
     for statement in program.statements.values():
         loop = program.kernel_of(statement)
@@ -183,7 +183,7 @@ def kernels(program: Program) -> tuple[KernelNest, ...]:
 
 
 def device_count(program: Program) -> int:
-    """How many GPUs a program uses: one more than the largest number."""
+    """The number of GPUs that a program uses: one more than the largest GPU number."""
     used: list[Device] = [buffer.device for buffer in program.buffers.values()]
     for statement in program.statements.values():
         used += [program.loads_at(statement), program.stores_at(statement)]
@@ -201,7 +201,7 @@ def is_tree(program: Program, statement: Statement) -> bool:
 def tree_parts(shape: tuple[int, int, int], warp: int) -> int:
     """The partial results that a tree over the threads of a block keeps in shared memory: one for each `warp` of them.
 
-    Of threads that are no whole warps, each has one; a single warp exchanges them in registers.
+    If the threads are no whole warps, each has one; a single warp exchanges them in registers.
     """
     threads = shape[0] * shape[1] * shape[2]
     if threads in (1, warp):

@@ -1,4 +1,4 @@
-"""Loops and their tags. A loop is known by a number that never changes hands, so a tag cannot slip to another loop."""
+"""Loops and their tags. A loop is identified by its number alone, so a tag cannot slip to another loop."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Vector:
-    """Iterations run in strips of `width` lanes, cut from the loop's lower bound, and what is left as `remainder` says.
+    """Iterations run in strips of `width` lanes from the loop's lower bound; `remainder` says how the rest runs.
 
-    "scalar": one by one. "mask": as one more vector with the first lanes active. "overlap": as a vector that ends at
-    the last iteration, and repeats some. "pad": as a whole vector, iterations past the end included.
+    "scalar": one by one. "mask": as an additional vector with the first lanes active. "overlap": as a vector that ends
+    at the last iteration, and repeats some. "pad": as a whole vector, iterations past the end included.
     """
 
     width: int
@@ -72,10 +72,10 @@ class Unroll:
 class Launch:
     """How a kernel is launched: on which GPU and which operation sequence, and what is promised about its shape.
 
-    `grid` is the most blocks along the last block loop that run at once; each goes on with a block that many further
-    (a grid-stride loop), so that a small number makes the kernel persistent. `minimum_blocks` is the number of blocks
-    that a multiprocessor should hold at a time (launch bounds). `barriers` says that the barriers which dependences
-    between threads need are placed; otherwise those of the user must suffice.
+    `grid` is the most blocks along the last block loop that run at once; each continues with the block that many
+    further on (a grid-stride loop), so that a small number makes the kernel persistent. `minimum_blocks` is the number
+    of blocks that a multiprocessor should hold at a time (launch bounds). With `barriers`, the barriers that
+    dependences between threads need are placed; otherwise those of the user must suffice.
     """
 
     stream: int = 0
@@ -132,7 +132,7 @@ class Rank:
 class RankBlock:
     """A rank runs the iterations of its own block (`program.distribution.Blocks`), one after another.
 
-    The loop's coordinate is no rank's: to one rank it is a loop like any other, with bounds that are its own.
+    The loop's coordinate is not that of a rank: to one rank it is an ordinary loop, with bounds of its own.
     """
 
     name = "rank block"
@@ -141,7 +141,7 @@ class RankBlock:
 Tag = Parallel | Vector | Unroll | GpuBlock | GpuThread | Bulk | Rank | RankBlock
 AXES = ("x", "y", "z")
 
-#: Statements that loops which are unrolled, and versions of partial tiles, may become at most.
+#: The most statements that unrolled loops, and versions of partial tiles, may become.
 MOST_COPIES = 4096
 
 
@@ -149,8 +149,8 @@ MOST_COPIES = 4096
 class Loop:
     """One loop of the program, shared by every statement that lists its number.
 
-    A loop is `added` if no command makes it: spreading a program over ranks adds one around what every rank executes,
-    and the completion those over the threads that start and combine partial results.
+    A loop is `added` if no command makes it: spreading a program over ranks adds one around each statement that every
+    rank executes, and the completion those over the threads that start and combine partial results.
     """
 
     id: LoopId

@@ -28,7 +28,7 @@ class Order:
 
 
 def shared(a: Statement, b: Statement) -> int:
-    """How many outermost loops two statements share."""
+    """The number of outermost loops that two statements share."""
     count = 0
     for x, y in zip(a.loops, b.loops, strict=False):
         if x != y:
@@ -42,7 +42,7 @@ def may_contradict(
 ) -> bool:
     """Whether `new` orders of the statements `after` may form a cycle, where the `old` ones of those `before` do not.
 
-    They cannot where each is an old one, and all statements are old ones in the same loops.
+    They cannot if each order is an old one, and all statements are old ones in the same loops.
     """
     if new is not old and not set(new) <= set(old):
         return True
@@ -89,13 +89,13 @@ def _sort(group: list[Statement], depth: int, orders: dict[int, list[Order]], fo
 
 
 def _topological(children: list[object], child_of: Mapping[str, object], edges: Sequence[Order]) -> list[object]:
-    """The children in an order that the edges allow; of several that may come next, the one declared first."""
+    """The children in an order that the edges allow; of several candidates, the one declared first comes next."""
     rank = {child: i for i, child in enumerate(children)}
     sorter = TopologicalSorter[int](dict.fromkeys(range(len(children)), ()))
     for edge in edges:
         if child_of[edge.before] != child_of[edge.after]:
             sorter.add(rank[child_of[edge.after]], rank[child_of[edge.before]])
-    with suppress(CycleError):  # also then the children that are in no cycle, and follow none, become ready
+    with suppress(CycleError):  # even then the children that are in no cycle, and follow none, become ready
         sorter.prepare()
     result: list[object] = []
     ready = list(sorter.get_ready())

@@ -1,6 +1,6 @@
-"""Private copies: which buffers a loop with ``combine=`` keeps apart for each thread, or each lane.
+"""Private copies: the buffers of which a loop with ``combine=`` keeps one for each thread, or each lane.
 
-A buffer is one of these where different iterations of the loop update one place of it.
+They are the buffers in which different iterations of the loop update the same place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tiramisu_py.program.statement import Role, Statement
 
 
 def private_copies(program: Program) -> Iterator[tuple[LoopId, str, tuple[Statement, ...]]]:
-    """Each loop that keeps private copies, the buffer of which it does, and the updates of it inside."""
+    """Each loop that keeps private copies, the buffer that is copied, and its updates inside the loop."""
     for loop in program.loops.values():
         if not isinstance(loop.tag, Parallel | Vector) or loop.tag.combine is not Combine.PRIVATE:
             continue

@@ -29,14 +29,14 @@ Sizes = tuple[tuple[str, int], ...]
 class Program:
     """Layers II and III of one function: who computes what, when, and where it is kept.
 
-    `parent` is the program before the command that made this one (None at first), so that undo and blame need
-    nothing else. `asserted` are facts that the user vouches for where isl gives up. `grid` are the extents of the
-    process grid, where they were declared, and `distributions` say how ranks hold the caller's arrays (an array
-    without one is held in full by every rank). A program that `is_spread` has the coordinates of its rank in every
-    instance: as many as `rank_axes`, out of all `ranks` (see `program.ranks`). With `blocks` it is what one rank does;
-    with a `window`, parameters with values of their own on each rank, what it and its neighbours do (see
-    `program.windows`). `narrowed` is then the context. `partitions` are the records of the commands of this name, and
-    `specialized` the constant sizes for which the function has versions. Kernels are for GPUs of the kind `gpu`.
+    `parent` is the program before the command that made this one (None at first), so that undo and blame need nothing
+    else. `asserted` are facts that the user vouches for where isl gives up. `grid` are the extents of the process grid,
+    where they were declared, and `distributions` say how ranks hold the caller's arrays (an array without one is held
+    in full by every rank). A program that `is_spread` has the coordinates of its rank in every instance: `rank_axes` of
+    them, out of all `ranks` (see `program.ranks`). With `blocks` it describes one rank; with a `window` (parameters
+    whose values differ by rank) it describes a rank and its neighbours (see `program.ranks.block_windows`). `narrowed`
+    is then the context. `partitions` are the records of the commands of this name, and `specialized` the constant sizes
+    for which the function has versions. Kernels are for GPUs of the kind `gpu`.
     """
 
     algorithm: Algorithm
@@ -71,7 +71,7 @@ class Program:
         return replace(self, statements={**self.statements, **{s.name: s for s in changed}})
 
     def with_statement_before(self, statement: Statement, others: Iterable[str]) -> Program:
-        """The program with one more statement, declared just before the first of `others`."""
+        """The program with an additional statement, declared just before the first of `others`."""
         names = list(self.statements)
         at = min((names.index(name) for name in others), default=len(names))
         items = list(self.statements.items())
@@ -97,7 +97,7 @@ class Program:
 
     @property
     def history(self) -> tuple[Program, ...]:
-        """The programs from the first to this one, one a command."""
+        """The programs from the first to this one, one per command."""
         states: list[Program] = []
         state: Program | None = self
         while state is not None:
@@ -111,7 +111,7 @@ class Program:
         return tuple(state.command for state in self.history if state.command is not None)
 
     def next_loop(self) -> LoopId:
-        """A number that no loop has had."""
+        """An unused loop number."""
         return max(self.loops, default=-1) + 1
 
     @cached_property
@@ -137,7 +137,7 @@ class Program:
         return tuple(self.loops[loop].name for loop in statement.loops)
 
     def storage_for(self, statement: Statement, source: str) -> Storage:
-        """Where a statement loads the values of `source` from."""
+        """The storage from which a statement loads the values of `source`."""
         return self.storages[statement.sources.get(source, source)]
 
     def storages_in(self, buffer: str) -> Iterator[Storage]:
@@ -146,13 +146,13 @@ class Program:
 
     @property
     def context(self) -> isl.Set:
-        """The parameter values for which the function is defined, or those `narrowed` to what a rank can have."""
+        """The parameter values for which the function is defined, or those `narrowed` to the values on a rank."""
         return self.algorithm.context if self.narrowed is None else self.narrowed
 
     # -- devices
 
     def kernel_of(self, statement: Statement) -> LoopId | None:
-        """The outermost block loop around a statement, which stands for its kernel; None outside of kernels."""
+        """The outermost block loop around a statement, which identifies its kernel; None outside of kernels."""
         return next((loop for loop in statement.loops if isinstance(self.loops[loop].tag, GpuBlock)), None)
 
     def device_of(self, statement: Statement) -> Device:
@@ -178,7 +178,7 @@ class Program:
         return (tag.launch.device, tag.launch.stream) if isinstance(tag, GpuBlock) else None
 
     def host_depth(self, statement: Statement) -> int:
-        """How many of a statement's loops the host runs: those outside of a kernel, or of one bulk transfer."""
+        """The number of a statement's loops that the host runs: those outside of a kernel, or of one bulk transfer."""
         for depth, loop in enumerate(statement.loops):
             if isinstance(self.loops[loop].tag, GpuBlock | Bulk):
                 return depth
@@ -192,7 +192,7 @@ class Program:
         return tuple(s for s in named if s.acts) or self.statements_of(of)
 
     def told_apart(self, wait: Statement, operation: Statement) -> list[isl.Aff]:
-        """Of an instance of an operation, what a WAIT for it goes by: indices of its value, iterators, or loops."""
+        """The forms by which a WAIT identifies an instance of an operation: value indices, iterators, or loops."""
         assert wait.waits is not None
         if wait.waits.by_loop:
             forms = sets.outputs(operation.coords)

@@ -18,14 +18,14 @@ class Role(Enum):
     """What an execution does.
 
     VALUE stores the value of `body`; INIT stores a reduction's identity; UPDATE combines the term `body` into the
-    partial result; COPY stores a value that exists elsewhere already: on another rank, where it is what a message
-    brings. SEND takes a value for another rank, and stores nothing. WAIT and BARRIER store nothing either: a wait lets
-    the host or an operation sequence go on only when operations are complete; a barrier lets the threads of a block go
-    on only when all have come to it.
+    partial result; COPY stores a value that already exists elsewhere: on another rank, if a message brings it. SEND
+    takes a value for another rank, and stores nothing. WAIT and BARRIER store nothing either: a wait blocks the host or
+    an operation sequence until operations are complete; a barrier blocks the threads of a block until all have reached
+    it.
 
-    Where executors collect terms apart, COMBINE brings their partial results together, when all of them have come to
-    it: each of them has the outcome then, in the place of its own. MERGE combines such an outcome into the partial
-    result in which all terms come together, or the complete one.
+    If executors (ranks or threads) collect terms separately, COMBINE brings their partial results together when all
+    have reached it; each then has the combined result in place of its own. MERGE combines such a result into the
+    partial result in which all terms come together, or the complete one.
     """
 
     VALUE = "value"
@@ -45,10 +45,10 @@ Device = int | None
 
 @dataclass(frozen=True)
 class Transfer:
-    """What makes a COPY a transfer: it takes values from the memory of one device to that of another.
+    """The data of a COPY that is a transfer, from the memory of one device to that of another.
 
     An asynchronous transfer is only put on operation sequence `stream` (of the device that is not the host; of the
-    source, between two GPUs); another one is put there too, and the host goes on when it is complete.
+    source, between two GPUs); a synchronous one is put there too, but the host waits until it is complete.
     """
 
     source: Device
@@ -66,12 +66,12 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a WAIT waits for: the operations that `of` (a computation, a part of it, or a transfer) consists of.
+    """The operations that a WAIT waits for: those of `of` (a computation, a part of it, or a transfer).
 
     Instance ``W[w]`` waits for the instances of `of` whose values have the indices w at `positions` (all instances
-    where there are none). With `by_iterator` w are iterators of `of`, a half of an exchange, and with `by_loop`
-    iterations of the loops around `of`, and not indices of its values. `on` is the operation sequence of `device` that
-    goes on afterwards; None is the host.
+    where there are none). With `by_iterator`, w are instead iterators of `of`, a half of an exchange; with `by_loop`,
+    they are iterations of the loops around `of`. `on` is the operation sequence of `device` that waits; None is the
+    host.
     """
 
     of: str
@@ -85,8 +85,8 @@ class Waiting:
 class SendMode(Enum):
     """When a send is complete.
 
-    STANDARD: when the values may be overwritten; that may be before or only after a receive takes them, as MPI likes.
-    SYNCHRONOUS: when a receive has begun to take them. BUFFERED: at once; they are put aside.
+    STANDARD: when the values may be overwritten; that may be before or only after a receive takes them, as MPI decides.
+    SYNCHRONOUS: when a receive has begun to take them. BUFFERED: at once; they are copied to a buffer.
     """
 
     STANDARD = "standard"
@@ -96,15 +96,15 @@ class SendMode(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What makes a SEND a send, and a COPY a receive: one half of an exchange between ranks.
+    """The data of a SEND, or of a COPY that is a receive: one half of an exchange between ranks.
 
     Both halves name the `exchange`; the messages of one exchange from one rank to another are matched in the order in
     which they are sent and in which their receives are posted. `peer` maps an instance to the coordinates of the rank
     at the other end. An `asynchronous` half (nonblocking, in the terms of MPI) is complete at a wait for it, and the
-    rank goes on meanwhile; another one is complete when the rank goes on. `persistent` requests are set up once.
-    `slots` maps an instance to the element of the exchange's array of requests that it uses, where the user chose it.
-    A peer that `is_relative` is counted from the rank itself: 1 is the next one. All messages of a `collective`
-    exchange in one iteration of the loops that its halves share are one call, in which every rank takes part.
+    rank continues meanwhile; a blocking one is complete when the rank continues. `persistent` requests are set up once.
+    `slots` maps an instance to the element of the exchange's array of requests that it uses, where the user chose it. A
+    peer that `is_relative` is counted from the rank itself: 1 is the next one. All messages of a `collective` exchange
+    in one iteration of the loops that its halves share are one call, in which every rank takes part.
     """
 
     exchange: str
@@ -119,7 +119,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Combination:
-    """Whose partial results an INIT starts, a COMBINE brings together and a MERGE adds.
+    """The partial results that an INIT starts, a COMBINE brings together and a MERGE adds.
 
     They are those of the ranks along some `axes` of the grid, or, without axes, of the threads of a block. `of` names
     the update (the first of several) that collects them.
@@ -131,8 +131,9 @@ class Combination:
 
 @dataclass(frozen=True)
 class NonTemporal:
-    """What a statement stores goes past the caches, in calls whose arrays have more than `above` bytes together (None:
-    more than most of the last-level cache holds).
+    """A statement stores past the caches, in calls whose arrays have more than `above` bytes together.
+
+    None means more than most of the last-level cache.
     """
 
     above: int | None = None
@@ -140,7 +141,7 @@ class NonTemporal:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What a statement will read of `source`, `distance` iterations of the loop of this name later, is prefetched."""
+    """A statement prefetches the elements of `source` that it will read `distance` iterations of `loop` later."""
 
     source: str
     loop: str
@@ -163,13 +164,13 @@ class Statement:
     `source` is the computation (or the input, for a COPY) whose values are stored in the storage `target`. `sources`
     says from which storage the values of a source are loaded, where that is not the storage of the source's name.
     `guards` are conditions on the point that are not affine. `part_of` names the statements that this one was cut from.
-    A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY
-    with `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has
-    `waits`. What starts, combines and merges partial results has a `combination`. `onto` are the coordinates of the
-    rank in whose memory an update stores, where that is not its own (see `program.combined.on_all_accumulators`). What
-    was `derived` (transfers, messages and waits) is derived anew when asked for again. WAIT and BARRIER statements have
-    no source, no target and no body that means anything; their point is nothing. `nontemporal` says whether, and when,
-    what it stores goes past the caches, and `prefetches` what of its loads is asked for ahead of time.
+    A COPY between devices has a `transfer`; a SEND, and a COPY of what another rank sends, has a `message`. A COPY with
+    `deferred` (cp.async, into shared memory) has happened only at the next barrier of its block. A WAIT has `waits`.
+    Statements that start, combine or merge partial results have a `combination`. `onto` are the coordinates of the rank
+    in whose memory an update stores, if that is not its own (see `program.ranks.combined_reductions`). Statements that
+    were `derived` (transfers, messages and waits) are derived anew by the next derivation. WAIT and BARRIER statements
+    have no source, no target and no meaningful body; their point is empty. `nontemporal` says whether, and when, its
+    stores go past the caches, and `prefetches` which of its loads are prefetched.
     """
 
     name: str
@@ -212,17 +213,17 @@ class Statement:
 
     @property
     def moves(self) -> bool:
-        """Whether what it stores, or takes, is the value of its source that it loads, as it is."""
+        """Whether it stores, or takes, the value that it loads of its source unchanged."""
         return self.role in (Role.COPY, Role.SEND, Role.COMBINE, Role.MERGE)
 
     @property
     def calls_ranks(self) -> bool:
-        """Whether it is a call of all ranks of a line of the grid, which combines what they give."""
+        """Whether it is a call of all ranks of a line of the grid, which combines their partial results."""
         return self.role is Role.COMBINE and self.combination is not None and bool(self.combination.axes)
 
     @property
     def receives(self) -> bool:
-        """Whether what it stores comes in a message, so that it loads nothing."""
+        """Whether the values that it stores come in a message, so that it loads nothing."""
         return self.role is Role.COPY and self.message is not None
 
     @property

@@ -38,7 +38,7 @@ class Memory(Enum):
 
 
 def as_memory(given: Memory | str) -> Memory:
-    """The memory that is meant: ``tm.SHARED``, or "shared". Raises `DeclarationError` for what names none."""
+    """The memory given as ``tm.SHARED`` or as "shared". Raises `DeclarationError` for anything else."""
     if isinstance(given, Memory):
         return given
     names = [memory.value for memory in Memory]
@@ -51,10 +51,10 @@ def as_memory(given: Memory | str) -> Memory:
 class Buffer:
     """An array: its extents (affine in the parameters), its scalar type, its memory and its scope.
 
-    ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. `scope` lists the loops of whose iterations each has its
-    own copy; empty for one copy a call. `argument` says that the caller passes the array; `device` where it is then: a
-    GPU by its number, None for the host. `pages` is the policy of a temporary's memory, where it was given one. Of a
-    register `per_thread` each thread of a block has one, whatever threads run the loops of its scope.
+    ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. The buffer has one copy for each iteration of the loops
+    in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
+    place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one.
+    Of a register `per_thread` each thread of a block has one, whatever threads run the loops of its scope.
     """
 
     name: str
@@ -88,9 +88,9 @@ class Storage:
 
     `index` maps ``[coordinates of the frame..., value indices...]`` to the element of `buffer`; the place of a value is
     the coordinates of the buffer's scope, the buffer and that element. The frame is the buffer's scope and then the
-    loops `inner`, which lie just inside it: there are such where the elements are used again in each iteration of them
-    (a tile in shared memory that a loop inside the kernel fills anew). `chosen` says that the user placed the values
-    (with `store_in` or `store_at`), so that `compute_at` leaves them there.
+    loops `inner`, which lie just inside it and in each iteration of which the elements are reused (a tile in shared
+    memory that a loop inside the kernel fills anew). `chosen` says that the user placed the values (with `store_in` or
+    `store_at`), so that `compute_at` leaves them there.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Storage:
 
 
 class Home(NamedTuple):
-    """An instance of a buffer: that of a GPU by its number, or (None) that of the host, or the only one that there is.
+    """An instance of a buffer: on a GPU by its number, or (None) on the host, or the only instance.
 
     Its text, ``image`` or ``image@gpu0``, names the tuple of its places.
     """

@@ -19,7 +19,7 @@ Tile = int | tuple[int, int] | str | None
 
 
 def _shown(kind: str, given: Mapping[str, tuple[object, object]]) -> str:
-    """A target as it was written, without what is as by default."""
+    """A target as it was written, without arguments that have their defaults."""
     words = [f"{name}={value!r}" for name, (value, default) in given.items() if value != default]
     return f"tm.{kind}({', '.join(words)})"
 
@@ -41,7 +41,7 @@ class Cores:
 class Gpu:
     """The GPU `device` of a rank, or of the process: `tile` threads in a block, launched on `stream`.
 
-    With a `chunk` the host starts a kernel for each so many iterations of the level.
+    With a `chunk` the host starts one kernel for each `chunk` iterations of the level.
     """
 
     device: int = 0
@@ -68,7 +68,7 @@ def ranks_of(target: Target) -> range | None:
 
 @dataclass(frozen=True)
 class Shares:
-    """What part of a level each target gets: ``tm.shares(3, 1)`` are three quarters and one quarter."""
+    """The part of a level that each target gets: ``tm.shares(3, 1)`` are three quarters and one quarter."""
 
     given: tuple[object, ...]
     of_whole: tuple[Fraction, ...]
@@ -81,11 +81,11 @@ class Shares:
 class Partition:
     """The record of a `partition`: which iterations of a loop each part has, and where it runs.
 
-    `source` is the computation, `level` the name of the loop, `points` where it was cut (one fewer than there are
-    parts; the lower bounds of all but the first, where ranges were given; none, where shares were). `parts` names the
-    statements of each part (several for a reduction: its start and its update), as they were then: later commands may
-    have parted them further (`Statement.part_of`). `iterations` are the iterations of the level that each part has, as
-    sets of one dimension; `chunks` the name of the host's loop over chunks of a part, None where it has none.
+    `source` is the computation, `level` the name of the loop, `points` where it was cut (one fewer than parts; for
+    ranges, the lower bounds of all but the first; for shares, none). `parts` names the statements of each part (several
+    for a reduction: its start and its update), as they were then: later commands may have cut them further
+    (`Statement.part_of`). `iterations` are the iterations of the level that each part has, as sets of one dimension;
+    `chunks` the name of the host's loop over chunks of a part, None where it has none.
     """
 
     source: str
@@ -97,5 +97,5 @@ class Partition:
     chunks: tuple[str | None, ...]
 
     def sizes(self, params: Mapping[str, int]) -> tuple[int, ...]:
-        """How many iterations of the level each part has at these values of the parameters."""
+        """The number of iterations of the level that each part has at these values of the parameters."""
         return tuple(sets.count(sets.fixed(of, dict(params))) for of in self.iterations)

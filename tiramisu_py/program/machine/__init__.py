@@ -1,1 +1,1 @@
-"""What a program names of the machine: kinds of GPUs, pages of memory, pins of threads, parts of arrays on ranks."""
+"""The machine as a program names it: kinds of GPUs, pages of memory, pins of threads, parts of arrays on ranks."""

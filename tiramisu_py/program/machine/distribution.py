@@ -29,7 +29,7 @@ class Dealt:
         return number if self.cycle is None else sets.modulo(number, self.cycle)
 
     def local(self, index: isl.Aff) -> isl.Aff:
-        """Where its rank holds an index, counted from 0."""
+        """The position of an index in its rank's part, counted from 0."""
         if self.cycle is None:
             return sets.modulo(index, self.block)
         whole = sets.scaled(sets.floor_div(index, self.block * self.cycle), self.block)
@@ -42,11 +42,11 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A dimension of an array is cut at points, forms of parameters: of the pieces each has a rank of its own.
+    """A dimension of an array is cut at points, forms of parameters; each piece is on a rank.
 
-    A piece has the indices below its point that no earlier piece has, and the last one all others: points that are out
-    of order, or beyond the array, make pieces empty. `words` are the points as the user wrote them, which tell two cuts
-    apart.
+    A piece has the indices below its point that no earlier piece has, and the last piece has all others; points that
+    are out of order, or beyond the array, make pieces empty. `words` are the points as the user wrote them, by which
+    cuts are compared.
     """
 
     dim: int
@@ -76,7 +76,7 @@ class Pieces:
 class Blocks:
     """Each rank has one block of the numbers from 0 up to `extent`: from parameter `lower` up to parameter `upper`.
 
-    Their values are each rank's own, known when the function is called. The blocks of rank 0, 1, ... follow one
+    Their values differ by rank, and are known when the function is called. The blocks of rank 0, 1, ... follow one
     another and cover all numbers; where there are several, each has at least `least` numbers. Ranks after the last
     block have nothing to do.
     """
@@ -105,7 +105,7 @@ Spread = Dealt | Pieces | OwnBlock | int | None
 
 @dataclass(frozen=True)
 class Distribution:
-    """How an array of the caller is held by the ranks: along each axis of the process grid.
+    """How ranks hold an array of the caller, along each axis of the process grid.
 
     On a rank the caller's array has, in each dimension, the indices that are dealt to it, without gaps; a rank that
     holds nothing passes an empty array.
@@ -122,7 +122,7 @@ class Distribution:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The dimensions of which a rank has a part: at least the first where one coordinate holds the array."""
+        """The dimensions of which a rank has a part; also the first, if one coordinate holds the array."""
         parted = {spread.dim for spread in self.axes if isinstance(spread, Dealt | Pieces | OwnBlock)}
         return tuple(sorted(parted | {0 for spread in self.axes if isinstance(spread, int)}))
 
@@ -154,6 +154,6 @@ def _always(space: isl.Space, coordinate: int) -> isl.Map:
 
 
 def _with_coordinate(owners: isl.Map, ranks: isl.Space, axis: int) -> isl.Map:
-    """``indices -> rank`` whose coordinate along an axis is one that holds them."""
+    """``indices -> rank``: the ranks whose coordinate along an axis is among the owners of the indices."""
     coordinate = sets.graph(sets.function(ranks, None, [sets.variables(ranks)[axis]]))
     return owners.apply_range(coordinate.reverse())

@@ -1,4 +1,4 @@
-"""Kinds of GPUs: what they can run, and what their kernels are compiled with."""
+"""Kinds of GPUs: their limits, and how their kernels are compiled."""
 
 from __future__ import annotations
 

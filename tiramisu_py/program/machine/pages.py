@@ -9,7 +9,7 @@ from tiramisu_py.errors import DeclarationError
 
 
 class Policy(Enum):
-    """Where pages are that a temporary is given.
+    """Where the pages of a temporary are.
 
     LOCAL: fresh pages, each on the node of the thread that first writes to it. INTERLEAVE: in turn on all nodes. BIND:
     all on one node.
@@ -24,7 +24,7 @@ class Policy(Enum):
 
 
 def as_policy(given: Policy | str) -> Policy:
-    """The policy that is meant: ``tm.LOCAL``, or "local". Raises `DeclarationError` for what names none."""
+    """The policy given as ``tm.LOCAL`` or as "local". Raises `DeclarationError` for anything else."""
     if isinstance(given, Policy):
         return given
     names = [policy.value for policy in Policy]
@@ -35,7 +35,7 @@ def as_policy(given: Policy | str) -> Policy:
 
 @dataclass(frozen=True)
 class Pages:
-    """A policy; of `Policy.BIND` the node, by its number."""
+    """A policy, and for `Policy.BIND` the number of the node."""
 
     policy: Policy
     node: int | None = None

@@ -14,8 +14,9 @@ _NODE = re.compile(r"node:([0-9]{1,4})")
 
 @dataclass(frozen=True)
 class Pin:
-    """`policy` is "close", "spread", "node" or "list", of `cpus`; `node` is that of "node", None for the node of the
-    rank's number on its machine.
+    """How threads are pinned: `policy` is "close", "spread", "node" or "list" (of `cpus`).
+
+    For "node", `node` is its number, or None for the node of the rank's number on its machine.
     """
 
     policy: str
@@ -24,7 +25,7 @@ class Pin:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether the ranks of a machine have its nodes in turn."""
+        """Whether the ranks of a machine are bound to its nodes cyclically."""
         return self.policy == "node" and self.node is None
 
     def __str__(self) -> str:
@@ -34,7 +35,7 @@ class Pin:
 
 
 def as_pin(given: object, distributed: bool) -> Pin | None:
-    """What ``compile(pin=...)`` says; raises `ArgumentError` for what is no way to pin threads."""
+    """The pin given as ``compile(pin=...)``; raises `ArgumentError` for anything that is no way to pin threads."""
     if given is None:
         return None
     if given in ("close", "spread"):

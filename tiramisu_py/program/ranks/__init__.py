@@ -1,1 +1,1 @@
-"""What a program means on ranks: who executes, who holds, what they combine."""
+"""The meaning of a program on ranks: which ranks execute a statement, hold a value, or combine results."""

@@ -1,14 +1,14 @@
-"""Blocks whose bounds are known at run time: what a rank and its neighbours tell each other.
+"""Blocks whose bounds are known at run time: the messages between a rank and its neighbours.
 
 `window` is the program of three ranks in a row, numbered -1, 0 and 1 from the middle one: b0 <= lower <= upper <= b1
-are the bounds of their blocks, of which the outer two are parameters more. Only messages to and from the middle are in
-it; what the neighbours tell others is in the window of another rank. An instance has the number of its rank and the
-bounds of its block as further dimensions,
+are the bounds of their blocks, of which the outer two are additional parameters. It has only the messages to and from
+the middle; messages of the neighbours to others are in the windows of other ranks. An instance has the number of its
+rank and the bounds of its block as additional dimensions,
 
     {[x, q, l, u] : q = -1, l = b0, u = lower;  or  q = 0, l = lower, u = upper;  or  q = 1, l = upper, u = b1}
 
-and what it says of `lower` and `upper` is said of l and u. A neighbour exists where the middle's block does not reach
-the end of the numbers.
+with `lower` and `upper` replaced by l and u. A neighbour exists if the middle's block does not reach the end of the
+numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BELOW, MIDDLE, ABOVE = -1, 0, 1
 
 
 def window(program: Program) -> Program:
-    """The messages of one rank, and what it and its neighbours do about them; `program` is what `own` made."""
+    """The messages of one rank, with the statements of it and its neighbours around them; `own` made `program`."""
     blocks = program.blocks
     assert blocks is not None
     names = outer_names(program.algorithm, blocks)
@@ -52,7 +52,7 @@ def window(program: Program) -> Program:
 
 
 def outer_names(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str]:
-    """Names for where the block below begins, and where the block above ends."""
+    """Names for the lower bound of the block below, and the upper bound of the block above."""
     below, above = f"{blocks.lower}_below", f"{blocks.upper}_above"
     while below in algorithm.params or above in algorithm.params:
         below, above = f"{below}_", f"{above}_"
@@ -60,9 +60,7 @@ def outer_names(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str]:
 
 
 def _window_context(bounds: Bounds, below: isl.Aff, above: isl.Aff) -> isl.Set:
-    """What is known of the outer bounds: neighbours, where they exist, have blocks that are wide enough, and leave
-    enough to others.
-    """
+    """The conditions on the outer bounds: neighbours that exist have wide enough blocks, and leave enough to others."""
     no_lower = bounds.first.intersect(sets.as_set(below.eq_set(bounds.zero)))
     lower = both(bounds.zero.le_set(below), bounds.wide(below, bounds.lower)).subtract(bounds.first)
     no_upper = bounds.last.intersect(sets.as_set(above.eq_set(bounds.extent)))
@@ -88,9 +86,9 @@ def _numbers(algorithm: Algorithm, blocks: Blocks) -> isl.Set:
 def _on_three(
     statement: Statement, blocks: Blocks, outer: tuple[str, str], algorithm: Algorithm, loop: Loop
 ) -> Statement:
-    """A half of an exchange, or a wait, on three ranks: of halves, the messages to and from the middle.
+    """A half of an exchange, or a wait, on three ranks; a half has only the messages to and from the middle.
 
-    Others, about which neighbours do not care, are on the middle rank alone.
+    Other statements, which do not concern the neighbours, are on the middle rank alone.
     """
     count = len(statement.dims)
     dims = (*statement.dims, "rank", blocks.lower, blocks.upper)

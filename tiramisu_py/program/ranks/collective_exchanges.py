@@ -47,7 +47,7 @@ class Collective:
 
     @property
     def depth(self) -> int:
-        """How many loops are around a call: those of the host that both halves share."""
+        """The number of loops around a call: the host loops that both halves share."""
         host = (self.program.host_depth(half) for half in (self.send, self.receive))
         return min(shared(self.send, self.receive), *host)
 
@@ -97,7 +97,7 @@ def with_calls(program: Program, of: Sequence[Collective]) -> Program:
 
 
 def renamed(orders: Sequence[Order], names: Mapping[str, str]) -> tuple[Order, ...]:
-    """Orders between statements some of which have become one."""
+    """The orders after some statements have been merged into others."""
     changed = (replace(o, before=names.get(o.before, o.before), after=names.get(o.after, o.after)) for o in orders)
     return tuple(order for order in changed if order.before != order.after)
 

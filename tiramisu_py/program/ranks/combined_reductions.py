@@ -1,8 +1,8 @@
 """Reductions over loops that run on ranks: partial results that all ranks combine when such a loop ends.
 
 A loop tagged ``Rank(axis, combine=PRIVATE)`` may hold updates of one value on several ranks. Each rank collects its own
-terms apart; at the end of the loop those of all ranks along the axis are combined, and the outcome goes into the
-accumulator of every one of them. The completion adds the statements that do so (`derive.barriers.rank_reductions`).
+terms apart; at the end of the loop the terms of all ranks along the axis are combined, and the result goes into the
+accumulator of each rank. The completion adds the statements that do so (`derive.barriers.rank_partials`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def meets(program: Program, source: str, loop: LoopId) -> bool:
 def on_all_accumulators(program: Program, spread: Program) -> Program:
     """The program `spread`, in which each update that ranks combine adds to the accumulators of all of them at once.
 
-    So commands derive from a program what its ranks will have before it is completed. It is no program that anyone
-    runs, or proves: such an update's instances have the coordinates of the rank whose memory it adds to
-    (`Statement.onto`) as further dimensions.
+    From it, commands derive which values ranks will have, before the program is completed. It is never run or proven:
+    the instances of such an update have the coordinates of the rank whose memory it adds to (`Statement.onto`) as
+    additional dimensions.
     """
     everyone = spread.ranks
     for statement in program.statements.values() if everyone is not None else ():
@@ -94,9 +94,9 @@ def not_combined(source: Computation) -> str:
 
 
 def outside_of(program: Program, update: Statement) -> tuple[LoopId, ...]:
-    """The loops outside of the one at whose end ranks combine partial results; none where all of them are over ranks.
+    """The loops outside of the one at whose end ranks combine partial results; none if all run over ranks.
 
-    There is then one partial result for all iterations of these.
+    In that case there is one partial result for all their iterations.
     """
     combined = combined_loops(program, update)
     outside = update.loops[: update.depth(next(iter(combined.values())))]
@@ -104,9 +104,9 @@ def outside_of(program: Program, update: Statement) -> tuple[LoopId, ...]:
 
 
 def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
-    """The loops over ranks inside of that loop along axes that are not combined, by their axes.
+    """The rank loops inside the loop at whose end ranks combine, along axes that are not combined, by axis.
 
-    Loops that only spreading a program has added are left out.
+    Loops that were added by spreading the program are left out.
     """
     combined = combined_loops(program, update)
     inside = (program.loops[n] for n in update.loops[update.depth(next(iter(combined.values()))) :])
@@ -118,7 +118,7 @@ def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
 def groups(program: Program) -> Iterator[tuple[Statement, ...]]:
     """Updates whose partial results are combined together: of one reduction, in one loop, along the same axes.
 
-    Those are left out for which the program has the statements that combine them.
+    Updates are left out if the program already has the statements that combine them.
     """
     done = {statement.target for statement in program.statements.values() if statement.role is Role.COMBINE}
     found: dict[object, list[Statement]] = {}
@@ -141,8 +141,8 @@ def uncombinable(program: Program, updates: tuple[Statement, ...]) -> bool:
 def meetings(program: Program, statement: Statement) -> isl.Map:
     """``instance -> instance`` of a combination, in a spread program: each, and those that it is combined with.
 
-    They are of one value, in one iteration of the loops around: on ranks that differ along the combined axes only, or,
-    of a combination of threads, on one rank, in one block.
+    Both are of one value, in one iteration of the surrounding loops: on ranks that differ along the combined axes only,
+    or, for a combination of threads, on one rank, in one block.
     """
     assert statement.combination is not None
     together = Rank if statement.combination.axes else (Rank, GpuThread)

@@ -1,4 +1,4 @@
-"""The parts of a whole array that ranks hold, by numbers: for callers that have the whole, and for tests."""
+"""The parts of a whole array that ranks hold, at given sizes: for callers that have the whole, and for tests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def coordinates_of(rank: int, grid: Sequence[int]) -> tuple[int, ...] | None:
 def held(
     distribution: Distribution, shape: Sequence[int], at: Sequence[int] | None, params: Mapping[str, int] = {}
 ) -> list[Array]:
-    """Of each dimension, the indices that the rank at some coordinates holds; `params` are those of its points.
+    """For each dimension, the indices that the rank at some coordinates holds; `params` are those of its points.
 
-    Beyond the grid a rank holds nothing: none of the indices that are dealt out, or of the first dimension.
+    A rank beyond the grid holds nothing: no indices of the dimensions that are dealt out, or of the first one.
     """
     nothing = at is None or any(isinstance(s, int) and s != x for s, x in zip(distribution.axes, at, strict=True))
     chosen: list[Array] = []
@@ -51,7 +51,7 @@ def _owners(spread: Dealt | Pieces, indices: Array, params: Mapping[str, int]) -
 
 
 def part(distribution: Distribution, whole: Array, at: Sequence[int] | None, params: Mapping[str, int] = {}) -> Array:
-    """What the rank at some coordinates holds of a whole array, as an array of its own."""
+    """The part of a whole array that the rank at some coordinates holds, as a new array."""
     return np.ascontiguousarray(whole[np.ix_(*held(distribution, whole.shape, at, params))])
 
 

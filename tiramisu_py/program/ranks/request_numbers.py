@@ -1,7 +1,7 @@
-"""Which request each message that does not block uses: an element of an array of them, for each half of an exchange.
+"""The request of each nonblocking message: an element of an array of requests, for each half of an exchange.
 
-A half whose messages are each waited for in the same iteration of the loops outside uses its requests again there; the
-coordinates of the other loops of the host choose one. The user may choose otherwise (`Message.slots`).
+A half whose messages are each awaited in the same iteration of the outer loops reuses its requests there; the
+coordinates of the other host loops choose one. The user may choose otherwise (`Message.slots`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _rank(program: Program, statement: Statement) -> list[isl.Aff]:
 
 
 def _shared(program: Program, half: Statement, issued: isl.Set) -> int:
-    """How many loops of the host every message shares with the waits for it, so that requests are free again."""
+    """The number of host loops that every message shares with the waits for it, so that requests can be reused."""
     count = program.host_depth(half)
     parts = list[isl.Set]()
     for wait in program.statements.values():
@@ -67,7 +67,7 @@ def _shared(program: Program, half: Statement, issued: isl.Set) -> int:
 
 
 def _in_step(wait: Statement, half: Statement, done: isl.Map, most: int) -> int:
-    """How many outermost loops a wait and the messages that it waits for share, at equal coordinates."""
+    """The number of outermost loops that a wait and the awaited messages share, at equal coordinates."""
     shared = 0
     for a, b in zip(wait.loops, half.loops[:most], strict=False):
         if a != b:

@@ -1,8 +1,8 @@
-"""Blocks whose bounds are known at run time: what one rank does.
+"""Blocks whose bounds are known at run time: the program of one rank.
 
-Each rank has the numbers from `lower` up to `upper`, two parameters of which it has values of its own. `own` is the
-program of one rank: an ordinary one, in which statements in a rank's block run there only. All conditions of the
-theorem are proven of it, except those about messages: they need the other end (see `program.windows`).
+Each rank has the numbers from `lower` up to `upper`, two parameters whose values differ by rank. `own` is the program
+of one rank: an ordinary program, in which statements of a rank's block run only there. All conditions of the theorem
+are proven of it, except those on messages, which involve the other end (see `program.ranks.block_windows`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiramisu_py.program.statement import Statement
 
 
 def own(program: Program) -> Program:
-    """What one rank does: its blocks are wide enough for its messages, and it runs the iterations of its block."""
+    """The program of one rank: blocks are wide enough for its messages, and it runs the iterations of its block."""
     blocks = program.blocks
     if blocks is None or program.is_spread:
         return program
@@ -35,7 +35,7 @@ def own(program: Program) -> Program:
 
 
 def _inside(program: Program, blocks: Blocks, statement: Statement) -> Statement:
-    """A statement with those of its instances that are in the rank's block."""
+    """The statement restricted to the instances in the rank's block."""
     depth = block_depth(program, statement)
     if depth is None:
         return statement
@@ -57,7 +57,7 @@ def in_block(blocks: Blocks, form: isl.Aff) -> isl.Set:
 
 
 def both(*parts: isl.Set | isl.BasicSet) -> isl.Set:
-    """What is in all of some sets."""
+    """The intersection of some sets."""
     found = sets.as_set(parts[0])
     for part in parts[1:]:
         found = found.intersect(sets.as_set(part))
@@ -87,7 +87,7 @@ class Bounds:
         self.extent = Affine(space, {}).single(blocks.extent)
 
     def within(self, upper: isl.Aff) -> isl.Set:
-        """Where a bound does not exceed the numbers there are."""
+        """Where a bound does not exceed the extent."""
         return sets.as_set(upper.le_set(self.extent))
 
     def wide(self, lower: isl.Aff, upper: isl.Aff) -> isl.Set:
@@ -106,7 +106,7 @@ class Bounds:
 
 
 def held(program: Program, source: str, values: isl.Set) -> isl.Set:
-    """Those of the values of a source that are in the rank's own array of the caller."""
+    """The values of a source held in this rank's part of the caller's array."""
     distribution, blocks = program.distributions.get(source), program.blocks
     dim = None if distribution is None else distribution.in_blocks
     if dim is None or blocks is None:
@@ -121,7 +121,7 @@ def _element(program: Program, source: str, values: isl.Set, dim: int) -> isl.Af
 
 
 def in_any_block(program: Program, source: str, values: isl.Set) -> isl.Set:
-    """Those of the values of a source that are in the array of some rank."""
+    """The values of a source held in some rank's part of the caller's array."""
     distribution, blocks = program.distributions.get(source), program.blocks
     dim = None if distribution is None else distribution.in_blocks
     if dim is None or blocks is None:
@@ -132,18 +132,18 @@ def in_any_block(program: Program, source: str, values: isl.Set) -> isl.Set:
 
 
 def own_elements(program: Program, elements: isl.Set, dim: int) -> isl.Set:
-    """Those of an array's elements that are in the rank's block."""
+    """The elements of an array that are in the rank's block."""
     assert program.blocks is not None
     return elements.intersect(in_block(program.blocks, sets.variables(elements.get_space())[dim]))
 
 
-# -- what may not depend on them
+# -- declarations that use bounds
 
 
 def named_by(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str] | None:
     """The first input or computation of an algorithm that uses a bound, and that bound; None where none does.
 
-    Values are the same wherever they are computed, and bounds are other ones on each rank.
+    Values must be the same wherever they are computed, but bounds differ by rank.
     """
     context = algorithm.context.params()
     sources: list[Input | Computation] = [*algorithm.inputs.values(), *algorithm.computations.values()]
@@ -163,14 +163,14 @@ def named_by(algorithm: Algorithm, blocks: Blocks) -> tuple[str, str] | None:
     return None
 
 
-# -- how wide blocks are at least
+# -- the least size of blocks
 
 
 def least(program: Program) -> int:
-    """How many numbers a block must have for each value of a message to be in the sender's block: 1 at least.
+    """The size that a block must have so that each value of a message is in the sender's block; at least 1.
 
-    The farthest that a message reaches into a block, from its end at the other rank; where that has no constant bound,
-    the proof may need ``assume=`` to say more.
+    It is the farthest reach of a message into a block, from the end next to the other rank; if that has no constant
+    bound, the proof may need further assumptions (``assume=``).
     """
     return max([1, *(_reach(program, half) for half in program.statements.values() if half.message is not None)])
 
@@ -191,7 +191,7 @@ def _reach(program: Program, half: Statement) -> int:
 
 
 def block_dim(program: Program, source: str) -> int | None:
-    """The index of a source's values that tells which rank computes, or is given, a value; None for no single one."""
+    """The value index that determines which rank computes or receives a value; None if no single one does."""
     distribution = program.distributions.get(source)
     if distribution is not None and source in program.algorithm.inputs:
         return distribution.in_blocks

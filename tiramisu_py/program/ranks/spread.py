@@ -1,4 +1,4 @@
-"""The process grid: the ranks there are, and on which of them each execution runs.
+"""The process grid: its ranks, and the rank on which each execution runs.
 
 A loop that is tagged `Rank` runs each of its iterations on the rank with that coordinate. A statement without such a
 loop along an axis is executed by every rank along it. `spread` makes that explicit, so that every instance has the
@@ -25,7 +25,7 @@ from tiramisu_py.program.statement import Statement
 
 
 def axes(program: Program) -> int:
-    """How many axes the process grid has; 0 for a program without ranks."""
+    """The number of axes of the process grid; 0 for a program without ranks."""
     tagged = [loop.tag.axis + 1 for loop in program.loops.values() if isinstance(loop.tag, Rank)]
     held = [len(distribution.axes) for distribution in program.distributions.values()]
     return max([*tagged, *held, len(program.grid)], default=0)
@@ -93,7 +93,7 @@ def depth_of(program: Program, statement: Statement, axis: int) -> int | None:
 def spread(program: Program) -> Program:
     """The program with the coordinates of its rank in every instance; the same program where there are no ranks.
 
-    With blocks whose bounds are known at run time only, it is what one rank does.
+    With blocks whose bounds are known only at run time, it is the program of one rank.
     """
     if program.blocks is not None:
         return own(program)
@@ -113,15 +113,15 @@ def spread(program: Program) -> Program:
 
 
 def foreseen(program: Program) -> Program:
-    """The program as it will be when ranks have combined what they reduce, for commands that derive others from it."""
+    """The program as it will be when ranks have combined reductions, for commands that derive statements from it."""
     changed = spread(program)
     return changed if changed is program else on_all_accumulators(program, changed)
 
 
 def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], everyone: isl.Set) -> Statement:
-    """A statement that every rank along some axes executes: its coordinates there are further dimensions.
+    """A statement that every rank along some axes executes: the coordinates of the rank are additional dimensions.
 
-    Loops of its own run over them, inside of all others, so that it shares with other statements what it did.
+    New loops run over them, inside all others, so that it still shares the same loops with other statements.
     """
     space = everyone.get_space()
     variables = sets.variables(space)
@@ -151,7 +151,7 @@ def _on_all(statement: Statement, missing: list[int], loops: list[LoopId], every
 def local_time(program: Program, statement: Statement) -> isl.MultiAff:
     """``instance -> [iterations of loops other than those over ranks, coordinates of the rank]``.
 
-    The lexicographically first is the first one on its rank, and of several the one on the first rank.
+    The lexicographically first instance is the first one on its rank and, of several such, on the first rank.
     """
     if not program.is_spread:
         return statement.coords
