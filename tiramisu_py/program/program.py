@@ -170,7 +170,7 @@ class Program:
         return statement.transfer.target if statement.transfer else self.device_of(statement)
 
     def queue_of(self, statement: Statement) -> tuple[int, int] | None:
-        """The GPU and the operation sequence that a kernel or a transfer is put on; None for what the host does."""
+        """The GPU and the operation sequence that a kernel or a transfer is put on; None for work of the host."""
         if statement.transfer is not None:
             return (statement.transfer.device, statement.transfer.stream)
         loop = self.kernel_of(statement)

@@ -15,7 +15,7 @@ from tiramisu_py.program.loops import LoopId
 
 
 class Role(Enum):
-    """What an execution does.
+    """The action of an execution.
 
     VALUE stores the value of `body`; INIT stores a reduction's identity; UPDATE combines the term `body` into the
     partial result; COPY stores a value that already exists elsewhere: on another rank, if a message brings it. SEND

@@ -53,8 +53,9 @@ class Buffer:
 
     ``tm.Buffer("two", [2, C], tm.float32)`` is for `store_in`. The buffer has one copy for each iteration of the loops
     in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
-    place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one.
-    Of a register `per_thread` each thread of a block has one, whatever threads run the loops of its scope.
+    place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one. A
+    register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
+    scope.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a command applies to: its statements and loops, checked in one place."""
+"""The arguments of commands: statements, loops, names and sizes, checked in one place."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class StorageCommands(AppliedStatements):
         """Choose on which memory nodes (sockets) of the machine the pages of a temporary are.
 
         ``bx.place("local")``: fresh pages, each on the node of the thread that first writes to it;
-        ``bx.place("interleave")``: in turn on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist
+        ``bx.place("interleave")``: cyclically on all nodes; ``bx.place("bind", node=1)``: all on one, which must exist
         where the function is called. Nothing but the program's own loops touches the pages first. Pages are mapped and
         given back in each call (with `store_at`, in each iteration), which does not pay for small buffers. On a machine
         without memory nodes the policy makes no difference: see `Kernel.placement`. The policy stays with the buffer,

@@ -43,9 +43,9 @@ class TimeCommands(AppliedStatements):
         not be a multiple of `steps`. At the last level of a pass each tile computes its own points; at the level before
         also the points that these read, and so on: the *halo*, which neighbouring tiles compute as well. So the tiles
         of a pass are independent: ``heat.parallelize(y0, x0)``. Levels inside a pass are kept in a buffer of the tile,
-        one more than reads reach back; the last level (or as many as reads reach back) goes to the array of heat, where
-        the next pass reads it. That array holds two passes alternately, unless `store_in` gave it another layout
-        before.
+        one more than the levels that reads reach back; the last level (or as many as reads reach back) goes to the
+        array of heat, where the next pass reads it. That array holds two passes alternately, unless `store_in` gave it
+        another layout before.
 
         `tiles` gives the size of tiles by loop; other loops run in full. The new loops are named t0, y0 and x0, or as
         `outer` says; inside, t, y and x keep their names and their values. `together` are other computations of the

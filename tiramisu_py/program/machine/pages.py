@@ -11,8 +11,8 @@ from tiramisu_py.errors import DeclarationError
 class Policy(Enum):
     """Where the pages of a temporary are.
 
-    LOCAL: fresh pages, each on the node of the thread that first writes to it. INTERLEAVE: in turn on all nodes. BIND:
-    all on one node.
+    LOCAL: fresh pages, each on the node of the thread that first writes to it. INTERLEAVE: cyclically on all nodes.
+    BIND: all on one node.
     """
 
     LOCAL = "local"

@@ -156,7 +156,7 @@ def laid_out(
 
 @dataclass(frozen=True, eq=False)
 class Copies(OnStatements):
-    """What `cache` and `pack` have in common."""
+    """The common base of `cache` and `pack`."""
 
     copied: Named
 
