@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 
 class OnRanks(Results):
-    """Helpers for the caller of a distributed function."""
+    """Methods for the caller of a distributed function."""
 
     def part(self, name: str, whole: Array, rank: int, **params: int) -> Array:
         """The part of an input or an output that a rank holds: its part of the array `whole`, as a new array.
