@@ -106,7 +106,7 @@ def outside_of(program: Program, update: Statement) -> tuple[LoopId, ...]:
 def inner_ranks(program: Program, update: Statement) -> tuple[LoopId, ...]:
     """The rank loops inside the loop at whose end ranks combine, along axes that are not combined, by axis.
 
-    Loops that were added by spreading the program are left out.
+    Loops that no command made (`Loop.added`) are left out.
     """
     combined = combined_loops(program, update)
     inside = (program.loops[n] for n in update.loops[update.depth(next(iter(combined.values()))) :])
