@@ -1,4 +1,4 @@
-"""Code for each target, and what it runs on: `c` emits the host's source, to which the others add their parts."""
+"""Emitters and runtimes, one folder a target: `c` emits the host source, and the others add their parts to it."""
 
 from tiramisu_py.backends.emitting import HOST_PARTS, emit
 

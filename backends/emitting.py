@@ -1,4 +1,4 @@
-"""The host's source of a function, with all the parts that there are."""
+"""The host source of a function, with the parts of all targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiramisu_py.backends.mpi.ranks_part import RanksPart
 from tiramisu_py.backends.openmp.threads_part import ThreadsPart
 from tiramisu_py.ir import LoopFunction
 
-#: What targets add to the host's source; their files are included in this order.
+#: The parts of targets in the host source; their files are included in this order.
 HOST_PARTS: tuple[type[HostPart], ...] = (GpusPart, RanksPart, ThreadsPart)
 
 

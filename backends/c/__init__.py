@@ -1,4 +1,4 @@
-"""The host emitter: C with explicit vectors, and with the parts that targets contribute."""
+"""The host emitter: C with explicit vectors, and with the parts that the other targets contribute."""
 
 from tiramisu_py.backends.c.compiler_flags import LIBRARIES, OPTIMISATION, REQUIRED, THREADS
 from tiramisu_py.backends.c.emitted import Emitted

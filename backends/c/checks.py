@@ -1,4 +1,4 @@
-"""What a generated function checks before it does anything: sizes, pointers, overlap."""
+"""The checks at the entry of a generated function: sizes, pointers, overlap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LARGEST = 2**46
 
 
 def largest_size(function: LoopFunction) -> str:
-    """The largest parameter that is accepted: index arithmetic on it, with the literals that occur, fits 64 bits."""
+    """The largest parameter that is accepted: index arithmetic on it, with the function's literals, fits in 64 bits."""
     bodies = [function.body, *(kernel.body for kernel in function.kernels)]
     parts = (e for body in bodies for e in _index_arithmetic(body))
     literals = [abs(e.value) for e in parts if isinstance(e, Const) and is_index(e.dtype)]
@@ -56,7 +56,7 @@ def _index_arithmetic(body: Node) -> Iterator[Expr]:
 
 
 class Checks:
-    """The body of a function's check, which returns 0 or what the function then returns."""
+    """The body of a function's check, which returns 0 or the error code that the function then returns."""
 
     def __init__(self, function: LoopFunction, name: str, scope: Scope, parts: HostParts) -> None:
         self.parts = parts
@@ -68,7 +68,7 @@ class Checks:
         self.largest = largest_size(function)
 
     def lines(self) -> Lines:
-        """The checks, in the order in which they may rely on each other."""
+        """The checks, ordered so that each may rely on those before it."""
         sizes = [line for param in self.function.params for line in self._param(param)]
         return [
             cgen.Statement(f"{self.name}_error[0] = 0"),
@@ -105,7 +105,7 @@ class Checks:
         ]
 
     def _nodes(self) -> Lines:
-        """The checks that the memory nodes exist to which temporaries are bound."""
+        """The checks that each memory node with a temporary bound to it exists."""
         bound = pages.bound(self.function)
         if not bound:
             return []
@@ -137,5 +137,5 @@ class Checks:
 
 
 def _words(text: str) -> str:
-    """Text inside a format string in C."""
+    """Text, escaped for a format string in C."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

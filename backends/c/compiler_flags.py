@@ -1,10 +1,10 @@
-"""What a C compiler must be told for the generated sources to mean what the algorithm says."""
+"""The C compiler flags that give the generated sources the meaning of the algorithm."""
 
 from __future__ import annotations
 
-#: GNU C for vectors; integers wrap; floats round after each operation; no errno, which nobody reads.
+#: GNU C for vectors; integers wrap; floats round after each operation; no errno, since nothing reads it.
 REQUIRED = ("-std=gnu11", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-#: Beside these: how well it compiles, and threads (without it, one thread does everything).
+#: Optional flags: the optimisation level, and OpenMP (without it, everything runs on one thread).
 OPTIMISATION = ("-O2",)
 THREADS = ("-fopenmp",)
 LIBRARIES = ("-lm",)

@@ -1,4 +1,4 @@
-"""Functions in C: a definition, and what a function of the user needs."""
+"""Functions in C: their definitions, and the declarations of the user's own functions (`tm.extern`)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from tiramisu_py.algorithm.expressions import ExternFunction
 
 
 class Definition(cgen.Collection):
-    """A function from the text of its declaration."""
+    """A function definition, from the text of its declaration and its body."""
 
     def __init__(self, declaration: str, body: cgen.Block) -> None:
         super().__init__([cgen.Line(declaration), body])
 
 
-#: An assertion lists at most so many signatures.
+#: The most signatures that one assertion lists.
 _MOST_CASES = 64
-#: The C types that are as wide as the one that an integer has, and other types to C.
+#: The C types of the same width as an integer's own type, which C still treats as distinct types.
 _SAME = {"int64_t": ("long", "long long"), "uint64_t": ("unsigned long", "unsigned long long")}
 
 
 def of_user(extern: ExternFunction) -> list[cgen.Generable]:
-    """What a function of the user needs: its header, its source, or else its declaration; that it is as declared."""
+    """The lines for a user's function: its header, its source, or else its declaration; then the signature check."""
     return [*given(extern), *signature_check(extern), cgen.Line()]
 
 
 def given(extern: ExternFunction) -> list[cgen.Generable]:
-    """What says to C what a function of the user is."""
+    """The lines that declare a user's function in C: its header and its source, or a prototype if it has neither."""
     lines: list[cgen.Generable] = []
     if extern.header:
         system = extern.header.startswith("<")
@@ -41,12 +41,12 @@ def given(extern: ExternFunction) -> list[cgen.Generable]:
 
 
 def prototype(extern: ExternFunction) -> str:
-    """The declaration of a function of the user, as `tm.extern` says it."""
+    """The declaration of a user's function, as `tm.extern` gives it."""
     return f"{extern.result.c_name} {extern.name}({', '.join(_arguments(extern))})"
 
 
 def signature_check(extern: ExternFunction) -> list[cgen.Generable]:
-    """The assertion that a function is as `tm.extern` says; a macro is taken on trust."""
+    """The assertion that a function has the signature given to `tm.extern`; a macro is not checked."""
     kinds = [_SAME.get(kind, (kind,)) for kind in (extern.result.c_name, *_arguments(extern))]
     pointers = (f"{result} (*)({', '.join(arguments)})" for result, *arguments in product(*kinds))
     cases = ", ".join(f"{pointer}: 1" for pointer in islice(pointers, _MOST_CASES))

@@ -1,4 +1,4 @@
-"""What the emitter gives: the text of each file, and what those who compile them need to know."""
+"""The result of the emitter: the text of each file, and what is needed to compile and link them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 class Emitted(Mapping[str, str]):
     """The emitted files of one function: text by name.
 
-    `prototype` is that of the C function; `libraries` are flags for the linker; `uses_gpu` says that the files contain
-    the runtime of GPUs, and that the function runs on a device.
+    `prototype` is the C function's; `libraries` are flags for the linker; `uses_gpu` means that the files contain the
+    GPU runtime and that the function runs on a device.
     """
 
     files: Mapping[str, str]

@@ -35,10 +35,10 @@ RUNTIME = "tm_runtime.h"
 
 def emit(function: LoopFunction, kinds: Sequence[type[HostPart]]) -> Emitted:
     """The text of each file: ``<name>.c``, ``<name>.h`` and ``tm_runtime.h``, with the headers of vectors, pages and
-    traces that the function needs, and what those of `kinds` that concern it add.
+    traces that the function needs, and the additions of each part in `kinds` that concerns it.
 
-    Loops must no longer be tagged Vector or Unroll (see `lower.passes.optimise`). Raises `UnsupportedError` for a name
-    that C does not allow, or a node that neither the emitter nor a part knows.
+    Loops must no longer be tagged Vector or Unroll (see `passes.optimise`). Raises `UnsupportedError` for a name that C
+    does not allow, or a node that neither the emitter nor a part can print.
     """
     name = function.name
     if obstacle_outside(name) or not name.isidentifier() or not name.isascii():
@@ -72,7 +72,7 @@ class Source:
 
     @cached_property
     def runtime(self) -> list[RuntimeFile]:
-        """The files that go with the source, in the order in which it includes them: asked once its body is printed."""
+        """The files that go with the source, in include order; only known after the body is printed."""
         function, parts = self.function, (file for part in self.host_parts for file in part.runtime())
         own = [*packaged("c", RUNTIME), *self.types.runtime(), *traces.runtime(function)]
         return [*own, *parts, *pages.runtime(function), *streams.runtime(function)]
@@ -118,7 +118,7 @@ class Source:
         return [*given, result, *codes, *(line for part in self.host_parts for line in part.places())]
 
     def parameters(self, restrict: bool) -> str:
-        """The parameters in C; `restrict`: those of a definition."""
+        """The parameters in C; with `restrict`, as in a definition."""
         declared = [parameter for part in self.host_parts for parameter in part.parameters()]
         declared += [f"int64_t {self.names[param]}" for param in self.function.params]
         declared += [self._argument(argument, restrict) for argument in self.function.arguments]
@@ -136,7 +136,7 @@ class Source:
 
     def source(self) -> str:
         """The definitions."""
-        main = self._main()  # first: it says which vector types there are
+        main = self._main()  # first: printing it collects the vector types
         lines: Lines = [cgen.LineComment(line) for line in self._documentation()[: len(self.function.documentation)]]
         included = [f"{self.name}.h", *(file.name for file in self.runtime if file.included)]
         lines += [*(cgen.Include(file, system=False) for file in included), cgen.Line()]
@@ -150,7 +150,7 @@ class Source:
         return text(cgen.Module(lines))
 
     def _errors(self) -> Lines:
-        """The thread's last error, and what sets it."""
+        """The thread's last error, and the function that sets it."""
         fail = [
             cgen.Statement("va_list values"),
             cgen.Statement("va_start(values, format)"),
@@ -174,7 +174,7 @@ class Source:
         return [Definition(f"static int {self.name}_check({given})", cgen.Block(checks.lines()))]
 
     def _checked(self) -> list[tuple[str, str]]:
-        """The parameters of the check: the declaration of each, and what the function gives for it."""
+        """The parameters of the check: each declaration, and the argument that the function passes for it."""
         found = [parameter for part in self.host_parts for parameter in part.check_parameters()]
         found += [(f"int64_t {self.names[param]}", self.names[param]) for param in self.function.params]
         arrays = [self.names[a.name] for a in self.function.arguments if isinstance(a, ArrayArgument)]
@@ -196,7 +196,7 @@ class Source:
         return [*outside, Definition(f"int {self.name}({self.parameters(restrict=True)})", cgen.Block(body))]
 
     def _begin(self) -> Lines:
-        """All that comes before the body: the check, and what parts begin."""
+        """Everything before the body: the check, and the first lines of each part."""
         function, parts, used = self.function, self.host_parts, names(self.function.body)
         unused = [a.name for a in function.arguments if a.name not in used and not isinstance(a, ArrayArgument)]
         given = ", ".join(value for _, value in self._checked())
@@ -214,7 +214,7 @@ class Source:
         return [*statements.emit(self.function.body, scope), *self.host_parts.lines(lambda part: part.end()), ended]
 
     def division(self, function: LoopFunction) -> FunctionParts | None:
-        """The functions that the body of a long function of the host, or of a version of it, is divided into."""
+        """The functions into which a long host function, or a version of it, is divided."""
         return None if self.log.names else divided(function)
 
     def passed(self) -> str:

@@ -1,4 +1,4 @@
-"""Temporaries in pages of their own, under a policy of memory: what is emitted for `place`."""
+"""The C code for `place`: temporaries in their own pages, under a memory policy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tiramisu_py.ir.rewriting import walk
 from tiramisu_py.program.machine.pages import Pages, Policy
 
 RUNTIME = "tm_numa.h"
-#: The attribute of a pointer whose pages are given back at the end of its C block.
+#: The attribute of a pointer whose pages are released at the end of its C block.
 RELEASED = "TM_PAGES"
 
 
 def placed(function: LoopFunction) -> Iterator[Allocate]:
-    """The temporaries of a function that have a policy, each once."""
+    """The temporaries of a function that have a memory policy, each once."""
     seen: set[str] = set()
     for node in walk(function.body):
         if isinstance(node, Allocate) and node.pages is not None and not node.register and node.buffer not in seen:
@@ -32,12 +32,12 @@ def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
 
 
 def memory(pages: Pages, size: str) -> str:
-    """The call that answers fresh pages for so many bytes."""
+    """The call that returns fresh pages for `size` bytes."""
     return call("tm_map_pages", size, f"TM_PAGES_{pages.policy.name}", str(pages.node or 0)).text
 
 
 def bound(function: LoopFunction) -> list[tuple[str, int]]:
-    """The temporaries that are bound to a node, and that node."""
+    """The temporaries that are bound to a memory node, each with its node."""
     return [
         (node.buffer, node.pages.node)
         for node in placed(function)

@@ -1,4 +1,4 @@
-"""How the lines of a source are laid out: braces on the line that they belong to."""
+"""The layout of a source: opening braces at the end of their line, long lines broken."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import cgen
 
-#: Longer lines are broken, at these operators.
+#: The line length; longer lines are broken at these operators.
 WIDTH = 120
 #: Calls whose arguments stay whole.
 MESSAGES = ("TM_SEND(", "TM_RECEIVE(")
@@ -27,7 +27,7 @@ def chained(block: cgen.Block) -> cgen.Block:
 
 
 def opened(lines: list[cgen.Generable]) -> list[cgen.Generable]:
-    """The lines, without the braces of a block that is all there is but for comments."""
+    """The lines; if they are one block and comments, without the braces of that block."""
     others = [line for line in lines if not isinstance(line, cgen.LineComment)]
     if len(others) != 1 or not isinstance(others[0], cgen.Block):
         return lines

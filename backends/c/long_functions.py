@@ -1,9 +1,9 @@
-"""Long functions in parts: what compilers do with one function takes longer than in proportion to its loops.
+"""Long functions in parts: compile time grows faster than linearly with the number of loops in a function.
 
-The statements of a long body that follow each other become functions of their own, a few nests each. What they use of
-the body around them, sizes, scalars and arrays, are their arguments. Arrays are `restrict` there, as they are different
-memory; so a part is optimised as the whole would be. A compiler that put them back would be as slow as before, so that
-they are `noinline`: the call is nothing beside the nests.
+The statements of a long body are divided into functions of a few nests each. The sizes, scalars and arrays that a part
+uses of the body around it become its arguments. Array arguments are `restrict`, since they are disjoint memory, so a
+part is optimised as the whole would be. The parts are `noinline`, or a compiler could merge them again and be as slow
+as before; the cost of the call is negligible beside the nests.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tiramisu_py.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
 
-#: A body of more statements than these is divided.
+#: A body with more statements than this is divided.
 MANY = 48
-#: So many of them are in a part.
+#: The number of statements in a part.
 EACH = 16
 
 
 class FunctionParts:
-    """Divides the statements of `body`, a block of `function`; `definitions` are the functions that it became."""
+    """Divides the statements of `body`, a block of `function`; `definitions` are the functions that result."""
 
     def __init__(self, function: LoopFunction, body: Block, around: list[Let]) -> None:
         self.function = function
@@ -46,7 +46,7 @@ class FunctionParts:
         return len(node.body) == len(own) and all(a is b for a, b in zip(node.body, own, strict=True))
 
     def emit(self, statements: Statements, node: Block, scope: Scope) -> Lines:
-        """The calls of the parts, and the statements that are in none."""
+        """The calls of the parts, and the statements outside of them."""
         given = self._given(statements, scope)
         lines: Lines = []
         for run in _runs(node):
@@ -57,7 +57,7 @@ class FunctionParts:
         return lines
 
     def _part(self, statements: Statements, nodes: list[Node], scope: Scope, given: dict[str, str]) -> Lines:
-        """The call of a function of its own for some statements."""
+        """Moves some statements into a function of their own, and returns the call of it."""
         inside = statements.emit(Block(tuple(nodes)), scope.inner())
         words = _words(inside)
         used = [name for name in given if name in words]
@@ -81,7 +81,7 @@ class FunctionParts:
         return [cgen.Block([cgen.Statement(f"const int tm_code = {call}"), left])]
 
     def _given(self, statements: Statements, scope: Scope) -> dict[str, str]:
-        """What a part may use of the body around it: the name in C of each, and its declaration as a parameter."""
+        """The names in C that a part may use of the body around it, each with its declaration as a parameter."""
         names, found = scope.names, {}
         for param in self.function.params:
             found[names[param]] = f"int64_t {names[param]}"
@@ -102,7 +102,7 @@ class FunctionParts:
 
 
 def divided(function: LoopFunction) -> FunctionParts | None:
-    """The parts of a function of the host with a long body; None where it is not long, or stores past the caches."""
+    """The parts of a host function with a long body; None if it is not long, or has non-temporal stores."""
     if streams.uses_streams(function.body):
         return None
     body, around = function.body, list[Let]()
@@ -123,12 +123,12 @@ def divided(function: LoopFunction) -> FunctionParts | None:
 
 
 def _is_alone(node: Node) -> bool:
-    """Whether a statement leaves nothing to those after it but values in arrays."""
+    """Whether a statement passes only array elements on to later statements."""
     return isinstance(node, For | If | Let | Allocate | Store | Comment)
 
 
 def _runs(node: Block) -> Iterator[list[Node]]:
-    """The statements, some at a time, each with the comments before it."""
+    """The statements in groups of `EACH`; comments do not count."""
     run: list[Node] = []
     for statement in node.body:
         if sum(not isinstance(each, Comment) for each in run) == EACH:
@@ -139,7 +139,7 @@ def _runs(node: Block) -> Iterator[list[Node]]:
 
 
 def _words(lines: Lines) -> frozenset[str]:
-    """The words of some statements, but for those in comments and messages."""
+    """The words in some statements, without comments and messages."""
     code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
     printed = re.sub(r'"[^"]*"', "", "\n".join(line for line in code if not line.startswith("//")))
     return frozenset(re.findall(r"\w+", printed))

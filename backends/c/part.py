@@ -1,7 +1,7 @@
-"""What a target adds to the host's source of a function. The emitter is given such parts, and knows none of them.
+"""The part that a target adds to the host source of a function. The emitter is given parts, and depends on none.
 
-OpenMP, MPI and CUDA each have a subclass of `HostPart`. What a subclass does not override is as in a function without
-it. A part is made for one function; `HostParts` asks all of them together.
+OpenMP, MPI and CUDA each have a subclass of `HostPart`. A method that a subclass does not override leaves the source as
+it is without the part. A part is made for one function; `HostParts` asks all parts of the function together.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 Lines = list[cgen.Generable]
 Printer = Callable[[Node, Scope], Lines]
 
-#: Bytes of the text that says what the last call found wrong.
+#: The size in bytes of the last call's error text.
 ERROR_BYTES = 256
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a function begins if its callers agree on what is wrong: none of them returns alone.
+    """How a function begins if its callers agree on errors: none of them returns alone.
 
-    In C: `here`, whether this caller takes part and has found nothing wrong; `wrong`, the variable for what it has
-    found; `neighbour`, the number of this caller among those of its machine. Where pinned threads take turns, `turn` is
-    that number, too, of `turns` callers.
+    In C: `here`, whether this caller takes part and has found no error; `wrong`, the variable for the error code that
+    it has found; `neighbour`, the caller's number among those on its machine. Where pinned threads take turns, `turn`
+    is that number as well, out of `turns` callers.
     """
 
     here: str
@@ -47,20 +47,20 @@ class Agreement:
 
 
 class HostPart:
-    """What one target adds to the host's source of `function`, whose names in C are `names`.
+    """The part of one target in the host source of `function`; `names` are the function's names in C.
 
     `parts` are all parts of the function, this one among them.
     """
 
-    #: What the header includes of the system.
+    #: The system headers that the header includes.
     headers: ClassVar[tuple[str, ...]] = ()
-    #: What the library is linked with.
+    #: The linker flags of the library.
     libraries: ClassVar[tuple[str, ...]] = ()
     #: Whether the function has a single body: its versions differ in variables, and it is not divided.
     one_body: ClassVar[bool] = False
     #: Whether each temporary is allocated by itself.
     one_by_one: ClassVar[bool] = False
-    #: Whether the library needs the runtime of GPUs, and a device to run on.
+    #: Whether the library needs the GPU runtime, and a device to run on.
     uses_gpu: ClassVar[bool] = False
     error_bytes: ClassVar[int] = ERROR_BYTES
     agreement: ClassVar[Agreement | None] = None
@@ -79,12 +79,12 @@ class HostPart:
 
     @classmethod
     def own_names(cls, function: LoopFunction, inside: Sequence[str]) -> list[str]:
-        """What the source calls its own beside the names `inside`, which are made to differ."""
+        """The names that the source reserves for itself; the names `inside` are made to differ from them."""
         return []
 
     @property
     def scope(self) -> Scope:
-        """What is in sight where the function's body begins."""
+        """The names in scope at the start of the function's body."""
         return of_function(self.function, self.names)
 
     # -- files, and the header
@@ -98,7 +98,7 @@ class HostPart:
         return []
 
     def places(self) -> list[str]:
-        """Lines of the header about its arguments."""
+        """Lines of the header about the function's arguments."""
         return []
 
     def parameters(self) -> list[str]:
@@ -116,107 +116,107 @@ class HostPart:
         return []
 
     def check_parameters(self) -> list[tuple[str, str]]:
-        """Parameters of the function's check before its own: each declaration, and what is given for it."""
+        """Extra parameters at the front of the function's check: each declaration, and the argument passed for it."""
         return []
 
     def first_checks(self) -> Lines:
-        """What is checked before the sizes."""
+        """The checks before those of the sizes."""
         return []
 
     def checks(self) -> Lines:
-        """What is checked between the sizes and the arrays."""
+        """The checks between those of the sizes and those of the arrays."""
         return []
 
     def array_faults(self, array: ArrayArgument) -> list[tuple[str, str]]:
-        """What may be wrong with an array: each condition in C, and the words that follow the array's name."""
+        """Further faults of an array: each condition in C, and the words after the array's name in the message."""
         return []
 
     def check(self, call: str, used: set[str]) -> Lines | None:
-        """Where the function begins: the call of its check, and what follows from it; None for the plain way.
+        """The call of the function's check, and how its result is handled; None for the default.
 
         `used` are the names that the body mentions.
         """
         return None
 
     def checked(self) -> Lines:
-        """After the checks, while the function can still simply return."""
+        """Lines after the checks, where the function can still simply return."""
         return []
 
     def begin(self) -> Lines:
-        """Then: what `leaving` gives back from now on."""
+        """Lines after `checked` that acquire what `leaving` later releases."""
         return []
 
     def logged(self) -> Lines:
-        """After that, in a function with a trace: what its log is told."""
+        """Lines after `begin` in a traced function, which write to its log."""
         return []
 
     def prepare(self) -> Lines:
-        """Last before the body."""
+        """The last lines before the body."""
         return []
 
     def end(self) -> Lines:
-        """After the body."""
+        """Lines after the body."""
         return []
 
     def give_back(self) -> Lines:
-        """Where callers that have begun agree that something is wrong: what they give back before they return."""
+        """Lines that release what `begin` acquired, where the callers agree on an error and return."""
         return []
 
     def leaving(self, code: str) -> str:
-        """What the function returns instead of a code, at its end or where it fails."""
+        """The expression that the function returns instead of a code, at its end or where it fails."""
         return code
 
     def abandon(self, code: str) -> str | None:
-        """How the function is left in its middle with a code, its words in the error's text; None: it returns."""
+        """The statement that leaves the body with a code, after the error's text is set; None for a plain return."""
         return None
 
     # -- statements
 
     def printers(self, statements: Statements) -> Mapping[type | Memory, Printer]:
-        """What prints nodes, by their class; loops, by the class of their tag; temporaries, by their memory.
+        """The printers of nodes by class, of loops by the class of their tag, of temporaries by memory.
 
-        `statements` prints what is inside.
+        `statements` prints the statements inside them.
         """
         return {}
 
     def before(self, node: Node) -> Lines:
-        """What comes before a statement."""
+        """Lines before a statement."""
         return []
 
     def together(self, nodes: Sequence[Node], scope: Scope) -> Lines | None:
-        """Several statements that follow each other as one, if `joins` says so of each two."""
+        """Consecutive statements printed as one, where `joins` holds for each adjacent pair."""
         return None
 
     def joins(self, node: Node, following: Node) -> bool:
-        """Whether two statements are printed together."""
+        """Whether two adjacent statements are printed together."""
         return False
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines | None:
-        """``target = value`` as one step that no other thread can come between; the value reads the target."""
+        """``target = value`` as an atomic update; the value reads the target."""
         return None
 
     def allocated(self, name: str, kind: str, memory: str, words: str, released: str) -> Lines | None:
-        """A pointer to memory that the call `memory` answers, and what is done where it is NULL."""
+        """A pointer to the memory that the call `memory` returns, and the handling of NULL."""
         return None
 
     def out_of_memory(self, message: str) -> cgen.Generable | None:
-        """What is done where memory is missing; None: the function reports it and is left."""
+        """The statement for a failed allocation; None: the function reports it and returns."""
         return None
 
     def thread_failed(self) -> Lines:
-        """How one of several threads says that it has failed."""
+        """Lines by which one of several threads reports that it has failed."""
         return []
 
 
 class HostParts:
-    """The parts of one function, asked together: a sequence of them, in the order in which they begin."""
+    """All parts of one function, asked together; a sequence in the order in which they begin."""
 
     def __init__(self) -> None:
         self._parts: tuple[HostPart, ...] = ()
 
     @staticmethod
     def of(function: LoopFunction, kinds: Sequence[type[HostPart]], names: Mapping[str, str], log: Log) -> HostParts:
-        """Those of `kinds` that concern a function."""
+        """The parts of `kinds` that concern a function."""
         made = HostParts()
         made._parts = tuple(kind(function, names, made, log) for kind in kinds if kind.concerns(function))
         return made
@@ -226,7 +226,7 @@ class HostParts:
 
     @property
     def agreement(self) -> Agreement | None:
-        """How the callers agree, if they do."""
+        """How the callers agree on errors, if they do."""
         return next((part.agreement for part in self if part.agreement), None)
 
     @property
@@ -241,15 +241,15 @@ class HostParts:
 
     @property
     def error_bytes(self) -> int:
-        """Bytes of the text of the last error."""
+        """The size in bytes of the text of the last error."""
         return max((part.error_bytes for part in self), default=ERROR_BYTES)
 
     def lines(self, ask: Callable[[HostPart], Sequence[cgen.Generable]]) -> Lines:
-        """What all of them add at one place."""
+        """The lines that all parts add at one place."""
         return [line for part in self for line in ask(part)]
 
     def check(self, call: str, used: set[str]) -> Lines:
-        """Where the function begins: its check."""
+        """The call of the function's check, and how its result is handled."""
         begun = next((lines for lines in (part.check(call, used) for part in self) if lines is not None), None)
         if begun is not None:
             return begun
@@ -257,28 +257,28 @@ class HostParts:
         return [cgen.Statement(f"const int wrong = {call}"), wrong]
 
     def fails(self, condition: str, code: str) -> cgen.Generable:
-        """A step of the beginning, which fails with a code under a condition."""
+        """A step before the body that fails with `code` if `condition` holds."""
         agreement = self.agreement
         if agreement is None:
             return cgen.If(cgen.Line(condition), cgen.Statement(f"return {code}"))
         return cgen.If(cgen.Line(f"{agreement.here} && {condition}"), cgen.Statement(f"{agreement.wrong} = {code}"))
 
     def leaving(self, code: str) -> str:
-        """What the function returns instead of a code."""
+        """The expression that the function returns instead of a code."""
         for part in self:
             code = part.leaving(code)
         return code
 
     def abandon(self, code: str) -> str:
-        """The statement that leaves the function in its middle with a code."""
+        """The statement that leaves the body with a code."""
         return next((way for way in (part.abandon(code) for part in self) if way is not None), f"return {code}")
 
     def printers(self, statements: Statements) -> dict[type | Memory, Printer]:
-        """What prints nodes."""
+        """The printers of all parts."""
         return {kind: printer for part in self for kind, printer in part.printers(statements).items()}
 
     def runs(self, nodes: Sequence[Node]) -> Iterator[list[Node]]:
-        """The statements one by one, but those that are printed together."""
+        """The statements, grouped where they are printed together."""
         run: list[Node] = []
         for node in nodes:
             if run and not any(part.joins(run[-1], node) for part in self):
@@ -293,16 +293,16 @@ class HostParts:
         return self._first(lambda part: part.together(nodes, scope))
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
-        """An update in one step."""
+        """An atomic update."""
         return self._first(lambda part: part.atomic(place, target, value, scope))
 
     def allocated(self, name: str, kind: str, memory: str, words: str, released: str) -> Lines | None:
-        """A pointer to memory, where a part has it its own way."""
+        """A pointer to memory, if a part allocates in its own way."""
         found = (part.allocated(name, kind, memory, words, released) for part in self)
         return next((lines for lines in found if lines is not None), None)
 
     def out_of_memory(self, message: str) -> cgen.Generable | None:
-        """What is done where memory is missing, where a part has it its own way."""
+        """The statement for a failed allocation, if a part has its own."""
         return next((line for line in (part.out_of_memory(message) for part in self) if line is not None), None)
 
     def _first(self, ask: Callable[[HostPart], Lines | None]) -> Lines:

@@ -1,4 +1,4 @@
-"""Files of the runtime, which go with the source of a function."""
+"""The runtime files that go with the source of a function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import resources
 
 @dataclass(frozen=True)
 class RuntimeFile:
-    """A file that goes with the source of a function, which includes it where it is `included`."""
+    """A file that goes with the source of a function; the source includes it if `included`."""
 
     name: str
     text: str
@@ -16,7 +16,7 @@ class RuntimeFile:
 
 
 def packaged(folder: str, *names: str, included: bool = True) -> tuple[RuntimeFile, ...]:
-    """Files of the runtime, from a folder of this package such as ``mpi/runtime``."""
+    """Runtime files from a folder of this package, such as ``mpi/runtime``."""
     files = resources.files("tiramisu_py.backends")
     for part in folder.split("/"):
         files = files.joinpath(part)

@@ -1,4 +1,4 @@
-"""Statements in C: one method a node class of the loop IR, each a list of cgen's lines and blocks."""
+"""Statements in C: one method for each node class of the loop IR, which returns a list of cgen lines and blocks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Lines = list[cgen.Generable]
 
 
 class Statements:
-    """Emits the statements of one function, called `function` in C; `parts` are what targets add to it."""
+    """Emits the statements of one function, called `function` in C; `parts` are the targets' additions."""
 
     scalars: type[Scalars] = Scalars
 
@@ -69,7 +69,7 @@ class Statements:
 
     @deep
     def emit(self, node: Node, scope: Scope) -> Lines:
-        """The C statements of a node, for a C block whose names are in `scope`."""
+        """The C statements of a node, for a C block with the names in `scope`."""
         return [*self._before(node), *self._emitted(node, scope)]
 
     def _before(self, node: Node) -> Lines:
@@ -122,7 +122,7 @@ class Statements:
         return cgen.Block(opened(lines) if self.parts.one_body else lines)
 
     def named(self, name: str, node: Node, scope: Scope, emit: Callable[[Node, Scope], Lines]) -> Lines:
-        """A definition, in a C block of its own where its name is taken in this one."""
+        """A definition; in a C block of its own if this block already has its name."""
         return [cgen.Block(emit(node, scope.inner()))] if name in scope.declared else emit(node, scope)
 
     # -- control
@@ -159,11 +159,11 @@ class Statements:
         return [cgen.If(cgen.Line(self.scalars(scope).text(node.condition)), then, otherwise)]
 
     def where(self, condition: Expr, scope: Scope) -> Scope:
-        """The scope of a block in which a condition holds."""
+        """The scope of a block guarded by a condition."""
         return scope.inner()
 
     def _mask(self, node: Mask, scope: Scope) -> Lines:
-        """What is in a mask, whose declarations are those of the block around it."""
+        """The statements inside a mask; their declarations belong to the block around it."""
         around, scope.mask = scope.mask, node
         lines = self.emit(node.body, scope)
         scope.mask = around
@@ -175,7 +175,7 @@ class Statements:
         return self.scalars(scope).text(e) if lanes == 1 else Vectors(scope, self.types, lanes)(e).text
 
     def c_type(self, dtype: DType, lanes: int) -> str:
-        """The type in C of a value of so many lanes."""
+        """The C type of a value with `lanes` lanes."""
         return strong(dtype).c_name if lanes == 1 else self.types.name(dtype, lanes)
 
     def _let(self, node: Node, scope: Scope) -> Lines:
@@ -198,7 +198,7 @@ class Statements:
         return [self._updated(scope.names[node.variable], target, node.value, scope, lanes)]
 
     def _updated(self, place: str, target: Expr, value: Expr, scope: Scope, lanes: int) -> cgen.Generable:
-        """``place = value``, or ``place += term`` where that says the same."""
+        """``place = value``, or ``place += term`` where that is equivalent."""
         if _is_update(value, target):
             assert isinstance(value, Binary)
             return cgen.Statement(f"{place} {value.op}= {self._term(value.right, scope, lanes)}")
@@ -230,7 +230,7 @@ class Statements:
         return [*lines, *(streams.arrived() if waits else ())]
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
-        """``target = value`` as one step; the value reads the target."""
+        """``target = value`` as an atomic update; the value reads the target."""
         return self.parts.atomic(place, target, value, scope)
 
     def _vector_store(self, node: Store, array: NamedArray, vectors: Vectors) -> cgen.Generable:
@@ -261,7 +261,7 @@ class Statements:
 
 
 def _is_update(value: Expr, target: Expr) -> bool:
-    """Whether ``target op= term`` says the same as ``target = value``: nothing is converted on the way."""
+    """Whether ``target op= term`` is equivalent to ``target = value``: nothing is converted on the way."""
     if not isinstance(value, Binary) or value.op not in ("+", "-", "*", "/") or value.dtype.bits < 32:
         return False
     alike = value.right.dtype == value.dtype == target.dtype and (value.op != "/" or value.dtype.is_float)

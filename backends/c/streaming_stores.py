@@ -1,7 +1,7 @@
-"""Non-temporal stores in C: the versions of a function, how a call chooses, and where threads wait for their stores.
+"""Non-temporal stores in C: their alignment, how a call chooses a version, and where threads wait for them.
 
-The body is printed once, as a function that is always inlined, with a constant that says whether it stores past the
-caches. A distributed function, or one that uses GPUs, has one body, in which that is a variable.
+The body is printed once and compiled in two versions, with a constant that says whether stores bypass the caches. A
+distributed function, or one that uses GPUs, has a single body, in which that is a variable.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from tiramisu_py.lower.statements.prefetch import LINE
 from tiramisu_py.program.loops import Parallel
 
 RUNTIME = "tm_stores.h"
-#: The constant, or variable, that says whether to store past the caches.
+#: The constant, or variable, that says whether stores bypass the caches.
 STREAMS = "tm_streams"
-#: Vectors begin at multiples of their size, up to this; smaller ones than `LEAST` are stored as ever.
+#: Vectors are aligned to their size, up to MOST bytes; vectors smaller than `LEAST` bytes are stored as usual.
 MOST, LEAST = 64, 16
-#: What lets GPUs and other ranks read what this thread has stored.
+#: The nodes that let GPUs and other ranks read values that this thread has stored.
 _READERS = (AllReduce, Collective, Complete, Copy, Launch, Post)
 
 
 def uses_streams(node: Node) -> bool:
-    """Whether anything inside stores whole vectors past the caches."""
+    """Whether a node contains a non-temporal store of a whole vector."""
     return any(isinstance(inner, Store) and is_stream(inner) for inner in walk(node))
 
 
 def is_stream(node: Store) -> bool:
-    """Whether a store writes a whole vector past the caches."""
+    """Whether a store is a non-temporal store of a whole vector."""
     vector = _vector(node)
     return vector is not None and vector[1] * node.value.dtype.bytes >= LEAST
 
 
 def _vector(node: Store) -> tuple[Expr, int] | None:
-    """The last index of a non-temporal store of neighbours, in lane 0, and the number of lanes."""
+    """The last index in lane 0 and the number of lanes, for a non-temporal store of consecutive elements."""
     if not node.nontemporal or not node.indices or any(map(_lanes, node.indices[:-1])):
         return None
     line, lanes = along_lanes(node.indices[-1]), _lanes(node.indices[-1])
@@ -74,7 +74,7 @@ def _lanes(index: Expr) -> int:
 
 
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
-    """The header that a function with such stores, or prefetches, includes."""
+    """The header for a function with such stores or with prefetches."""
     bodies = [function.body, *(version.function.body for version in function.versions)]
     if not any(uses_streams(body) or any(isinstance(node, Prefetch) for node in walk(body)) for body in bodies):
         return ()
@@ -82,20 +82,20 @@ def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
 
 
 class Stream(cgen.Statement):
-    """A store past the caches."""
+    """A non-temporal store."""
 
 
 class _Arrived(cgen.Statement):
-    """Where a thread waits for these."""
+    """A wait of a thread for its non-temporal stores."""
 
 
 def arrived() -> list[cgen.Generable]:
-    """Where a thread waits until what it stored past the caches is in memory."""
+    """The wait of a thread until its non-temporal stores are in memory."""
     return [_Arrived(f"TM_STREAMED({STREAMS})")]
 
 
 def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
-    """The lines of a block, where a thread waits only once for stores that follow each other."""
+    """The lines of a block, with a single wait after consecutive stores."""
     kept: list[cgen.Generable] = []
     followed = False
     for line in reversed(lines):
@@ -107,9 +107,9 @@ def waiting_once(lines: list[cgen.Generable]) -> list[cgen.Generable]:
 
 
 def is_outermost(node: For, scope: Scope) -> bool:
-    """Whether a serial loop is the outermost of one thread that stores past the caches, and so waits at its end.
+    """Whether a serial loop is a thread's outermost loop with non-temporal stores, and so waits at its end.
 
-    One in which others are given what has been stored waits before that, at the ends of loops inside of it.
+    A loop that hands stored values to GPUs, ranks or threads waits earlier, at the ends of its inner loops.
     """
     if scope.threaded or scope.streaming or not uses_streams(node):
         return False
@@ -121,7 +121,7 @@ def _is_parallel(node: Node) -> bool:
 
 
 def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
-    """A prefetch of the lines that an access begins in: one, or more of several lines."""
+    """Prefetches of the cache lines that an access touches, one for each line."""
     array = scope.arrays.get(node.buffer)
     if array is None or array.nested or array.lanes > 1:
         return []  # in registers, or on the stack
@@ -141,10 +141,10 @@ def prefetched(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
 
 
 def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
-    """A prefetch of the line of lane 0, of lanes that are not evenly spaced."""
+    """A prefetch of lane 0's cache line, for lanes that are not evenly spaced."""
     first = tuple(rewrite(index, lambda e: e.base if isinstance(e, Ramp) else None) for index in node.indices)
     if any(scope.lanes.of(index) > 1 for index in first):
-        return []  # made of vectors that are there already
+        return []  # indices made of vectors already
     scalars, array = Scalars(scope), scope.arrays[node.buffer]
     place = scalars.text(array.flat(first))
     return [cgen.Statement(call("TM_PREFETCH", array.name, place, str(node.locality)).text)]
@@ -155,7 +155,7 @@ def _prefetched_first(node: Prefetch, scope: Scope) -> list[cgen.Generable]:
 
 @dataclass(frozen=True)
 class Residue:
-    """A number of which is known what remains after division by `modulus`."""
+    """A known remainder: the number is congruent to `rest` modulo `modulus`."""
 
     modulus: int
     rest: int
@@ -163,8 +163,8 @@ class Residue:
 
 @dataclass(frozen=True)
 class Aligned:
-    """A condition on an array of the caller's, under which stores are aligned at `size` bytes: element `offset` is so,
-    and so are rows.
+    """A condition on a caller's array that aligns stores to `size` bytes: element `offset` is aligned, and with `rows`
+    the row size is a multiple of `size`.
     """
 
     array: str
@@ -174,7 +174,7 @@ class Aligned:
 
 
 class Alignment:
-    """What is known of the addresses of a function's non-temporal stores."""
+    """The known alignment of a function's non-temporal stores, and the conditions for it."""
 
     def __init__(self, function: LoopFunction) -> None:
         own = (a for a in function.arguments if isinstance(a, ArrayArgument) and a.device is None)
@@ -184,7 +184,7 @@ class Alignment:
         self._visit(function.body, {})
 
     def is_known(self, node: Store) -> bool:
-        """Whether a store is aligned where all conditions hold."""
+        """Whether a store is aligned if all `conditions` hold."""
         return node in self.checked
 
     @deep
@@ -223,7 +223,7 @@ def _of_value(e: Expr, known: Mapping[str, Residue]) -> Residue | None:
 
 
 def _residue(e: Expr, modulus: int, known: Mapping[str, Residue]) -> int | None:
-    """What remains of an index expression after division by a number; None where that is not known."""
+    """The remainder of an index expression modulo a number, or None if it is not known."""
     form = linear(e)
     total = form.constant
     for atom, factor in form.terms.values():
@@ -239,7 +239,7 @@ def _residue(e: Expr, modulus: int, known: Mapping[str, Residue]) -> int | None:
 
 
 def chooses(function: LoopFunction, scope: Scope, alignment: Alignment) -> str:
-    """The condition under which a call stores past the caches, in C."""
+    """The condition in C under which a call uses non-temporal stores."""
     scalars = Scalars(scope)
     bound = "TM_CACHED" if function.nontemporal_above is None else f"INT64_C({function.nontemporal_above})"
     used = names(function.body)

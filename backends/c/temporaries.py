@@ -1,4 +1,4 @@
-"""Temporary arrays in the memory of the host: on the stack, allocated, or in pages of their own."""
+"""Temporary arrays in host memory: on the stack, allocated, or in pages of their own."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tiramisu_py.program.storage import Memory
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
 
-#: Constant temporaries are on the stack while they need no more bytes than this together.
+#: Temporaries of constant size are on the stack, up to this many bytes in total.
 MOST_STACK = 64 * 1024
 
 
-#: More temporaries than these, one inside the other, are looked at together: each look leaves by a way of its own.
+#: More nested temporaries than this are checked for NULL together, since each check adds an exit of its own.
 FEW = 8
-#: What holds them in C.
+#: The variable in C that holds them.
 ALL = "tm_all"
 
 
 class Temporaries:
-    """Emits the temporary arrays of one function, and what it does where there is no memory for them."""
+    """Emits the temporary arrays of one function, and the handling of failed allocations."""
 
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
@@ -52,7 +52,7 @@ class Temporaries:
         return [*lines, *self.statements.emit(body, scope)]
 
     def _allocated(self, run: Sequence[Allocate], scope: Scope) -> frozenset[str]:
-        """Those of a run of temporaries that are allocated: neither on the stack, nor in pages of their own."""
+        """The temporaries of a run that are allocated: neither on the stack nor in pages of their own."""
         found, around = set(), scope.stack
         for node in run:
             if self._on_stack(node, scope):
@@ -63,7 +63,7 @@ class Temporaries:
         return frozenset(found)
 
     def _together(self, run: Sequence[Allocate], several: Collection[str], scope: Scope) -> Lines:
-        """The definitions of a run of temporaries, of which `several` are allocated, and looked at once."""
+        """The definitions of a run of temporaries; `several` of them are allocated, and checked for NULL together."""
         lines: Lines = [
             cgen.Statement(f"void *tm_memory[{len(several)}]"),
             cgen.Statement(f"TM_TEMPORARIES tm_temporaries {ALL} = {{.memory = tm_memory}}"),
@@ -97,7 +97,7 @@ class Temporaries:
         return lines
 
     def _allocated_as(self, node: Allocate, scope: Scope) -> tuple[str, str, str]:
-        """The name of an array in C, the type of its elements, and its bytes."""
+        """The name of an array in C, the type of its elements, and its size in bytes."""
         kind = self.statements.c_type(node.dtype, node.lanes)
         shape = [Scalars(scope).text(extent) for extent in node.extents]
         return scope.names[node.buffer], kind, call("TM_BYTES", kind, *(shape or ["1"])).text
@@ -109,7 +109,7 @@ class Temporaries:
         scope.declare_array(node.buffer, NamedArray(name, node.dtype, node.extents, node.lanes))
 
     def _on_stack(self, node: Allocate, scope: Scope) -> bool:
-        """Whether an array is of a constant size, and fits on what is left of the stack."""
+        """Whether an array has a constant size, and fits in the rest of the stack budget."""
         if node.pages is not None or any(constant(extent) is None for extent in node.extents):
             return False
         return scope.stack + _bytes(node) <= MOST_STACK
@@ -117,7 +117,7 @@ class Temporaries:
     def array(
         self, name: str, kind: str, extents: Sequence[str], words: str, scope: Scope, own_pages: Pages | None = None
     ) -> Lines:
-        """Memory for an array that is freed at the end of the C block; without it, the function gives up."""
+        """Memory for an array, freed at the end of the C block; the function fails if there is none."""
         size = call("TM_BYTES", kind, *(extents or ["1"]))
         if own_pages is not None:
             return self.allocated(name, kind, pages.memory(own_pages, size.text), words, scope, pages.RELEASED)
@@ -126,7 +126,7 @@ class Temporaries:
     def allocated(
         self, name: str, kind: str, memory: str, words: str, scope: Scope, released: str = "TM_TEMPORARY"
     ) -> Lines:
-        """A pointer to memory that a call answers, which is freed (`released`) at the end of the C block."""
+        """A pointer to the memory that the call `memory` returns, freed (`released`) at the end of the C block."""
         parts = self.statements.parts
         found = parts.allocated(name, kind, memory, words, released)
         if found is not None:
@@ -138,7 +138,7 @@ class Temporaries:
         ]
 
     def out_of_memory(self, words: str, *values: str) -> cgen.Generable:
-        """The statement that reports that memory for a temporary is missing, and leaves the function."""
+        """The statement that reports a failed allocation of a temporary, and leaves the function."""
         message, name = f"there is no memory for the temporary array {words}", self.statements.function
         found = self.statements.parts.out_of_memory(message)
         if found is not None:
@@ -148,21 +148,21 @@ class Temporaries:
 
 
 def _elements(node: Allocate) -> int:
-    """How many elements an array with constant extents has, at least one."""
+    """The number of elements of an array with constant extents, at least one."""
     sizes = [extent for extent in map(constant, node.extents) if extent is not None]
     return max(math.prod(sizes), 1)
 
 
 def _bytes(node: Allocate) -> int:
-    """The bytes of such an array."""
+    """The size of such an array in bytes."""
     return _elements(node) * node.lanes * node.dtype.bytes
 
 
 def gathered(node: Allocate, taken: Collection[str] = ()) -> tuple[list[Allocate], Node]:
-    """The temporaries that are allocated at one place in C, the one inside the other, and all that is done then.
+    """The nested temporaries that are allocated at one place in C, and the statements that then run.
 
-    A temporary that is allocated where the one around it begins to be used is in the same block of C: what follows it
-    there is done while it exists.
+    A temporary that is the first statement in the body of another shares its C block: the statements that follow it
+    there run while it exists.
     """
     run, named, after = [node], {node.buffer, *taken}, list[tuple[Node, ...]]()
     body = node.body

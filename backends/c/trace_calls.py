@@ -1,4 +1,4 @@
-"""The event log in C (tm_trace.h): what a function with a trace has beside others, and calls around what it does."""
+"""The event log in C (tm_trace.h): the log of a traced function, and the calls around each traced statement."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
 
 LOG_HEADER = "tm_trace.h"
-#: What is not known, or is not there.
+#: The value for a field that is unknown or absent.
 _NONE = -1
 
 
 def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
-    """The header that a function with a trace includes."""
+    """The header that a traced function includes."""
     return packaged("c", LOG_HEADER) if function.traced else ()
 
 
 @dataclass(frozen=True)
 class Log:
-    """The log of a function called `name`; if it is not `kept`, all of these are empty."""
+    """The log of a function called `name`; if it is not `kept`, there are no lines and no names."""
 
     name: str
     kept: bool = False
@@ -45,13 +45,13 @@ class Log:
 
     @property
     def names(self) -> list[str]:
-        """What the source calls its own."""
+        """The names that the source reserves for itself."""
         if not self.kept:
             return []
         return [self.name + part for part in ("_log", "_trace", "_trace_write", "_trace_free")]
 
     def declared(self) -> Lines:
-        """What the header offers."""
+        """The declarations in the header."""
         if not self.kept:
             return []
         name = self.name
@@ -66,7 +66,7 @@ class Log:
         ]
 
     def defined(self) -> Lines:
-        """The log of each thread, and who reads it."""
+        """The log of each thread, and the functions that read, write and free it."""
         if not self.kept:
             return []
         name, log = self.name, self.place

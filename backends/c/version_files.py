@@ -1,9 +1,9 @@
-"""The versions of a function: bodies of their own, of which each call runs one.
+"""The versions of a function: several bodies, of which each call runs one.
 
-A body that stores past the caches is printed once, in a file that the source includes twice: `TM_BODY` is the name of
-the version, and `tm_streams` says how it stores. (A constant argument would not do: what runs on threads is made a
-function of its own before the compiler inlines anything.) A distributed function, or one that uses GPUs, has one body,
-in which `tm_streams` is a variable.
+A body with non-temporal stores is printed once, in a file that the source includes twice: `TM_BODY` is the name of the
+version, and `tm_streams` says how it stores. (A constant argument would not do: compilers outline the bodies of
+parallel loops before they inline anything.) A distributed function, or one that uses GPUs, has a single body, in which
+`tm_streams` is a variable.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.emitter import Source
 
 Lines = list[cgen.Generable]
-#: What the names of the two versions of a body end in.
+#: The suffixes of the names of a body's two versions.
 STREAMING, ORDINARY = "streaming", "ordinary"
 
 
 class Versions:
-    """The bodies of a function of the host."""
+    """The bodies of a host function."""
 
     def __init__(self, source: Source, function: LoopFunction) -> None:
         self.source = source
@@ -46,7 +46,7 @@ class Versions:
         return lines
 
     def general(self) -> Lines:
-        """The choice between the versions of the general body; nothing where it has but one."""
+        """The choice between the versions of the general body; empty if it has only one."""
         if not streams.uses_streams(self.function.body):
             return []
         return self._streaming(self.function, self.function.name)
@@ -59,7 +59,7 @@ class Versions:
         return cgen.Statement(f"return {function.name}({self.source.passed()})")
 
     def _streaming(self, function: LoopFunction, name: str) -> Lines:
-        """The choice between the two versions of a body that stores past the caches."""
+        """The choice between the two versions of a body with non-temporal stores."""
         alignment = streams.Alignment(function)
         self.files[f"{name}_body.h"] = self._file(function, name, alignment)
         for version, value in ((STREAMING, "true"), (ORDINARY, "false")):
@@ -102,7 +102,7 @@ class Versions:
 
 
 def own_names(function: LoopFunction) -> list[str]:
-    """What the versions of a function are called."""
+    """The names of the versions of a function."""
     bodies = [function, *(version.function for version in function.versions)]
     streaming = [each.name for each in bodies if streams.uses_streams(each.body)]
     names = [f"{name}_{version}" for name in streaming for version in (STREAMING, ORDINARY)]
@@ -110,7 +110,7 @@ def own_names(function: LoopFunction) -> list[str]:
 
 
 def with_variable(function: LoopFunction, source: Source, statements: Statements) -> Lines:
-    """What says, in a function with one body, whether it stores past the caches."""
+    """The variable that says, in a function with a single body, whether its stores bypass the caches."""
     if not streams.uses_streams(function.body):
         return []
     statements.alignment = streams.Alignment(function)

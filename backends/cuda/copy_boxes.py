@@ -1,4 +1,4 @@
-"""Boxes of elements that are copied between memories: as few and as long runs as their shape allows."""
+"""Boxes of elements to copy between memories, as few and as long contiguous runs as their shape allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiramisu_py.ir.rewriting import constant
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Pieces, as many as the product of `counts`, which lie so many elements apart in the source and the target."""
+    """As many pieces as the product of `counts`, `source` elements apart in the source and `target` in the target."""
 
     counts: tuple[Expr, ...]
     source: Expr
@@ -20,9 +20,9 @@ class Level:
 
 
 def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Expr, ...]) -> list[Level]:
-    """The levels of a box of `extents` in arrays of the extents `source` and `target`, contiguous elements first.
+    """The levels of a box of `extents` in arrays with extents `source` and `target`, contiguous elements first.
 
-    Dimensions that the box fills in both arrays become one with the next dimension: rows of a whole matrix are one run.
+    A dimension that the box fills in both arrays is merged with the next one: all rows of a matrix are one run.
     """
     found = [Level((), number(1), number(1))]
     whole = True
@@ -42,7 +42,7 @@ def levels(extents: tuple[Expr, ...], source: tuple[Expr, ...], target: tuple[Ex
 
 
 def product(a: Expr, b: Expr) -> Expr:
-    """``a * b``, of literals a literal."""
+    """``a * b``; a literal if both are literals."""
     x, y = constant(a), constant(b)
     if x is not None and y is not None:
         return number(x * y)

@@ -1,6 +1,6 @@
-"""What the host tells GPUs, as calls of the runtime tm_gpu.h: memory, copies, launches, events.
+"""The host's GPU operations, as calls of the runtime tm_gpu.h: memory, copies, launches, events.
 
-Each call is checked: ``TM_TRY`` leaves the function where one fails, after everything that is under way.
+Each call is checked: if one fails, ``TM_TRY`` leaves the function once all pending operations have ended.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 Text = Callable[[Expr], str]
 
-#: The runtime's number of the host, where it asks for a device.
+#: The host's number where the runtime takes a device.
 HOST = -1
-#: Levels of a box that one operation copies.
+#: The levels of a box that one copy operation handles.
 MOST_LEVELS = 3
 
 
 class Devices:
-    """Emits what one function does with GPUs; `statements` emits what is inside.
+    """Emits the GPU operations of one function; `statements` emits the statements inside them.
 
-    `kernels` are the names in CUDA and the definitions of the kernels; `may_be_idle`: there are calls that use no GPU.
+    `kernels` are the names in CUDA and the definitions of the kernels; `may_be_idle`: some calls may use no GPU.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Devices:
         self.may_be_idle = may_be_idle
 
     def emit(self, node: Node, scope: Scope) -> Lines:
-        """A launch, a copy, or what concerns an event."""
+        """A launch, a copy, or an operation on an event."""
         _require_one_thread(scope)
         match node:
             case Launch():
@@ -118,7 +118,7 @@ class Devices:
     # -- events
 
     def events(self, node: Node, scope: Scope) -> Lines:
-        """An array of events, which lives as long as the call."""
+        """An array of events, which exists as long as the call."""
         assert isinstance(node, Events)
         return self.statements.named(node.name, node, scope, self._events)
 
@@ -146,7 +146,7 @@ class Devices:
     # -- memory
 
     def allocate(self, node: Node, scope: Scope) -> Lines:
-        """Memory of a device, or of the host for devices, which exists during the body."""
+        """Device memory, or host memory that devices can reach, which exists during the body."""
         assert isinstance(node, Allocate)
         _require_one_thread(scope)
         name, kind = scope.names[node.buffer], node.dtype.c_name
@@ -175,7 +175,7 @@ class Devices:
         return [*lines, *self.statements.emit(node.body, scope), free]
 
     def _plain(self, name: str, kind: str, size: str, words: str) -> Lines:
-        """The memory of the host that a call has instead which uses no GPU."""
+        """The plain host memory that a call without a GPU uses instead."""
         if not self.may_be_idle:
             return []
         own = f"tm_plain_{name}"
@@ -194,7 +194,7 @@ class Devices:
 
 
 def page_locks(function: LoopFunction, scope: Scope) -> Lines:
-    """The caller's arrays that GPUs copy are named as memory to page-lock, if that is asked for."""
+    """The calls that page-lock the caller's arrays that are copied to or from GPUs, if that is asked for."""
     copied = {name for node in walk(function.body) if isinstance(node, Copy) for name in _host_ends(node)}
     lines: Lines = []
     for argument in function.arguments if function.page_lock else ():
@@ -218,12 +218,12 @@ def tried(function: str, *arguments: str) -> cgen.Generable:
 
 
 def number_of(device: int | None) -> str:
-    """A device as the runtime counts."""
+    """A device's number in the runtime."""
     return str(HOST if device is None else device)
 
 
 def _require_one_thread(scope: Scope) -> None:
-    """A call of the function uses GPUs from one thread, and each of its calls of the runtime may end it."""
+    """Raises if several threads are running: a call uses GPUs from one thread, since a runtime call may end it."""
     if scope.threaded:
         raise CompilerDefect("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
 
@@ -237,7 +237,7 @@ def _on_device(array: NamedArray) -> str:
 
 
 def _address(value: Expr, kind: str, scope: Scope) -> str:
-    """Where the value of a kernel's parameter is: in one of the function, or in an object of its own."""
+    """The address of a kernel argument's value: the function's own parameter, or a compound literal."""
     text = Scalars(scope).text(value)
     plain = isinstance(value, Param | Scalar) and value.dtype.c_name == kind
     return f"&{text}" if plain else f"&({kind}){{{text}}}"
@@ -263,7 +263,7 @@ def _box(box: list[Level], kind: str, text: Text) -> list[str]:
 
 
 def _count(counts: Sequence[Expr], text: Text) -> str:
-    """The product of extents, of which none is negative."""
+    """The product of extents, each clamped to at least 0."""
     return "*".join(text(n) if constant(n) is not None else f"tm_count({text(n)})" for n in reversed(counts)) or "1"
 
 

@@ -1,4 +1,4 @@
-"""CUDA's part of a function of the host: the numbers of its kernels, and the calls of tm_gpu.h around its body."""
+"""CUDA's part of a host function: the numbers of its kernels, and the calls of tm_gpu.h around its body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUNTIME = "tm_gpu.h"
 
 
 class GpusPart(HostPart):
-    """The GPUs of a function, which a call holds from its beginning to its end."""
+    """The GPUs of a function; a call holds them from its beginning to its end."""
 
     libraries = RUNTIME_LIBRARIES
     one_body = True
@@ -39,12 +39,12 @@ class GpusPart(HostPart):
 
     @classmethod
     def concerns(cls, function: LoopFunction) -> bool:
-        """Whether the function asks anything of a GPU."""
+        """Whether the function uses a GPU."""
         return uses_gpu(function)
 
     @classmethod
     def own_names(cls, function: LoopFunction, inside: Sequence[str]) -> list[str]:
-        """The call, the kernels, and the addresses that devices have for arrays."""
+        """The call's state, the kernels, and the device addresses of arrays."""
         parts = ("_end", "_program", "_use_device", "_first_device", "_memory")
         own = ["gpu", *kernel_names(function).values(), *(function.name + part for part in parts)]
         return own + [f"{array}_device" for array in inside]
@@ -52,21 +52,21 @@ class GpusPart(HostPart):
     # -- files, and the header
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
-        """The kernels, and the runtime under them and under the host's calls."""
+        """The kernels, and the runtime of the kernels and of the host."""
         sources = device_sources(self.function)
         return tuple(RuntimeFile(name, text, included=name == RUNTIME) for name, text in sources.items())
 
     def documentation(self) -> list[str]:
-        """The codes of its own."""
+        """The error codes of GPUs."""
         return ["GPUs: 101 no driver, 102 no device, 103 no kernels for it, 104 no memory, 105 launch, 106 fault."]
 
     def places(self) -> list[str]:
-        """The arguments that are in the memory of a device."""
+        """The arguments in device memory."""
         arrays = (a for a in self.function.arguments if isinstance(a, ArrayArgument) and a.device is not None)
         return [f"{self.names[a.name]} is an address in the memory of GPU {a.device}." for a in arrays]
 
     def declarations(self) -> Lines:
-        """The choice of the devices."""
+        """The functions that choose devices."""
         words = ["From now on, calls in this thread run on GPUs `first`, `first` + 1, ... instead of 0, 1, ..."]
         if self.function.gpu_by_rank:
             words = [
@@ -79,7 +79,7 @@ class GpusPart(HostPart):
     # -- the source around the body
 
     def definitions(self) -> Lines:
-        """The numbers of the kernels, the choice of the devices, and how calls of the runtime are checked."""
+        """The numbers of the kernels, the functions that choose devices, and the check of runtime calls."""
         name = self.name
         enum = f"enum {{ {', '.join(self.kernels.values())} }}"
         first = " = -1" if self.function.gpu_by_rank else ""
@@ -108,11 +108,11 @@ class GpusPart(HostPart):
         ]  # fmt: skip
 
     def _where_begun(self, call: str) -> str:
-        """A call of the runtime, where GPUs are used."""
+        """A call of the runtime, made only if this call uses GPUs."""
         return call if self.function.gpu_where is None else f"gpu == NULL ? 0 : {call}"
 
     def array_faults(self, array: ArrayArgument) -> list[tuple[str, str]]:
-        """Arrays of the caller's on a device are aligned for kernels that load several elements at once."""
+        """The caller's arrays on a device must be aligned if kernels load several elements at once."""
         if array.device is None or not uses_vectors(self.function):
             return []
         widest = self.function.gpu.widest
@@ -120,7 +120,7 @@ class GpusPart(HostPart):
         return [(f"(uintptr_t){self.names[array.name]} % {widest} != 0", words)]
 
     def begin(self) -> Lines:
-        """The work on GPUs begins, where a call leaves any to them."""
+        """Begins the work on GPUs, if this call has any."""
         agreement = self.parts.agreement
         begun = self._alone() if agreement is None else self._agreeing(agreement)
         return [cgen.Statement("tm_gpu_call *gpu = NULL"), *begun]
@@ -135,7 +135,7 @@ class GpusPart(HostPart):
         return [cgen.If(cgen.Line(Scalars(self.scope).text(where)), begun)]
 
     def _agreeing(self, agreement: Agreement) -> Lines:
-        """Where the callers agree: a device that does not begin is what they agree on."""
+        """Begins the work where the callers agree on errors; a device that fails to begin is such an error."""
         name, where = self.name, self.function.gpu_where
         choice = f"&{name}_program, {name}_first_device, local, {max(self.function.devices, 1)}, &tm_first"
         failed = f"{agreement.wrong} = {name}_end(gpu, tm_began), gpu = NULL"
@@ -154,21 +154,21 @@ class GpusPart(HostPart):
         ]
 
     def logged(self) -> Lines:
-        """The log is told of the streams."""
+        """Tells the log of the streams."""
         return [cgen.Statement(f"tm_gpu_trace(gpu, {self.log.place})")]
 
     def prepare(self) -> Lines:
-        """Arrays of the caller's are named as memory to page-lock, if that is asked for."""
+        """Page-locks the caller's arrays, if that is asked for."""
         return page_locks(self.function, self.scope)
 
     def give_back(self) -> Lines:
-        """The device, where it has begun."""
+        """Releases the device, if it has begun."""
         agreement = self.parts.agreement
         assert agreement is not None
         return [cgen.If(cgen.Line(f"{agreement.wrong} && gpu != NULL"), cgen.Statement("tm_gpu_end(gpu, 0)"))]
 
     def leaving(self, code: str) -> str:
-        """The work on GPUs ends first."""
+        """Ends the work on GPUs before the function returns."""
         return f"{self.name}_end(gpu, {code})"
 
     # -- statements

@@ -1,4 +1,4 @@
-"""Scalar expressions in kernels: as in C, for a language with overloaded conversions and without the user's C."""
+"""Scalar expressions in kernels: as in C, but with C++'s overloaded conversions, and without the user's C functions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BUILTINS = {"block": "blockIdx", "thread": "threadIdx", "grid": "gridDim"}
 
 
 def builtin(unit: str, axis: int) -> str:
-    """CUDA's name for a number of this block, of this thread, or of all blocks."""
+    """CUDA's name for the index of this block or thread, or for the number of blocks, along an axis."""
     return f"{_BUILTINS[unit]}.{AXES[axis]}"
 
 
-#: Of divisions by these, the kernels' header has a version without branches.
+#: The divisors for which the kernels' header has a division without branches.
 SMALL_NUMBERS = frozenset(range(3, 256, 2))
 
 
@@ -28,7 +28,7 @@ def _is_small_number(divisor: Expr) -> bool:
 
 
 class KernelScalars(Scalars):
-    """Prints expressions of one lane, in a scope of a kernel."""
+    """Prints expressions of one lane, in a kernel's scope."""
 
     def __call__(self, e: Expr) -> Code:
         if isinstance(e, GpuIndex):
@@ -43,5 +43,5 @@ class KernelScalars(Scalars):
         return super().__call__(e)
 
     def half_of(self, value: Code, source: DType) -> Code:
-        """A value as the conversion to a 16-bit float wants it: there is one for float, double and int each."""
+        """A value in a type that a conversion to a 16-bit float takes: float, double or int."""
         return cast("double", value) if source.is_integer and source.bits >= 32 else value

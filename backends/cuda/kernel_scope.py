@@ -1,4 +1,4 @@
-"""What is in sight at a place of a kernel: beside names, by what powers of two indices are divisible."""
+"""The scope at a point of a kernel: names, and the powers of two that divide indices."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tiramisu_py.program.machine.gpu_target import CUDA
 
 @dataclass
 class KernelScope(Scope):
-    """Names in sight; `divisors` are known divisors of parameters and variables, powers of two.
+    """The names in scope; `divisors` are powers of two known to divide parameters and variables.
 
-    `widest` are the bytes of the widest vector that the GPU loads at once: more alignment than this is never asked.
+    `widest` is the size in bytes of the widest vector that the GPU loads at once; no larger alignment is needed.
     """
 
     widest: int = CUDA.widest
     divisors: Mapping[str, int] = field(default_factory=dict)
 
     def enter(self, node: For | Let, lanes: int = 1) -> None:
-        """Add the variable of a loop or a definition, and what that says of it."""
+        """Add the variable of a loop or a definition, and the divisor that follows from it."""
         super().enter(node, lanes)
         if isinstance(node, Let):
             divisor = self.divisor(node.value)
@@ -68,7 +68,7 @@ def given(kernel: KernelFunction) -> tuple[str, ...]:
 
 
 def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str, str]) -> KernelScope:
-    """What is in sight where a kernel's body begins."""
+    """The scope at the start of a kernel's body."""
     scope = KernelScope(names, facts=facts_of(function).nonnegative_variables(kernel.nonnegative))
     for array in kernel.arrays:
         scope.declare_array(array.name, NamedArray(names[array.name], array.dtype, array.extents))
@@ -79,7 +79,7 @@ def of_kernel(function: LoopFunction, kernel: KernelFunction, names: Mapping[str
 
 
 def _multiple(condition: Expr, most: int) -> tuple[str, int]:
-    """The parameter of which a precondition ``N % 4 == 0`` says that it is a multiple, and of what, up to `most`."""
+    """The parameter in a precondition ``N % 4 == 0``, and the power of two that divides it, at most `most`."""
     match condition:
         case Binary(op="==", left=Binary(op="%", left=Param() as param, right=Const() as by), right=zero):
             if constant(zero) == 0 and constant(by):

@@ -1,4 +1,4 @@
-"""Statements in kernels: those of C, and what only the threads of a GPU do."""
+"""Statements in kernels: those of C, and those that only GPU threads run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tiramisu_py.program.storage import Memory
 
 _ATOMIC = {"+": "add", "*": "mul", "min": "min", "max": "max", "&": "and", "|": "or", "^": "xor"}
 _ATOMIC_BOOL = {"+": "or", "*": "and", "min": "and", "max": "or", "&": "and", "|": "or", "^": "xor"}
-#: What the value of an atomic update reads instead of the element; no user's name looks like this.
+#: The variable that an atomic update's value reads in place of the element; no user's name looks like this.
 _OLD = "<old>"
 
 
@@ -90,7 +90,7 @@ class KernelStatements(Statements):
         return [cgen.Pragma(f"unroll{factor}"), loop]
 
     def where(self, condition: Expr, scope: Scope) -> Scope:
-        """The scope of a block in which a condition holds, and what that says of indices."""
+        """The scope of a block guarded by a condition, with the divisors of indices that it implies."""
         return replace(scope.inner(), facts=scope.facts.where(condition))
 
     # -- variables
@@ -137,7 +137,7 @@ class KernelStatements(Statements):
         return self.lanes.store(node, lanes, scope)
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
-        """``target = value`` as one step; the value reads the target."""
+        """``target = value`` as an atomic update; the value reads the target."""
         dtype = target.dtype
         names = _ATOMIC_BOOL if dtype.is_bool else _ATOMIC
         if isinstance(value, Binary) and value.op in names and strong(value.dtype) == dtype:

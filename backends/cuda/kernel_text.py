@@ -1,4 +1,4 @@
-"""From kernels in loop IR to a CUDA C++ source: `<name>.cu`, which nvcc, NVRTC and the simulator take alike."""
+"""From kernels in loop IR to a CUDA C++ source: `<name>.cu`, which nvcc, NVRTC and the simulator all accept."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from tiramisu_py.ir import (
 from tiramisu_py.ir.rewriting import expressions, names, walk
 from tiramisu_py.program.storage import Memory
 
-#: How the runtime begins in a library with a trace.
+#: The first lines of the runtime in a library with a trace.
 _LOGGING = f'#define _GNU_SOURCE\n#include "{LOG_HEADER}"\n'
 
 
 def uses_gpu(function: LoopFunction) -> bool:
-    """Whether a function asks anything of a GPU."""
+    """Whether a function uses a GPU."""
     return bool(function.kernels) or any(map(_is_of_gpu, walk(function.body)))
 
 
@@ -51,7 +51,7 @@ def _is_of_gpu(node: Node) -> bool:
 
 
 def device_sources(function: LoopFunction) -> dict[str, str]:
-    """The files of a function that uses GPUs, beside those of its host part."""
+    """The files of a function that uses GPUs, besides those of its host part."""
     files = (BACKENDS / function.gpu.header, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
     runtime = {path.name: path.read_text(encoding="utf-8") for path in files}
     if function.traced:
@@ -62,7 +62,7 @@ def device_sources(function: LoopFunction) -> dict[str, str]:
 
 
 def kernel_names(function: LoopFunction) -> Mapping[str, str]:
-    """What each kernel is called in CUDA: its own name after that of the function, unless it begins with that."""
+    """The CUDA name of each kernel: its own name, prefixed with the function's name unless it already is."""
     prefix = f"{function.name}_"
     whole = [k.name for k in function.kernels if k.name.startswith(prefix)]
     short = {name for name in whole if name.removeprefix(prefix) not in {k.name for k in function.kernels}}
@@ -98,7 +98,7 @@ class KernelSource:
         self.names = c_names([*own, *inside], self.name, [*CUDA_WORDS, *kernel_names(function).values()])
 
     def signature(self) -> KernelSignature:
-        """What its launcher and the simulator know of it."""
+        """The kernel's signature, for its launcher and the simulator."""
         kernel = self.kernel
         unused = unused_params(kernel)
         plain = [KernelParameter(self.names[name], "int64_t") for name in kernel.params if name not in unused]
@@ -107,7 +107,7 @@ class KernelSource:
         return KernelSignature(self.name, (*plain, *arrays), kernel.threads, _cooperates(kernel.body))
 
     def lines(self) -> list[cgen.Generable]:
-        """The definition, after the words that describe it."""
+        """The definition, after its documentation."""
         scope = of_kernel(self.function, self.kernel, self.names)
         body = KernelStatements(self.name, self.kernel).emit(self.kernel.body, scope)
         signature = self.signature()
@@ -118,14 +118,14 @@ class KernelSource:
         return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *self._unused(body), *body])]
 
     def _numbers(self, scope: KernelScope) -> list[cgen.Generable]:
-        """The numbers of the block and the thread that are used as they are."""
+        """The definitions of the block and thread numbers that the kernel uses directly."""
         elsewhere = (n for n in walk(self.kernel.body) if not (isinstance(n, Let) and isinstance(n.value, GpuIndex)))
         roots = (root for n in elsewhere for root in expressions(n))
         used = {(e.unit, e.axis) for root in roots for e in parts(root) if isinstance(e, GpuIndex)}
         return [cgen.Statement(f"const int64_t {scope.number(*key)} = {builtin(*key)}") for key in sorted(used)]
 
     def _unused(self, body: list[cgen.Generable]) -> list[cgen.Generable]:
-        """The parameters that no statement mentions, so that compilers see that this is meant."""
+        """A cast to void for each unused parameter, so that compilers do not warn."""
         words = set(re.findall(r"\w+", str(cgen.Module(body))))
         return [cgen.Statement(f"(void){p.name}") for p in self.signature().parameters if p.name not in words]
 

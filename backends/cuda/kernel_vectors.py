@@ -1,4 +1,4 @@
-"""Vectors in kernels: up to 16 aligned bytes are loaded and stored at once; what is computed is a loop over lanes."""
+"""Vectors in kernels: up to 16 aligned bytes are loaded or stored at once; arithmetic is a loop over lanes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tiramisu_py.ir.rewriting import constant
 Lines = list[cgen.Generable]
 #: The number of the lane inside a loop over lanes; no user's name looks like this.
 _LANE = "<lane>"
-#: Sizes that an asynchronous copy may have, in bytes.
+#: The sizes that an asynchronous copy may have, in bytes.
 COPIED = (4, 8, 16)
 
 
 class LaneLoops:
-    """Emits what has several lanes, in a kernel."""
+    """Emits a kernel's statements with several lanes."""
 
     def store(self, node: Store, lanes: int, scope: Scope) -> Lines:
-        """A store into `lanes` elements: at once where they are aligned neighbours, else one by one."""
+        """A store to `lanes` elements: at once if they are aligned and consecutive, else one by one."""
         array = scope.arrays[node.buffer]
         value = operand(node.value, array.dtype)
         place = self._place(node.buffer, node.indices, lanes, scope)
@@ -70,7 +70,7 @@ class LaneLoops:
         return [cgen.Block(lines)] if hoisted else lines
 
     def copied(self, store: Store, scope: Scope) -> tuple[str, str, int] | None:
-        """Where a plain copy into shared memory goes and comes from, and its bytes, where it can be asynchronous."""
+        """The target, the source and the bytes of a plain copy to shared memory that can be asynchronous, else None."""
         array = scope.arrays[store.buffer]
         load = store.value
         if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
@@ -87,7 +87,7 @@ class LaneLoops:
         return None if target is None or source is None else (target, source, size)
 
     def copied_by_lanes(self, store: Store, scope: Scope) -> Lines | None:
-        """A plain copy of several elements into shared memory that is asynchronous one by one, where that can be."""
+        """A plain copy of several elements to shared memory, as one asynchronous copy for each, if that is possible."""
         array = scope.arrays[store.buffer]
         load = store.value
         if not isinstance(load, Load) or strong(load.dtype) != array.dtype or scope.arrays[load.buffer].nested:
@@ -102,7 +102,7 @@ class LaneLoops:
     # -- whole vectors
 
     def _place(self, buffer: str, indices: tuple[Expr, ...], lanes: int, scope: Scope) -> str | None:
-        """The first of `lanes` neighbours that are aligned, in memory that threads share; None for others."""
+        """The first of `lanes` aligned, consecutive elements in memory that threads share, else None."""
         assert isinstance(scope, KernelScope)
         array = scope.arrays[buffer]
         fits = lanes * array.dtype.bytes <= scope.widest and lanes & (lanes - 1) == 0
@@ -118,7 +118,7 @@ class LaneLoops:
         return KernelScalars(scope).element(buffer, first)
 
     def _whole(self, e: Expr, lanes: int, scope: Scope) -> str | None:
-        """A value that is a vector already: a vector variable or element, or a load of aligned neighbours."""
+        """A value that already is a vector: a vector variable or element, or a load of aligned neighbours."""
         if isinstance(e, Iter) and scope.lanes.of(e) == lanes:
             return scope.names.get(e.name, e.name)
         if not isinstance(e, Load) or scope.lanes.of(e) != lanes:
@@ -129,7 +129,7 @@ class LaneLoops:
         return None if place is None else f"tm_load<{lanes}>(&{place})"
 
     def _hoisted(self, value: Expr, lanes: int, scope: Scope) -> tuple[Lines, Expr]:
-        """Vectors that are loaded before the loop over lanes, and the value that reads them."""
+        """The loads of whole vectors before the loop over lanes, and the value rewritten to read them."""
         lines: Lines = []
         seen: dict[object, Expr] = {}
 

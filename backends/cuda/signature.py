@@ -1,4 +1,4 @@
-"""What is known about a kernel outside of its text: its name, parameters and block shape."""
+"""The signature of a kernel: its name, parameters and block shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiramisu_py.ir.rewriting import all_expressions
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """One parameter: a plain value of at most 8 bytes, or the address of an array in memory that the device reaches."""
+    """One parameter: a plain value of at most 8 bytes, or the address of an array that the device can reach."""
 
     name: str
     c_type: str
@@ -41,7 +41,7 @@ class KernelSignature:
 
 
 def unused_params(kernel: KernelFunction) -> frozenset[str]:
-    """The sizes and coordinates that its code does not need: those that only an outermost extent names."""
+    """The sizes and coordinates that the kernel does not need, since they occur only in outermost extents."""
     extents = (part for array in kernel.arrays for extent in array.extents[1:] for part in walk(extent))
     used = {e.name for e in (*all_expressions(kernel.body), *extents) if isinstance(e, Iter | Param)}
     return frozenset(kernel.params) - used

@@ -1,4 +1,4 @@
-"""Kernels on the CPU: the C++ around a kernel file, and what compiles it, the simulator and the runtime."""
+"""Kernels on the CPU: the C++ around a kernel file, and the commands that compile it and the simulator."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tiramisu_py.backends.cuda.signature import KernelSignature
 from tiramisu_py.program.machine.gpu_target import CUDA
 
 _HERE = Path(__file__).parent
-#: What the paths of headers of kernels begin at.
+#: The folder that the paths of kernel headers are relative to.
 BACKENDS = _HERE.parent
-#: Folders for the compiler's -I: tm_gpu.h and tm_kernel.h; what stands under a simulated kernel.
+#: Folders for the compiler's -I: one with tm_gpu.h and tm_kernel.h, one with the simulator's headers.
 RUNTIME_FOLDER = _HERE / "runtime"
 SIMULATOR_FOLDER = _HERE / "simulator"
 
-#: What kernel files include (NVRTC is given their text); nothing else is included from it.
+#: The headers that kernel files include, and the only ones; NVRTC is given their text.
 KERNEL_HEADERS = (BACKENDS / CUDA.header,)
 
-#: The runtime, which a generated library compiles in.
+#: The runtime, which is compiled into each generated library.
 RUNTIME_SOURCES = (RUNTIME_FOLDER / "tm_gpu.c",)
 RUNTIME_HEADERS = (RUNTIME_FOLDER / "tm_gpu.h", RUNTIME_FOLDER / "tm_cuda.h")
-#: What the runtime includes in a library with a trace.
+#: The headers that the runtime includes in a library with a trace.
 TRACE_HEADERS = (RUNTIME_FOLDER / "tm_gpu_trace.h",)
 RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC")
 RUNTIME_LIBRARIES = ("-ldl", "-lpthread")
@@ -41,8 +41,8 @@ SIMULATOR_FLAGS = (
 )  # fmt: skip
 SIMULATOR_LIBRARIES = ("-ldl", "-lpthread")
 
-#: What every simulated kernel is compiled with: as the device computes with --fmad=false. A frame larger than what
-#: is left of a fiber's stack meets the page that guards it, since every page is touched in turn.
+#: The flags of every simulated kernel: it computes as a device does with --fmad=false. A frame larger than the rest
+#: of a fiber's stack hits its guard page, since every page is touched in turn.
 _KERNEL_FLAGS = (
     "-std=c++17", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti",
@@ -50,9 +50,9 @@ _KERNEL_FLAGS = (
 )  # fmt: skip
 _FAST_FLAGS = ("-O3",)
 _CHECKED_FLAGS = ("-O1", "-fsanitize=thread", "-DTM_CHECKED")
-#: The checks are answered by the simulator: the sanitizer's own library must not be linked.
+#: The simulator implements the sanitizer's checks, so the sanitizer's own library must not be linked.
 _KERNEL_LIBRARIES = ("-nodefaultlibs", "-lm", "-lc", "-lgcc")
-#: Headers of a simulated kernel beside KERNEL_HEADERS.
+#: The headers of a simulated kernel besides KERNEL_HEADERS.
 SIMULATED_HEADERS = tuple(SIMULATOR_FOLDER / name for name in ("tm_simulated.h", "tm_simulator.h"))
 
 
@@ -74,7 +74,7 @@ def kernel_command(compiler: str, source: Path, output: Path, checked: bool = Fa
 
 
 def simulated_source(function_name: str, cu_file: str, kernels: Sequence[KernelSignature]) -> str:
-    """C++ that includes the kernel file `cu_file` in a class and exports the table of its kernels.
+    """C++ that includes the kernel file `cu_file` inside a class and exports the table of its kernels.
 
     The simulator loads the library that is compiled from it, as the CUDA driver loads a cubin.
     """

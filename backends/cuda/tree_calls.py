@@ -21,7 +21,7 @@ _PART, _OTHER = "<part>", "<other>"
 
 
 class TreeCall:
-    """Emits one reduction; all threads of the block come to it."""
+    """Emits one reduction, which all threads of the block reach."""
 
     def __init__(self, statements: KernelStatements, node: TreeReduce, scope: Scope) -> None:
         self.statements = statements
@@ -34,7 +34,7 @@ class TreeCall:
         self.threads = self.shape[0] * self.shape[1] * self.shape[2]
 
     def lines(self) -> Lines:
-        """The block's value, combined, then combined into the element by one thread."""
+        """Combines the values of the block's threads; then one thread combines the result into the element."""
         value = self.statements.scalars(self.scope).text(operand(self.node.value, self.dtype))
         if self.threads == 1:
             return [cgen.Block([self._part(value), *self._update()])]
@@ -79,7 +79,7 @@ class TreeCall:
         ]
 
     def _by_halves(self, value: str) -> Lines:
-        """For blocks that do not consist of whole warps: everything in shared memory."""
+        """The reduction for a block that does not consist of whole warps: all in shared memory."""
         half = 1 << (self.threads - 1).bit_length() - 1
         pair = f"tm_number < tm_step && tm_number + tm_step < {self.threads}"
         combined = self._combined("tm_parts[tm_number]", "tm_parts[tm_number]", "tm_parts[tm_number + tm_step]")
@@ -93,7 +93,7 @@ class TreeCall:
         ]
 
     def _free(self) -> Lines:
-        """Inside a loop, the parts of the iteration before must have been read."""
+        """A barrier inside a loop: the parts of the iteration before must have been read."""
         return [cgen.Statement("TM_BARRIER()")] if self.statements.loops > 0 else []
 
     def _combined(self, target: str, left: str, right: str) -> cgen.Generable:
@@ -105,7 +105,7 @@ class TreeCall:
         return Iter(name, self.dtype)
 
     def _update(self) -> Lines:
-        """One thread combines the block's value into the element."""
+        """The statement by which one thread combines the block's value into the element."""
         named = replace(self.scope, names={**self.scope.names, _PART: "tm_part"})
         target = Load(self.node.buffer, self.node.indices, self.dtype)
         value = as_typed(self.node.operator(target, self._iter(_PART)), self.dtype)

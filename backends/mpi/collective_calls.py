@@ -1,6 +1,6 @@
-"""Calls in C in which all ranks take part: MPI_Bcast, and MPI_Alltoallw with a type for each other rank.
+"""Collective calls in C: MPI_Bcast, and MPI_Alltoallw with a type for each other rank.
 
-The elements are described to MPI where they lie, as those of messages are.
+The elements are described to MPI in place, by derived types, as in messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines
     from tiramisu_py.backends.mpi.message_calls import MessageCalls
 
-#: Names of the generated source: the communicator of the grid's ranks, and those in a block of their own.
+#: Names in the generated source: the communicator of the grid's ranks, and variables in a block of their own.
 GRID, PARTS, PIECES = "tm_grid", "tm_parts", "tm_pieces"
 
 
@@ -28,19 +28,19 @@ RUNTIME = "tm_mpi_collectives.h"
 
 
 def is_together(function: LoopFunction) -> bool:
-    """Whether a function has calls in which all ranks take part."""
+    """Whether a function has collective calls."""
     return any(isinstance(node, Collective) for node in transform.walk(function.body))
 
 
 def runtime(function: LoopFunction) -> tuple[str, ...]:
-    """The headers that such calls need, if there are any."""
+    """The headers for such calls, if there are any."""
     if not is_together(function):
         return ()
     return (RUNTIME,)
 
 
 class CollectiveCall:
-    """One call of all ranks: what each sends and receives, and the call itself."""
+    """One collective call: the elements that each rank sends and receives, and the call itself."""
 
     def __init__(self, messages: MessageCalls, node: Collective, scope: Scope) -> None:
         self.messages = messages
@@ -86,7 +86,7 @@ class CollectiveCall:
         return cgen.Statement(f"tm_mpi_broadcast(&mpi, {given})")
 
     def _place(self, array: str) -> str:
-        """The array, which MPI takes as one that it may store to, also where it only sends."""
+        """The array without `const`, since MPI takes one that it may store to even where it only sends."""
         return f"(void *){self.scope.arrays[array].name}"
 
     def _collected(self, array: str, code: Node, pieces: str) -> cgen.Generable:
@@ -95,7 +95,7 @@ class CollectiveCall:
         return self.messages.statements.block(code, self.scope.inner())
 
     def piece(self, piece: Piece, scope: Scope) -> Lines:
-        """One box of elements for, or from, one rank."""
+        """One box of elements to or from one rank."""
         assert piece.peer is not None, "a piece for nobody"
         text, array = Scalars(scope).text, self.scope.arrays[self.array]
         pieces = self.pieces % text(piece.peer) if "%" in self.pieces else self.pieces

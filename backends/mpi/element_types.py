@@ -1,7 +1,7 @@
-"""One message in C: how its elements are described to MPI where they lie, and the call that sends or receives them.
+"""One message in C: the MPI types that describe its elements in place, and the call that sends or receives them.
 
-Those one after the other are described by their number, another box as nested vectors, several boxes as an indexed type
-that loops put together. The type of a box that is the same each time is made once, where the function begins.
+Contiguous elements are described by their number, another box by nested vector types, several boxes by an indexed type
+that loops put together. A box type that is the same in each iteration is made once, at the start of the function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines
     from tiramisu_py.backends.mpi.message_calls import MessageCalls
 
-#: What MPI calls the type of an element: of 16-bit floats, that of their bits.
+#: MPI's names for element types; 16-bit floats are sent as their bits.
 MPI_TYPES: Mapping[DType, str] = {
     ty.bool_: "MPI_C_BOOL",
     ty.int8: "MPI_INT8_T",
@@ -44,17 +44,17 @@ MPI_TYPES: Mapping[DType, str] = {
     ty.float64: "MPI_DOUBLE",
 }
 _LETTERS = {SendMode.STANDARD: "", SendMode.SYNCHRONOUS: "s", SendMode.BUFFERED: "b"}
-#: Names of the generated source, each in a block of its own.
+#: Names in the generated source, each in a block of its own.
 ELEMENTS, PIECES = "tm_elements", "tm_pieces"
 
 
 def mpi_type(dtype: DType) -> str:
-    """What MPI calls the type of an element."""
+    """MPI's name for the type of an element."""
     return MPI_TYPES[strong(dtype)]
 
 
 class Elements:
-    """One message: how its elements are described, and the calls on them."""
+    """One message: the MPI type of its elements, and the calls on them."""
 
     def __init__(self, messages: MessageCalls, node: Post, scope: Scope) -> None:
         self.messages = messages
@@ -98,7 +98,7 @@ class Elements:
         return [*([self._made(ELEMENTS, sides)] if name == ELEMENTS else []), self._sent(place, name)]
 
     def _row(self, piece: Piece) -> Expr | None:
-        """How many elements there are, if they are one after the other."""
+        """The number of elements if they are contiguous, else None."""
         count: Expr = Const(1, int64)
         for side in reversed(piece.sides):
             if constant(side.extent) == 1:
@@ -121,7 +121,7 @@ class Elements:
         return self._call(place, f"{elements}.count", f"{elements}.type")
 
     def prepared(self) -> Lines:
-        """The type of a box, if that is the same each time and not there yet."""
+        """The definition of a box's type, if it is the same in each iteration and not defined yet."""
         piece = self.node.elements
         assert isinstance(piece, Piece)
         sizes = [part for side in piece.sides for part in (side.extent, self.array.distance(side.steps))]
@@ -137,7 +137,7 @@ class Elements:
         return [self._made(name, sides)]
 
     def _is_known(self, size: Expr) -> bool:
-        """Whether it is of parameters and this rank's coordinates alone."""
+        """Whether a size depends only on parameters and this rank's coordinates."""
         parts = list(walk(size))
         return not any(isinstance(part, Iter | Load) for part in parts)
 
@@ -205,12 +205,12 @@ def request_place(requests: str, index: Expr, scope: Scope) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text inside a string in C that is no format."""
+    """Text, escaped for a plain (not format) string in C."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _only_piece(elements: Node) -> tuple[list[Let], Piece | None]:
-    """The definitions before the only piece there is, and the piece; None where there are several, or perhaps none."""
+    """The only piece and the definitions before it; None if there may be several pieces or none."""
     match elements:
         case Piece():
             return [], elements

@@ -31,14 +31,14 @@ from tiramisu_py.ir.rewriting import constant
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
 
-#: Every MPI has a few tags more than these, which the runtime keeps for itself.
+#: The largest tag of a message; every MPI has a few more, which the runtime reserves.
 MOST_TAG = 32764
-#: An array of no more requests than these is on the stack.
+#: An array of at most this many requests is on the stack.
 MOST_ON_STACK = 64
 
 
 class MessageCalls:
-    """Emits what one function tells other ranks; `statements` emits what is around."""
+    """Emits one function's communication with other ranks; `statements` emits the rest."""
 
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
@@ -48,7 +48,7 @@ class MessageCalls:
     # -- types that are made once
 
     def prepared(self, function: LoopFunction, scope: Scope) -> Lines:
-        """The types of boxes that are the same each time."""
+        """The definitions of box types that are the same in each iteration."""
         scope = scope.inner()
         local = [node for node in transform.walk(function.body) if isinstance(node, Allocate)]
         count = Counter(node.buffer for node in local)
@@ -71,7 +71,7 @@ class MessageCalls:
         return lines if len(lines) == 1 or isinstance(lines[0], cgen.If) else [cgen.Block(lines)]
 
     def call(self, node: Node, scope: Scope) -> Lines:
-        """A call in which all ranks take part."""
+        """A collective call."""
         assert isinstance(node, Collective)
         return CollectiveCall(self, node, scope.inner()).lines()
 
@@ -84,7 +84,7 @@ class MessageCalls:
             raise CompilerDefect(f"{node.statement} has the tag {node.tag}: there are those up to {MOST_TAG}")
 
     def piece(self, node: Node, scope: Scope) -> Lines:
-        """A box of the message that is being put together."""
+        """One box of the message that is being put together."""
         assert isinstance(node, Piece)
         assert self.message is not None, "a piece of no message"
         return self.message.piece(node, scope)
@@ -92,7 +92,7 @@ class MessageCalls:
     # -- requests
 
     def requests(self, node: Node, scope: Scope) -> Lines:
-        """An array of requests around what uses them, in a C block of its own where its name is taken in this one."""
+        """An array of requests, then the statements that use it; in a C block of its own if its name is taken."""
         assert isinstance(node, Requests)
         return self.statements.named(node.name, node, scope, self._requests)
 
@@ -117,7 +117,7 @@ class MessageCalls:
         return lines
 
     def complete(self, nodes: Sequence[Node], scope: Scope) -> Lines:
-        """Waiting for messages, together where each is of a single request."""
+        """Waits for messages; one call for all if each has a single request."""
         waits = [node for node in nodes if isinstance(node, Complete)]
         if scope.threaded:
             words = waits[0].statement
@@ -139,7 +139,7 @@ class MessageCalls:
 
 
 def _of_one(requests: str, scope: Scope) -> str:
-    """The name of what is no array, but a single request."""
+    """The name of a single request that is not in an array."""
     name = requests.removesuffix("s")
     return requests if name in scope.names.values() or not requests.endswith("_requests") else name
 

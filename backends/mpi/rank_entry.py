@@ -1,4 +1,4 @@
-"""How a distributed function begins and ends: which rank this is, and what all ranks agree on before any message."""
+"""The entry and exit of a distributed function: this rank's coordinates, and the agreement of all ranks on errors."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tiramisu_py.program.storage import Memory
 
 Lines = list[cgen.Generable]
 RUNTIME = "tm_mpi.h"
-#: What that includes.
+#: The headers that it includes.
 FURTHER = ("tm_mpi_meet.h",)
-#: What the source of a distributed function calls its own.
+#: The names that the source of a distributed function reserves for itself.
 OWN = ("comm", "mpi", "idle", "ranks", "unfit", "local")
 CODES = "Ranks: 6 too few of them, 7 MPI not as needed, 8 sizes that differ, 9 one did not come. All return the same."
 
@@ -65,7 +65,7 @@ class RankEntry:
     # -- in the function's check
 
     def checks(self) -> Lines:
-        """What is checked between the sizes and the arrays: threads, ranks. Idle ranks have no arrays."""
+        """The checks of blocks and ranks, between those of sizes and of arrays. Idle ranks have no arrays."""
         name = self.function.name
         few = f'"{name}: needs %" PRId64 " ranks, but the communicator has %d", ranks, mpi->size'
         return [
@@ -95,7 +95,7 @@ class RankEntry:
         ]
 
     def blocks_fit(self) -> Lines:
-        """The check that the blocks of all ranks, where these are given, follow one another and are wide enough."""
+        """The check that blocks given at run time follow one another over all ranks and are wide enough."""
         bounds, name = self.grid.bounds, self.function.name
         if bounds is None:
             return []
@@ -115,7 +115,7 @@ class RankEntry:
         return [cgen.Statement(f"const int64_t ranks = TM_MPI_RANKS({extents})")]
 
     def coordinates(self, rank: str, used: set[str]) -> Lines:
-        """This rank's coordinates, of which some are `used`."""
+        """The definitions of this rank's coordinates that are `used`."""
         lines: Lines = []
         for axis, name in enumerate(self.grid.coordinates):
             if name in used:
@@ -148,7 +148,7 @@ class RankEntry:
         ]
 
     def _used(self) -> Lines:
-        """How many ranks have a block, where the blocks are given: all ranks find that out together."""
+        """The number of ranks with a block, if blocks are given at run time; all ranks determine it together."""
         bounds = self.grid.bounds
         if bounds is None:
             return []
@@ -167,8 +167,8 @@ class RankEntry:
         ]
 
     def before_agreement(self, node: Node) -> bool:
-        """Whether a node comes before the ranks agree, if they have not: memory that lasts as long as the call, which
-        each rank needs first.
+        """Whether a node may come before the ranks agree, such as memory that each rank allocates for the whole call;
+        always true once they have agreed.
         """
         if self.agreed:
             return True
@@ -182,7 +182,7 @@ class RankEntry:
         return False
 
     def agreement(self) -> Lines:
-        """Every rank has the same error, or none; from here on the body runs."""
+        """The call after which every rank has the same error or none, and the body runs."""
         self.agreed = True
         name = self.function.name
         own = () if self.grid.bounds is None else (self.grid.bounds.lower, self.grid.bounds.upper)
@@ -203,7 +203,7 @@ class RankEntry:
         ]
 
     def allocated(self, name: str, kind: str, memory: str, words: str, released: str = "TM_TEMPORARY") -> Lines:
-        """Memory that is there before the ranks agree: where there is none, that is what they agree on."""
+        """Memory that is allocated before the ranks agree; a failed allocation is an error that they agree on."""
         needed = f'TM_NEEDED({self.function.name}, "{words}", {memory})'
         return [cgen.Statement(f"{released} {kind} *const {name} = {needed}")]
 

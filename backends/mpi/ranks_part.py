@@ -1,4 +1,4 @@
-"""MPI's part of a function of the host: its communicator, what its ranks agree on, and their messages."""
+"""MPI's part of a host function: its communicator, the agreement of its ranks, and their messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.trace_calls import Log
 
 FOLDER = "mpi/runtime"
-#: What tells the ranks of one machine from each other.
+#: The expression that numbers the ranks on one machine.
 NEAR = "tm_mpi_near.h"
 
 
@@ -49,13 +49,13 @@ class RanksPart(HostPart):
 
     @classmethod
     def own_names(cls, function: LoopFunction, inside: Sequence[str]) -> list[str]:
-        """The communicator, and what is known of the ranks."""
+        """The communicator, and the variables about the ranks."""
         return list(entry.OWN)
 
     # -- files, and the header
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
-        """Messages, and the calls of all ranks that the function makes."""
+        """The runtime of messages, and of the collective calls that the function makes."""
         pin, function = self.function.pin, self.function
         return (
             *packaged(FOLDER, entry.RUNTIME),
@@ -65,7 +65,7 @@ class RanksPart(HostPart):
         )
 
     def documentation(self) -> list[str]:
-        """The codes of its own, and who calls it."""
+        """The error codes of ranks, and which ranks call the function."""
         return [entry.CODES, "Every rank of comm calls it."]
 
     def parameters(self) -> list[str]:
@@ -75,50 +75,50 @@ class RanksPart(HostPart):
     # -- the source around the body
 
     def check_parameters(self) -> list[tuple[str, str]]:
-        """What is known of the ranks."""
+        """The state of the ranks."""
         return [("const tm_mpi *mpi", "&mpi")]
 
     def first_checks(self) -> Lines:
-        """MPI lets this thread send messages."""
+        """The check that MPI lets this thread send messages."""
         return self.entry.threads()
 
     def checks(self) -> Lines:
-        """There are ranks enough."""
+        """The check that there are enough ranks."""
         return self.entry.checks()
 
     def check(self, call: str, used: set[str]) -> Lines:
-        """The ranks meet, and each checks what it is given."""
+        """The ranks meet, and each checks its arguments."""
         return self.entry.begin(call, used)
 
     def checked(self) -> Lines:
-        """Where threads of the ranks of a machine take turns: which of them this is."""
+        """This rank's turn, if the threads of the ranks of one machine take turns."""
         pin = self.function.pin
         if pin is None or not pin.takes_turns:
             return []
         return [cgen.Statement("const tm_mpi_near tm_near = tm_mpi_find_near(&mpi)")]
 
     def logged(self) -> Lines:
-        """The rank whose log it is."""
+        """Tells the log its rank."""
         return [cgen.Assign(f"{self.log.variable}.rank", "mpi.rank")]
 
     def prepare(self) -> Lines:
-        """The types of messages are made where the ranks have agreed."""
+        """Prepares the types of messages, which are made after the ranks have agreed."""
         assert self.messages is not None, "nothing prints the messages"
         self.entry.prepared = self.messages.prepared(self.function, self.scope)
         return []
 
     def end(self) -> Lines:
-        """The ranks part."""
+        """The lines with which the ranks end the call."""
         return self.entry.end()
 
     def abandon(self, code: str) -> str:
-        """The other ranks wait for this one's messages: they are told."""
+        """Tells the other ranks of the failure, since they wait for this rank's messages."""
         return f'{code}, tm_mpi_give_up(&mpi, "%s", {self.name}_error)'
 
     # -- statements
 
     def printers(self, statements: Statements) -> Mapping[type | Memory, Printer]:
-        """Messages, requests, and calls of all ranks."""
+        """The printers of messages, requests and collective calls."""
         messages = self.messages = MessageCalls(statements)
 
         def combined(node: Node, scope: Scope) -> Lines:
@@ -135,22 +135,22 @@ class RanksPart(HostPart):
         }
 
     def before(self, node: Node) -> Lines:
-        """What all ranks agree on, before the first node that acts."""
+        """The agreement of all ranks, before the first node that acts."""
         return [] if self.entry.before_agreement(node) else self.entry.agreement()
 
     def joins(self, node: Node, following: Node) -> bool:
-        """Waits that follow each other are one."""
+        """Consecutive waits are printed as one."""
         return isinstance(node, Complete) and isinstance(following, Complete)
 
     def together(self, nodes: Sequence[Node], scope: Scope) -> Lines:
-        """Waits for several messages."""
+        """A wait for several messages."""
         assert self.messages is not None, "nothing prints the messages"
         return self.messages.complete(nodes, scope)
 
     def allocated(self, name: str, kind: str, memory: str, words: str, released: str) -> Lines | None:
-        """Memory that is there before the ranks agree: where there is none, that is what they agree on."""
+        """Memory that is allocated before the ranks agree; a failed allocation is an error that they agree on."""
         return None if self.entry.agreed else self.entry.allocated(name, kind, memory, words, released)
 
     def out_of_memory(self, message: str) -> cgen.Generable:
-        """The other ranks are told."""
+        """Tells the other ranks of the failed allocation."""
         return cgen.Statement(f'tm_mpi_give_up(&mpi, "{message}")')

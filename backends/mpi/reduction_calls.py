@@ -1,4 +1,4 @@
-"""Reductions over ranks in C: partial results that the ranks of a line of the process grid combine in place."""
+"""Reductions over ranks in C: the ranks along a line of the process grid combine partial results in place."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TRUTHS = {"logical_and": "MPI_LAND", "logical_or": "MPI_LOR"}
 
 
 def runtime(function: LoopFunction) -> tuple[str, ...]:
-    """The headers that the reductions of a function need."""
+    """The headers for the reductions of a function."""
     if not any(isinstance(node, AllReduce) for node in transform.walk(function.body)):
         return ()
     return (RUNTIME,)
 
 
 def operation(dtype: DType, operator: str) -> str:
-    """What MPI calls an operator."""
+    """MPI's name for an operator."""
     known = _TRUTHS if dtype.is_bool else {**_NUMBERS, **({} if dtype.is_float else _BITS)}
     if operator not in known:
         raise CompilerDefect(f"MPI does not combine {dtype} by {operator}")
@@ -37,7 +37,7 @@ def operation(dtype: DType, operator: str) -> str:
 
 
 def all_reduce(node: AllReduce, extents: Sequence[Expr], scope: Scope) -> list[cgen.Generable]:
-    """The combination of an array of partial results, in a grid of some extents."""
+    """The combination of an array of partial results, on a process grid of `extents`."""
     if scope.threaded:
         raise CompilerDefect(f"{node.statement} is inside a loop that runs on several threads: one thread combines")
     array, scalars = scope.arrays[node.array], Scalars(scope)

@@ -1,4 +1,4 @@
-"""What ranks add to the event log of a function with a trace."""
+"""The additions of ranks to the event log of a traced function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Lines = list[cgen.Generable]
 
 
 def aligned(log: Log) -> Lines:
-    """All ranks come here together, and go on at nearly the same moment, from which they count."""
+    """A barrier of all ranks; they leave it at nearly the same moment, the origin of their clocks."""
     if not log.kept:
         return []
     barrier = cgen.Statement('TM_MPI_OWN(&mpi, "the trace", MPI_Barrier(mpi.comm))')
@@ -18,5 +18,5 @@ def aligned(log: Log) -> Lines:
 
 
 def message(log: Log, elements: str) -> Lines:
-    """The bytes of a message of several boxes, when they have been put together."""
+    """Logs the bytes of a message of several boxes, after they have been put together."""
     return [cgen.Statement(f"tm_trace_bytes({log.place}, tm_mpi_bytes(&{elements}))")] if log.kept else []

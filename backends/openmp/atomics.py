@@ -1,4 +1,4 @@
-"""Atomic updates: OpenMP's where it has the operator, else a loop that compares and exchanges."""
+"""Atomic updates: OpenMP's if it has the operator, else a compare-and-exchange loop."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.ir import Load
 from tiramisu_py.ir.arithmetic.lanes import is_half
 
-#: What the value reads instead of the element; no user's name looks like this.
+#: The variable that the value reads in place of the element; no user's name looks like this.
 _OLD = "<old>"
 _OPERATORS = ("+", "*", "&", "|", "^")
 
 
 def update(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Generable]:
-    """``target = value`` as one step that no other thread can come between; the value reads the target."""
+    """``target = value`` as an atomic update; the value reads the target."""
     term = _term(target, value)
     if term is not None:
         statement = cgen.Statement(f"{place} {term[0]}= {Scalars(scope).text(term[1])}")
@@ -28,7 +28,7 @@ def update(place: str, target: Load, value: Expr, scope: Scope) -> list[cgen.Gen
 
 
 def _term(target: Load, value: Expr) -> tuple[str, Expr] | None:
-    """The operator and the term of an update that OpenMP knows."""
+    """The operator and the term of an update that OpenMP's ``atomic`` supports, else None."""
     simple = isinstance(value, Binary) and value.op in _OPERATORS and value.dtype == target.dtype
     if not simple or target.dtype.is_bool or is_half(target.dtype):
         return None

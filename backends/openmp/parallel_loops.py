@@ -1,4 +1,4 @@
-"""Parallel loops in OpenMP: the pragma, the nest that it deals out, and private copies of what is reduced.
+"""Parallel loops in OpenMP: the pragma, the collapsed nest, and private copies of reduced buffers.
 
 Private copies lie in one allocation, a slot for each thread, and are combined in the order of the threads: with a
 static schedule the result depends on the number of threads alone. Without OpenMP the pragmas are ignored, and one
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class ParallelLoops:
-    """Emits the parallel loops of one function; `statements` emits what is inside."""
+    """Emits the parallel loops of one function; `statements` emits their bodies."""
 
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
 
     def emit(self, node: Node, scope: Scope) -> Lines:
-        """A parallel loop with all that it needs around it."""
+        """A parallel loop, with the statements that it needs before and after it."""
         assert isinstance(node, For)
         private = [p for p in node.reductions if p.combine is Combine.PRIVATE and p.buffer in scope.arrays]
         inner = scope.inner()
@@ -61,7 +61,7 @@ class ParallelLoops:
         return [cgen.Block([*before, *lines])] if before or fails else lines
 
     def _nest(self, node: For, scope: Scope) -> tuple[cgen.Generable, int]:
-        """The loops that are dealt out together, and their number."""
+        """The loops that are collapsed, and their number."""
         assert isinstance(node.tag, Parallel)
         chain = _collapsed(node, node.tag.collapse)
         scopes = [scope]
@@ -76,7 +76,7 @@ class ParallelLoops:
 
 
 def _collapsed(node: For, count: int) -> list[For]:
-    """The loops of a perfect nest that can be dealt out together: their bounds do not depend on each other."""
+    """The loops of a perfect nest that can be collapsed: their bounds do not depend on each other."""
     chain = [node]
     while len(chain) < count:
         inner = _only_loop(chain[-1].body)
@@ -111,7 +111,7 @@ class PrivateArrays:
         self.kind = self.shared.dtype.c_name
 
     def allocation(self, statements: Statements, scope: Scope) -> Lines:
-        """Memory for a copy a thread."""
+        """Memory for one copy for each thread."""
         sizes = ", ".join(Scalars(scope).text(extent) for extent in self.shared.extents) or "1"
         size = self.shared.dtype.bytes
         line = 64 // size
@@ -124,13 +124,13 @@ class PrivateArrays:
         return lines + statements.temporaries.array(self.all, self.kind, ["tm_threads()", self.slot], words, scope)
 
     def start(self) -> Lines:
-        """What each thread does first: its own copy, with nothing in it."""
+        """The first lines of each thread: its own copy, filled with the neutral element."""
         nothing = Scalars(Scope({})).text(self.private.operator.neutral(self.shared.dtype))
         own = f"{self.kind} *const {self.own} = &{self.all}[tm_thread()*{self.slot}]"
         return [cgen.Statement(own), self._each(cgen.Assign(f"{self.own}[tm_e]", nothing))]
 
     def combination(self) -> Lines:
-        """What the threads do last: combine the copies into the buffer, each element in the order of the threads."""
+        """The last lines of the threads: combine the copies into the buffer, for each element in thread order."""
         dtype = self.shared.dtype
         total, part = f"{self.shared.name}[tm_e]", f"{self.all}[tm_t*{self.slot} + tm_e]"
         value = as_typed(self.private.operator(Iter(total, dtype), Iter(part, dtype)), dtype)

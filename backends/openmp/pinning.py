@@ -1,4 +1,4 @@
-"""Threads bound to cpus while a function runs: what is emitted for ``compile(pin=...)``."""
+"""The C code for ``compile(pin=...)``: threads bound to CPUs while a function runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def runtime(function: LoopFunction) -> tuple[RuntimeFile, ...]:
 
 
 def pinned(function: LoopFunction, name: str, parts: HostParts) -> Lines:
-    """What comes after the checks of a function: its threads are pinned until it ends."""
+    """Lines after the checks of a function, which pin its threads until it ends."""
     if function.pin is None:
         return []
     failed = f'{name}_fail(tm_pins_held.fault, "{name}: %s", tm_pins_held.words)'

@@ -1,4 +1,4 @@
-"""OpenMP's part of a function of the host: parallel loops, atomic updates, pinned threads."""
+"""OpenMP's part of a host function: parallel loops, atomic updates, pinned threads."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class ThreadsPart(HostPart):
 
     @classmethod
     def concerns(cls, function: LoopFunction) -> bool:
-        """Every function: its loops say whether they run on threads."""
+        """True for every function: the loops say whether they run on threads."""
         return True
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
-        """What binds threads to cpus, where they are pinned."""
+        """The header that binds threads to CPUs, if they are pinned."""
         return pinning.runtime(self.function)
 
     def checked(self) -> Lines:
-        """Threads are pinned until the function ends."""
+        """Pins the threads until the function ends."""
         return pinning.pinned(self.function, self.name, self.parts)
 
     def printers(self, statements: Statements) -> Mapping[type | Memory, Printer]:
-        """Parallel loops."""
+        """The printer of parallel loops."""
         return {Parallel: ParallelLoops(statements).emit}
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
-        """An update in one step."""
+        """An atomic update."""
         return atomics.update(place, target, value, scope)
 
     def thread_failed(self) -> Lines:
-        """A flag that the loop looks at when all threads are through."""
+        """Sets a flag that the loop checks after all threads have finished."""
         return [cgen.Pragma("omp atomic write"), cgen.Statement("tm_failed = 1"), cgen.Statement("continue")]

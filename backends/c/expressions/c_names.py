@@ -1,4 +1,4 @@
-"""Names in C: the user's, unless C, its library or the runtime has the same one."""
+"""Names in C: the user's names, unless C, its library or the runtime already uses them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tiramisu_py.algorithm.reserved import PARTS, has_own_form, is_taken_inside
 
-#: What generated code appends to the name of an array for names of its own.
+#: Suffixes that generated code appends to an array's name to make its own names.
 DERIVED = ("_bytes", "_copies", "_own", "_slot", "_elements")
 
 
 def c_names(names: Iterable[str], function: str, reserved: Collection[str] = ()) -> Mapping[str, str]:
-    """A C identifier for each name, the name itself where that can be and is not among `reserved`."""
+    """A C identifier for each name: the name itself if it is allowed in C and not `reserved`."""
     ordered = list(dict.fromkeys(names))
     used = {function, "wrong", *reserved, *(function + part for part in PARTS)}
     used |= {_identifier(name) + part for name in ordered for part in DERIVED}

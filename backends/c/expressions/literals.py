@@ -1,4 +1,4 @@
-"""Literals in C: of the right type, and of exactly the value that NumPy gives them."""
+"""Literals in C: of the right type, and exactly NumPy's value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mathematical functions: what C calls those that NumPy names otherwise."""
+"""Mathematical functions: the C names of those that NumPy names differently."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ PRECEDENCE = {
     "<": RELATION, "<=": RELATION, ">": RELATION, ">=": RELATION, "==": EQUALITY, "!=": EQUALITY,
     "&": BIT_AND, "|": BIT_OR, "^": BIT_XOR, "<<": SHIFT, ">>": SHIFT, "&&": AND, "||": OR,
 }  # fmt: skip
-#: Operators whose operands compilers like to see in parentheses, whatever the precedence.
+#: Operators whose operands get parentheses at any precedence, since compilers warn without them.
 _EXPLICIT = {"&", "|", "^", "<<", ">>", "&&", "||", "<", "<=", ">", ">=", "==", "!="}
 
 
@@ -22,7 +22,7 @@ class Code(NamedTuple):
     precedence: int = POSTFIX
 
     def at(self, precedence: int) -> str:
-        """The text, in parentheses if its operator binds less than `precedence`."""
+        """The text, in parentheses if its operator binds less tightly than `precedence`."""
         return self.text if self.precedence >= precedence else f"({self.text})"
 
 

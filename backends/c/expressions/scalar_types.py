@@ -1,4 +1,4 @@
-"""The scalar types in C: how literals are written, and what the processor does not compute with."""
+"""The scalar types in C: how literals are written, and which types the processor does not compute in."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tiramisu_py.algorithm.types import DType
 
 @dataclass(frozen=True)
 class ScalarType:
-    """What C has of one scalar type, beside its name (`DType.c_name`).
+    """How one scalar type is written in C, besides its name (`DType.c_name`).
 
-    `suffix` ends a literal, `wide` is the macro for one that no int holds, and `least` the name of the least value. A
-    type that is `stored` as another is computed as float: `functions` are the operators that the runtime has for it
-    itself, and with `by_float` every value is converted to float before it is rounded to the type.
+    `suffix` ends a literal, `wide` is the macro for a literal that does not fit an int, and `least` names the least
+    value. A type `stored` as another is computed in float: `functions` are the operators for which the runtime has its
+    own functions, and `by_float` converts every value to float before it is rounded to the type.
     """
 
     suffix: str = ""

@@ -1,6 +1,6 @@
 """Scalar expressions in C.
 
-C computes small integers as int: each result is converted back. The 16-bit floats are computed as float, and rounded
+C computes small integers as int: each result is converted back. The 16-bit floats are computed in float and rounded
 after each operation.
 """
 
@@ -41,12 +41,12 @@ _NAMED = {
 
 
 def operand(e: Expr, dtype: DType) -> Expr:
-    """An expression in the type of the operation that it is an operand of."""
+    """An operand, converted to the type of its operation."""
     return e if strong(e.dtype) == strong(dtype) else as_typed(e, strong(dtype))
 
 
 def compared(e: Binary) -> DType:
-    """The type in which a comparison's operands are compared."""
+    """The common type in which the operands of a comparison are compared."""
     return strong(ty.promote(e.left.dtype, e.right.dtype))
 
 
@@ -66,7 +66,7 @@ class Scalars:
                 return Code(self.scope.names.get(e.name, e.name))
             case Load():
                 return Code(self.element(e.buffer, e.indices))
-            case Lane() if self.scope.lanes.of(e.vector) == 1:  # the same in all lanes, as later passes found
+            case Lane() if self.scope.lanes.of(e.vector) == 1:  # a later pass found it uniform over lanes
                 return self(e.vector)
             case Lane():
                 return Code(f"{self(e.vector).at(POSTFIX)}[{self(e.lane).text}]")
@@ -111,7 +111,7 @@ class Scalars:
         return self._narrowed(prefix(e.op, self(inner)), e.dtype)
 
     def _narrowed(self, code: Code, dtype: DType) -> Code:
-        """Small integers: what C computed as int, in its own type again."""
+        """A small integer that C computed as int, converted back to its own type."""
         return cast(dtype.c_name, code) if dtype.is_integer and dtype.bits < 32 else code
 
     def _rounded(self, code: Code, dtype: DType) -> Code:
@@ -134,7 +134,7 @@ class Scalars:
         return self._arithmetic(e.op, self(left), self(right), dtype)
 
     def _divides_plainly(self, op: str, left: Expr, right: Expr) -> bool:
-        """Whether C's division is the one that rounds down: of what is not negative, by a positive constant."""
+        """Whether C's own division rounds down here: the dividend is not negative, the divisor a positive constant."""
         divisor = constant(right)
         if op not in ("//", "%") or divisor is None or divisor <= 0 or not left.dtype.is_integer:
             return False
@@ -162,7 +162,7 @@ class Scalars:
 
     @deep
     def converted(self, e: Expr, dtype: DType) -> Code:
-        """A conversion as NumPy does it."""
+        """A conversion with NumPy's semantics."""
         source, dtype = strong(e.dtype), strong(dtype)
         if source == dtype:
             return self(e)
@@ -178,7 +178,7 @@ class Scalars:
         return cast(dtype.c_name, value) if not (is_half(source) and dtype == float32) else value
 
     def half_of(self, value: Code, source: DType) -> Code:
-        """A value as the conversion to a 16-bit float wants it."""
+        """A value in the type that the conversion to a 16-bit float takes."""
         return value
 
     def _call(self, e: Call) -> Code:

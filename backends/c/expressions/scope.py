@@ -1,4 +1,4 @@
-"""What is in sight at a place of the generated source: variables, buffers and their names in C."""
+"""The names in scope at a point of the generated source: variables, buffers and their names in C."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tiramisu_py.ir.rewriting import constant
 class NamedArray:
     """A buffer as C sees it: a pointer or an array of elements, each of `lanes` lanes, in row-major order.
 
-    A `nested` one is an array of arrays, ``a[i][j]``; threads of a block share it if
-    `is_shared`. `device_name` is what kernels are given for it, if not `name`.
+    If `nested`, it is an array of arrays, ``a[i][j]``; if `is_shared`, the threads of a block share it. Kernels are
+    passed `device_name`, or `name` if there is none.
     """
 
     name: str
@@ -38,7 +38,7 @@ class NamedArray:
         return position
 
     def distance(self, steps: tuple[int, ...]) -> Expr:
-        """How far apart in memory elements are that are `steps` apart in each dimension."""
+        """The distance in memory between two elements that are `steps` apart in each dimension."""
         return self.flat(tuple(map(number, steps)))
 
 
@@ -68,7 +68,7 @@ def _sum(a: Expr, b: Expr) -> Expr:
 
 @dataclass
 class Scope:
-    """Names in sight: one scope for each C block, to which the declarations in it add."""
+    """The names in scope, one object for each C block; declarations in the block are added to it."""
 
     names: Mapping[str, str]
     arrays: dict[str, NamedArray] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Scope:
     declared: set[str] = field(default_factory=set)
 
     def inner(self) -> Scope:
-        """The scope of a block inside."""
+        """The scope of a nested block."""
         return replace(self, arrays=dict(self.arrays), declared=set())
 
     def declare(self, name: str, lanes: int = 1) -> None:
@@ -91,7 +91,7 @@ class Scope:
         self.lanes = self.lanes.with_variable(name, lanes)
 
     def enter(self, node: For | Let, lanes: int = 1) -> None:
-        """Add the variable of a loop or a definition, and what that says of it."""
+        """Add the variable of a loop or a definition, and the facts that follow from it."""
         self.facts = self.facts.inside(node)
         self.declare(node.variable, lanes)
 
@@ -103,7 +103,7 @@ class Scope:
 
 
 def of_function(function: LoopFunction, names: Mapping[str, str]) -> Scope:
-    """What is in sight where a function's body begins."""
+    """The names in scope at the start of a function's body."""
     scope = Scope(names, facts=facts_of(function))
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):

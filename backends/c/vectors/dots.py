@@ -1,7 +1,7 @@
 """Weighted sums of neighbours: ``4899*rgb[c, 0] + 9617*rgb[c, 1] + 1868*rgb[c, 2]`` of bytes, in int32.
 
-The channels of 16 pixels come from one load (of 8, in registers of 32 bytes from two), and processors multiply and add
-them by twos.
+The channels of 16 pixels come from one load (with 32-byte registers, those of 8 pixels from two), and processors
+multiply and add them in pairs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.vectors.vectors import Vectors
 
 _WEIGHTS = range(-(2**15), 2**15)
-#: How many lanes the sums have, in registers of 64 and of 32 bytes, and how many neighbours are weighted at most.
+#: The lanes of a sum in registers of 64 and of 32 bytes, and the most neighbours that one sum weights.
 LANES, MOST = (16, 8), 4
 
 
 def weighted(vectors: Vectors, e: Binary) -> Code | None:
-    """A sum in which 2 to 4 elements from the first of a few on are weighted; None where there are none."""
+    """A sum that weights the first 2 to 4 elements of each group; None if `e` is no such sum."""
     if e.op != "+" or e.dtype != int32 or vectors.lanes not in LANES or vectors.scope.mask is not None:
         return None
     terms = _terms(e)
@@ -71,7 +71,7 @@ def _weight(term: Expr) -> tuple[Load, int] | None:
 
 
 def _spaced(vectors: Vectors, e: Load) -> tuple[str, int, Expr] | None:
-    """The first element, the distance from lane to lane, and the index in the array of the first."""
+    """The first element, the distance from lane to lane, and the first element's index in the array."""
     array = vectors.scope.arrays[e.buffer]
     spaced = None if array.lanes > 1 else vectors.spaced(e.buffer, e.indices)
     stride = None if spaced is None else constant(spaced[1])
@@ -84,7 +84,7 @@ def _spaced(vectors: Vectors, e: Load) -> tuple[str, int, Expr] | None:
 def _neighbours(
     vectors: Vectors, first: Load, stride: int, found: list[tuple[int, Load, int]]
 ) -> list[tuple[int, int]]:
-    """The numbers of the terms that read the first element, the one after it, and so on, with their weights."""
+    """The positions of the terms that read the first element, the next one, and so on, with their weights."""
     start = _spaced(vectors, first)
     by_offset: dict[int, tuple[int, int]] = {}
     for term, load, weight in found:

@@ -1,8 +1,8 @@
 """Loads of neighbours: elements of an array at computed indices and beside them, as interpolation reads them.
 
-Loads of one array whose indices differ by constants alone, ``image[i, j]``, ``image[i, j + 1]``, ``image[i + 1, j]``
-and ``image[i + 1, j + 1]`` with i and j different in each lane, are one call, which reads neighbours together. What
-the statement computes more than once, the indices above all, is computed before it.
+Loads of one array whose indices differ only by constants, ``image[i, j]``, ``image[i, j + 1]``, ``image[i + 1, j]``
+and ``image[i + 1, j + 1]`` with i and j different in each lane, become one call, which reads neighbours together.
+Expressions that the statement uses more than once, mostly indices, are computed before it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tiramisu_py.ir import Load, Store, Variable
 from tiramisu_py.ir.arithmetic.common_values import repeated, with_names
 from tiramisu_py.ir.arithmetic.linear import Key
 
-#: The neighbours of a call, as distances from the first: a square of four.
+#: The neighbours of a call, as distances from the first: a 2 by 2 square.
 SQUARE = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 Place = tuple[int, int]
@@ -46,11 +46,11 @@ class Neighbours:
 
     @property
     def is_square(self) -> bool:
-        """Whether they are four, in a square."""
+        """Whether the loads form a 2 by 2 square."""
         return tuple(place for place, _ in self.placed()) == SQUARE
 
     def placed(self) -> list[tuple[Place, Key]]:
-        """The loads, by their distance from the first row and the first column."""
+        """The loads, sorted by their distance from the first row and the first column."""
         down, right = self._least
         return sorted(((row - down, column - right), key) for (row, column), key in self.taps.items())
 
@@ -66,7 +66,7 @@ def _moved(index: Expr, by: int) -> Expr:
 
 @dataclass
 class Prepared:
-    """A store, after the lines that define what it loads and computes more than once, in a scope that has them."""
+    """A store, the lines before it that define its loads and common subexpressions, and the scope with their names."""
 
     lines: list[cgen.Generable]
     store: Store
@@ -74,9 +74,9 @@ class Prepared:
 
 
 def prepared(store: Store, scope: Scope, types: VectorTypes) -> Prepared | None:
-    """A store of vectors with its loads of neighbours before it; None where it has none."""
+    """A store of vectors with its loads of neighbours before it; None if it has none."""
     if scope.mask is not None:
-        return None  # lanes that are not active have no place
+        return None  # inactive lanes have no valid address
     groups = [group for group in _neighbours(store.value, scope) if group.is_square]
     lanes = scope.lanes.of(store.value)
     return _Preparation(scope.inner(), types, lanes).of(store, groups) if groups else None
@@ -84,7 +84,7 @@ def prepared(store: Store, scope: Scope, types: VectorTypes) -> Prepared | None:
 
 def _neighbours(value: Expr, scope: Scope) -> Iterable[Neighbours]:
     if any(isinstance(e, Select) and scope.lanes.of(e.condition) == 1 for e in walk(value)):
-        return ()  # only the branch that is taken may be loaded
+        return ()  # only the taken branch may load
     found: dict[Key, Neighbours] = {}
     for e in walk(value):
         if not isinstance(e, Load) or e.dtype.is_bool or scope.arrays[e.buffer].lanes > 1:
@@ -99,7 +99,7 @@ def _neighbours(value: Expr, scope: Scope) -> Iterable[Neighbours]:
 
 
 def _place(index: Expr, scope: Scope) -> tuple[Expr, int] | None:
-    """An index of 32 bits that differs from lane to lane, less the constant that is added to it, and this."""
+    """A 32-bit index that differs from lane to lane, as its part without the added constant, and that constant."""
     if not isinstance(index, Cast) or index.operand.dtype != int32 or scope.lanes.of(index) == 1:
         return None
     inner = index.operand
@@ -138,7 +138,7 @@ class _Preparation:
         return Prepared(self.lines, replace(store, value=with_names(value, self.names)), self.scope)
 
     def _is_worth_a_name(self, e: Expr) -> bool:
-        """Whether an expression is computed for each lane."""
+        """Whether an expression is computed for each lane, and so worth naming if it occurs twice."""
         return bool(e.children()) and not isinstance(e, Load) and not e.dtype.is_bool and self.scope.lanes.of(e) > 1
 
     def _define(self, value: Expr) -> None:
@@ -166,7 +166,7 @@ class _Preparation:
         return self.scope.arrays[buffer].name
 
     def _fresh(self, name: str, number: int | None = None) -> str:
-        """A name that nothing in sight has, with a number behind it where it is taken, or given one."""
+        """A name that is free in the scope; a number is appended if it is taken, or if `number` is given."""
         taken = {*self.scope.names.values(), *self.scope.declared, *(a.name for a in self.scope.arrays.values())}
         taken |= {str(variable) for variable in self.names.values()} | self.reserved
         numbered = (f"{name}{k}" for k in itertools.count(number or 0))

@@ -1,7 +1,7 @@
-"""Operations on vectors by the name of their function: each is an instruction where the processor has one.
+"""Vector operations as named functions: each is one instruction where the processor has it.
 
-A source declares those that it uses, ``TM_OPERATION_2(min, uint8x64)``, and calls ``min_uint8x64(a, b)``. What the
-processor's own form of each is, `tm_x86.h` or `tm_neon.h` says; the generic one is in `tm_idioms.h`.
+A source declares the operations that it uses, ``TM_OPERATION_2(min, uint8x64)``, and calls ``min_uint8x64(a, b)``. The
+processor's own forms are in `tm_x86.h` and `tm_neon.h`, the generic ones in `tm_idioms.h`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNSIGNED = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
 class Idioms:
-    """The operations that a source uses; `name` is what a vector type is called, and declares it."""
+    """The operations that a source uses; `name` returns the name of a vector type, and declares it."""
 
     def __init__(self, name: Callable[[DType, int], str]) -> None:
         self._name = name
@@ -34,21 +34,21 @@ class Idioms:
         return sorted(self._lines)
 
     def strides(self) -> set[tuple[DType, int, int]]:
-        """The types, lanes and distances of the loads that these functions use."""
+        """The types, lanes and strides of the loads that these functions use."""
         return self._loaded
 
     def loads(self) -> list[str]:
-        """The lines that define the functions that load, which use functions of vectors and simpler loads."""
+        """The lines that define the load functions, which use vector functions and simpler loads."""
         return sorted(self._last)
 
     def operation(self, name: str, dtype: DType, lanes: int) -> str:
-        """The function of two vectors of one type that `tm_idioms.h` calls `name`."""
+        """The function on two vectors of one type that `tm_idioms.h` calls `name`."""
         vector = self._name(dtype, lanes)
         self._lines[f"TM_OPERATION_2({name}, {vector})"] = None
         return f"{name}_{vector}"
 
     def conversion(self, source: DType, target: DType, lanes: int) -> str:
-        """The function that converts lanes to a type of another width, or to a float of twice theirs."""
+        """The function that converts lanes to a type of another width, or to a float of twice their width."""
         given, wanted = self._name(source, lanes), self._name(target, lanes)
         through = self._name(_between(source, target), lanes)
         kept = source.name if target.bits > source.bits else str(source.bits)
@@ -65,7 +65,7 @@ class Idioms:
         return f"load_strided_{stride}_{wanted}_from_{given}"
 
     def dot(self, source: DType, target: DType, lanes: int, stride: int, count: int) -> str:
-        """The function that weights the first `count` of each `stride` elements and adds them up, in a wider type."""
+        """The function that sums the first `count` of each `stride` elements with weights, in a wider type."""
         self._loaded.add((source, lanes, stride))
         self.conversion(source, target, lanes)
         given, wanted = self._name(source, lanes), self._name(target, lanes)
@@ -73,7 +73,7 @@ class Idioms:
         return f"dot_{count}_of_{stride}_{wanted}_from_{given}"
 
     def joined(self, source: DType, target: DType, lanes: int) -> str:
-        """The function that makes one vector of two of `lanes` lanes, each lane half as wide."""
+        """The function that joins two vectors of `lanes` lanes into one, with lanes half as wide."""
         given, wanted = self._name(source, lanes), self._name(target, 2 * lanes)
         evens = ", ".join(str(2 * lane) for lane in range(2 * lanes))
         self._lines[f"TM_JOIN({wanted}, {given}, {evens})"] = None
@@ -81,7 +81,7 @@ class Idioms:
 
 
 def _between(source: DType, target: DType) -> DType:
-    """The type on the way: widths change by a factor of two at most, which is what compilers do well."""
+    """The intermediate type of a conversion: each step changes the width by at most two, which compilers do well."""
     source = strong(source)
     if source.is_float or target.is_float or max(source.bits, target.bits) == 2 * min(source.bits, target.bits):
         return target

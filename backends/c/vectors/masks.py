@@ -1,4 +1,4 @@
-"""Loads and stores of the first lanes of a vector, in C: those that a mask lets touch memory."""
+"""Loads and stores in C of the first lanes of a vector, the lanes that a mask makes active."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from tiramisu_py.backends.c.vectors.vectors import Vectors
 
 HEADER = "tm_masks.h"
-#: The element in lane 0, and the distance from lane to lane; None where lanes are not evenly spaced.
+#: The element in lane 0, and the distance from lane to lane; None if lanes are not evenly spaced.
 Spaced = tuple[str, Expr] | None
 
 
 class FirstLanes:
-    """The vector types whose first lanes a source loads and stores by themselves."""
+    """The vector types for which a source loads or stores only the first lanes."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], DType] = {}
@@ -29,12 +29,12 @@ class FirstLanes:
         return bool(self._used)
 
     def use(self, dtype: DType, lanes: int) -> None:
-        """Note a type."""
+        """Record the use of a type."""
         dtype = uint8 if dtype.is_bool else strong(dtype)
         self._used[dtype.name, lanes] = dtype
 
     def declarations(self) -> Iterator[str]:
-        """The lines that make the functions which load and store the first lanes."""
+        """The lines that define the functions for loads and stores of the first lanes."""
         for (name, lanes), dtype in sorted(self._used.items()):
             size = dtype.bytes * lanes * 8
             known = size if size in (128, 256, 512) else "OTHER"

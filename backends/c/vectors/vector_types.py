@@ -1,7 +1,7 @@
-"""The vector types of a source, and the functions that load them where elements are a few apart or in reverse.
+"""The vector types of a source, and their functions for strided and reversed loads.
 
 Elements that are 2, 3 or 4 apart (the channels of a picture) come from that many whole vectors, shuffled: no element is
-loaded by itself, and nothing outside the first and the last.
+loaded on its own, and nothing before the first or after the last.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tiramisu_py.backends.c.vectors import masks
 
 VECTORS = "tm_vectors.h"
 GATHERS = "tm_gathers.h"
-#: How far apart elements of so many bytes may be for shuffles to be faster than loads of single elements.
+#: By the bytes of an element, the largest stride at which shuffles are faster than loads of single elements.
 _SHUFFLED = {1: (2, 3, 4), 2: (2, 3, 4), 4: (3,)}
-#: The vectors whose neighbours the header loads in ways of their own.
+#: The vector types for which the header has its own way of loading neighbours.
 _NEIGHBOURS = ("float32x8", "float32x16", "uint8x16")
 
 
@@ -30,13 +30,13 @@ class VectorTypes:
         self.first = masks.FirstLanes()
 
     def name(self, dtype: DType, lanes: int) -> str:
-        """The name of a vector type; a bool is a byte."""
+        """The name of a vector type; a bool is stored as a byte."""
         dtype = uint8 if dtype.is_bool else strong(dtype)
         self._used[dtype.name, lanes] = dtype
         return f"{dtype.name}x{lanes}"
 
     def load(self, dtype: DType, lanes: int, stride: int) -> str | None:
-        """The function that loads elements `stride` apart, or None where they are best loaded one by one."""
+        """The function that loads elements `stride` apart, or None if single loads are faster."""
         name = self.name(dtype, lanes)
         if stride == 1:
             return f"load_{name}"
@@ -46,13 +46,13 @@ class VectorTypes:
         return _function(name, stride)
 
     def neighbours(self, dtype: DType, lanes: int) -> str:
-        """The name of a vector type whose lanes are loaded beside each other from computed places."""
+        """The name of a vector type for which neighbours at computed places are loaded."""
         self._neighbours.add((strong(dtype).name, lanes))
         self.name(int32, lanes)
         return self.name(dtype, lanes)
 
     def runtime(self) -> tuple[RuntimeFile, ...]:
-        """The headers that the source includes for its vectors, and what these include."""
+        """The headers that the source includes for its vectors, and the headers that these include."""
         more = [
             *([GATHERS] if self._neighbours else ()),
             *([idioms.HEADER] if self.idioms else ()),
@@ -62,7 +62,7 @@ class VectorTypes:
         return (*included, *(packaged("c", *idioms.FILES[1:], included=False) if self.idioms else ()))
 
     def declarations(self) -> list[str]:
-        """The lines that make the types and the functions."""
+        """The lines that define the types and the functions."""
         for dtype, lanes, stride in self.idioms.strides():
             self.load(dtype, lanes, stride)
         types = [f"TM_VECTOR({d.c_name}, {t}x{n}, {n})" for (t, n), d in sorted(self._used.items())]
@@ -72,7 +72,7 @@ class VectorTypes:
 
 
 def _neighbours(dtype: DType, lanes: int) -> str:
-    """The line that makes the function which loads neighbours."""
+    """The line that defines the function for loads of neighbours."""
     name = f"{dtype.name}x{lanes}"
     if name in _NEIGHBOURS:
         return f"TM_NEIGHBOURS_{name}"
@@ -100,13 +100,13 @@ def _definition(dtype: DType, lanes: int, stride: int) -> list[str]:
 
 
 def _starts(lanes: int, stride: int) -> list[int]:
-    """Where the whole vectors begin; the last one ends at the last element wanted, and none after it."""
+    """The starts of the whole vectors; none reaches beyond the last element wanted."""
     last = (lanes - 1) * (stride - 1)
     return [min(k * lanes, last) for k in range(stride - 1)] + [last]
 
 
 def _shuffles(name: str, lanes: int, stride: int, starts: list[int]) -> list[str]:
-    """One shuffle for each vector after the first: it takes over the lanes that are in this vector."""
+    """One shuffle for each vector after the first; it fills in the lanes that come from this vector."""
     source = [min(lane * stride // lanes, stride - 1) for lane in range(lanes)]
     found, lines = "v0", []
     for k in range(1, stride):

@@ -1,7 +1,7 @@
-"""Vector expressions in C: GCC's and Clang's vector extensions, which the processor's instructions follow from.
+"""Vector expressions in C, in the vector extensions of GCC and Clang, which map directly to instructions.
 
-A condition is a mask: a vector of signed integers, -1 where it holds, as wide as the operands that are compared. In
-memory and in variables a bool is a byte, 0 or 1, in vectors too.
+A condition is a mask: a vector of signed integers as wide as the compared operands, -1 where it holds. In memory and in
+variables a bool is a byte, 0 or 1, in vectors too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tiramisu_py.ir import Idiom, Joined, Load, Ramp, Shifted
 from tiramisu_py.ir.arithmetic.linear import along_lanes
 from tiramisu_py.ir.rewriting import constant
 
-#: Types whose scalars C spreads over a vector by itself.
+#: The types of scalars that C broadcasts to a vector by itself.
 _SPREAD = ("float32", "float64", "int32", "int64", "uint32", "uint64")
 _NAMED = {"//": "floor_div", "%": "mod", "<<": "shift_left", ">>": "shift_right"}
 
@@ -60,7 +60,7 @@ class Vectors:
 
     @deep
     def __call__(self, e: Expr) -> Code:
-        """The value in all lanes, a vector; of a scalar, the same in every lane."""
+        """The vector of an expression's values in all lanes; a scalar is broadcast."""
         if self._uniform(e):
             return self._spread(e)
         if e.dtype.is_bool and not isinstance(e, Iter | Load | Shifted):
@@ -93,7 +93,7 @@ class Vectors:
         return call("TM_ALL", self.type(e.dtype), self.scalars(e))
 
     def side(self, e: Expr) -> Code:
-        """An operand beside a vector: a scalar stays one where C spreads it by itself."""
+        """An operand beside a vector; a scalar stays a scalar where C broadcasts it by itself."""
         if self._uniform(e) and strong(e.dtype).name in _SPREAD:
             return self.scalars(e)
         return self(e)
@@ -109,7 +109,7 @@ class Vectors:
         return lanes if constant(e.base) == 0 else infix("+", self.scalars(e.base), lanes)
 
     def _narrow_ramp(self, e: Ramp, dtype: DType) -> Code:
-        """The lower bits of consecutive numbers, which are those of the first, and consecutive."""
+        """The low bits of consecutive numbers: consecutive numbers that start at the low bits of the first."""
         lanes = Code(f"({self.type(dtype)}){{TM_RAMP_{self.lanes}}}")
         return infix("+", self._spread(Cast(e.base, dtype)), lanes)
 
@@ -129,7 +129,7 @@ class Vectors:
         return infix(e.op, self.side(left), self.side(right))
 
     def _shifted(self, op: str, left: Expr, right: Expr, dtype: DType) -> Code:
-        """Division that rounds down, and shifts: by a constant, one instruction."""
+        """Shifts, and divisions that round down; one instruction if the right operand is a constant."""
         count = constant(right)
         if count is not None and dtype.is_integer:
             if op in ("//", "%") and count > 0 and count & (count - 1) == 0:
@@ -186,7 +186,7 @@ class Vectors:
         return widths.converted(self.types, self(e), source, dtype, self.lanes)
 
     def _apart(self, e: Load, dtype: DType) -> tuple[str, int] | None:
-        """The first element and the distance of elements a few apart, which shuffles load."""
+        """The first element and the stride of a strided load that is done by shuffles."""
         spaced = None if self.scope.arrays[e.buffer].lanes > 1 else self.spaced(e.buffer, e.indices)
         stride = None if spaced is None else constant(spaced[1])
         if spaced is None or stride is None or stride < 2 or self.types.load(dtype, self.lanes, stride) is None:
@@ -227,7 +227,7 @@ class Vectors:
         return f"(const uint8_t *){array.name}" if array.dtype.is_bool else array.name
 
     def spaced(self, buffer: str, indices: tuple[Expr, ...]) -> tuple[str, Expr] | None:
-        """The element in lane 0 and the distance from lane to lane, or None where lanes are not evenly spaced."""
+        """The element in lane 0 and the distance from lane to lane, or None if lanes are not evenly spaced."""
         array = self.scope.arrays[buffer]
         lines = [along_lanes(index) for index in indices]
         known = [line for line in lines if line is not None]
@@ -239,7 +239,7 @@ class Vectors:
     # -- conditions
 
     def mask(self, e: Expr, bits: int | None = None) -> tuple[Code, int]:
-        """A condition as a mask, and the width of its lanes: `bits`, if given."""
+        """A condition as a mask, and the width of the mask's lanes (`bits`, if given)."""
         code, own = self._mask(e, bits)
         if bits is None or bits == own:
             return code, own

@@ -1,4 +1,4 @@
-"""Conversions of vectors between types, as the fewest instructions."""
+"""Conversions of vectors between types, in as few instructions as possible."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from tiramisu_py.algorithm.types import DType, int8, int16, int32, int64
 from tiramisu_py.backends.c.expressions.parentheses import Code, call, cast
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 
-#: The signed integers by width, which masks are made of.
+#: The signed integers by width; masks are made of them.
 SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 
 
 def converted(types: VectorTypes, code: Code, source: DType, target: DType, lanes: int) -> Code:
-    """A vector in another type: integers narrower than 32 bits and floats meet in the integer as wide as the float.
+    """A vector in another type.
 
-    Out of range and NaN as scalar code has it. Not for floats to unsigned integers of 32 and 64 bits.
+    An integer narrower than 32 bits becomes a float by way of the integer as wide as the float, and a float becomes one
+    by way of int32. NaN and values out of range are as in scalar code. Not for floats to uint32 or uint64.
     """
     if source.is_float and target.is_integer:
         whole = int32 if target.bits < 32 else target
@@ -25,7 +26,7 @@ def converted(types: VectorTypes, code: Code, source: DType, target: DType, lane
 
 
 def _step(types: VectorTypes, code: Code, source: DType, target: DType, lanes: int) -> Code:
-    """A conversion that is one instruction."""
+    """A conversion in one step."""
     if source.is_integer and target.is_integer and source.bits == target.bits:
         return cast(types.name(target, lanes), code)
     if source.bits < target.bits or target.is_integer:
@@ -34,7 +35,7 @@ def _step(types: VectorTypes, code: Code, source: DType, target: DType, lanes: i
 
 
 def joined(types: VectorTypes, parts: list[Code], source: DType, target: DType, lanes: int) -> Code:
-    """Vectors of `lanes` lanes one after another, in an integer type as much narrower as they are many."""
+    """Concatenated vectors of `lanes` lanes, in an integer type narrower by a factor of their number."""
     while len(parts) > 1:
         narrow = target if source.bits == 2 * target.bits else SIGNED[source.bits // 2]
         function = types.idioms.joined(source, narrow, lanes)
