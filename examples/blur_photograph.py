@@ -34,13 +34,13 @@ ON_RANKS = Path(__file__).resolve().parent / "mpi" / "photograph.py"
 
 
 def mean(values: Iterable[Any]) -> Any:
-    """The mean of some values, added from left to right: of expressions an expression, of arrays an array."""
+    """The mean of expressions or of arrays, added from left to right."""
     listed = list(values)
     return functools.reduce(operator.add, listed) / len(listed)
 
 
 def algorithm(radius: int, rows: Any = R, parted: bool = False) -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """A box blur of three planes in two stages, across and down; where it is parted, the first G rows are apart."""
+    """A box blur of three planes in two stages, across and down; if `parted`, with a parameter G to split rows at."""
     side = 2 * radius + 1
     sizes = [R, C] if rows is R else [C]
     known = [f"{size} >= 1" for size in sizes] + (["0 <= G <= R"] if parted else [])
@@ -53,7 +53,7 @@ def algorithm(radius: int, rows: Any = R, parted: bool = False) -> tuple[tm.Func
 
 
 def box_blur(radius: int) -> tm.Function:
-    """The blur scheduled for CPU cores: tiles on threads, vectors, the first stage where a tile needs it."""
+    """The blur scheduled for CPU cores: tiles on threads, vectors, the first stage computed for each tile."""
     blur, across, down = algorithm(radius)
     down.tile(r, c, 64, 256, r0, c0, r1, c1)
     down.parallelize(k, r0)
@@ -64,7 +64,7 @@ def box_blur(radius: int) -> tm.Function:
 
 
 def box_blur_gpu(radius: int) -> tm.Function:
-    """The blur scheduled for a GPU: a tile a block, the first stage of a tile in shared memory, copies derived."""
+    """The blur scheduled for a GPU: one tile for each block, its first stage in shared memory, copies derived."""
     blur, across, down = algorithm(radius)
     down.tile(r, c, 32, 64, r0, c0, r1, c1)
     down.split(r1, 4, rm, rt)
@@ -79,7 +79,7 @@ def box_blur_gpu(radius: int) -> tm.Function:
 
 
 def box_blur_cooperative(radius: int) -> tm.Function:
-    """Both stages parted at row G: the rows before it on a GPU, the others on the cores, at the same time."""
+    """Both stages split at row G: the rows before it run on a GPU, the others on the cores, at the same time."""
     blur, across, down = algorithm(radius, parted=True)
     for stage in (across, down):
         stage.partition(r, [G], [tm.gpu(tile=(4, 64)), tm.cores(vector=16)])
@@ -88,14 +88,14 @@ def box_blur_cooperative(radius: int) -> tm.Function:
 
 
 def box_blur_numpy(image: np.ndarray, radius: int) -> np.ndarray:
-    """The same blur by whole-array operations: slices that are added."""
+    """The same blur by whole-array operations, as a sum of slices."""
     rows, columns = image.shape[1] - 2 * radius, image.shape[2] - 2 * radius
     across = mean(image[:, :, d : d + columns] for d in range(2 * radius + 1))
     return mean(across[:, d : d + rows] for d in range(2 * radius + 1))
 
 
 def timed(action: Callable[[], Any], rounds: int = 1) -> tuple[Any, float]:
-    """The result of an action and its least time in seconds over some rounds."""
+    """The result of an action and its least time in seconds over `rounds` calls."""
     best, result = float("inf"), None
     for _ in range(rounds):
         start = time.perf_counter()
@@ -116,7 +116,7 @@ def picture_of(colours: np.ndarray) -> Image.Image:
 
 
 def side_by_side(left: Image.Image, right: Image.Image, gap: int = 12) -> Image.Image:
-    """Two pictures of one height beside each other."""
+    """Two pictures of the same height, side by side."""
     sheet = Image.new("RGB", (left.width + gap + right.width, left.height), "white")
     sheet.paste(left, (0, 0))
     sheet.paste(right, (left.width + gap, 0))
@@ -138,7 +138,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def on_cores(image: np.ndarray, radius: int) -> tuple[np.ndarray, dict[str, bool], list[tuple[str, float]]]:
-    """The blur on CPU cores: the result, what was checked, and the times."""
+    """The blur on CPU cores: the result, the checks, and the times."""
     blur, scheduling = timed(lambda: box_blur(radius))
     report, checking = timed(blur.check)
     kernel, compiling = timed(blur.compile)
@@ -157,7 +157,7 @@ def on_cores(image: np.ndarray, radius: int) -> tuple[np.ndarray, dict[str, bool
 def with_gpu(
     device: str, image: np.ndarray, radius: int, expected: np.ndarray
 ) -> tuple[dict[str, bool], list[tuple[str, float]]]:
-    """The blur on a GPU, real or simulated: what was checked, and the times."""
+    """The blur on a GPU, real or simulated: the checks, and the times."""
     blur = box_blur_gpu(radius)
     report, checking = timed(blur.check)
     kernel, compiling = timed(lambda: blur.compile(device=device))
@@ -178,7 +178,7 @@ def with_gpu(
 def together(
     device: str, image: np.ndarray, radius: int, expected: np.ndarray
 ) -> tuple[dict[str, bool], list[tuple[str, float]], tm.Trace]:
-    """The blur on cores and a GPU at once: what was checked, the times, and what happened when."""
+    """The blur on cores and a GPU at once: the checks, the times, and the trace."""
     blur = box_blur_cooperative(radius)
     report, checking = timed(blur.check)
     _, rows, columns = expected.shape
@@ -204,7 +204,7 @@ def together(
 
 
 def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -> tuple[dict[str, bool], list[Any]]:
-    """The blur on ranks, started by mpirun: what was checked, and the times."""
+    """The blur on ranks, started by mpirun: the checks, and the times."""
     launcher = next((str(at) for at in (Path(sys.executable).parent / "mpirun",) if at.exists()), "mpirun")
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "image.npy", image)
@@ -226,7 +226,7 @@ def on_ranks(count: int, image: np.ndarray, radius: int, expected: np.ndarray) -
 
 
 def written(folder: Path, before: Image.Image, after: Image.Image, trace: tm.Trace | None) -> dict[str, Path]:
-    """The files that were written: the pictures, and the timeline of cores and GPU."""
+    """Writes the pictures and the timeline of cores and GPU; the paths of the files."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {"before": before, "after": after, "before_and_after": side_by_side(before, after)}
     files = {name: folder / f"{name}.png" for name in pictures}

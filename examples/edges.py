@@ -1,6 +1,6 @@
-"""Edges of a picture: a Gaussian, then Sobel's two derivatives, then their length, in one pass over the memory.
+"""Edges of a picture: a Gaussian, then Sobel's two derivatives, then their length, in one pass over memory.
 
-The Gaussian is computed row by row where the derivatives need it; the derivatives themselves are inlined.
+The Gaussian is computed row by row where the derivatives read it; the derivatives themselves are inlined.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ down.vectorize(c, 16)
 
 
 def by_numpy(picture: np.ndarray) -> np.ndarray:
-    """The same with slices of whole arrays."""
+    """The same with NumPy slices of whole arrays."""
     rows, columns = picture.shape[0] - 6, picture.shape[1] - 6
     tall = binomial([picture[d : d + rows + 2] for d in range(5)])
     s = binomial([tall[:, d : d + columns + 2] for d in range(5)])

@@ -1,4 +1,4 @@
-"""A C library out of an algorithm: exported, built by its own Makefile, and called from a C program without Python."""
+"""A C library from an algorithm: exported, built by its own Makefile, and called from a C program without Python."""
 
 from __future__ import annotations
 

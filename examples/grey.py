@@ -15,7 +15,7 @@ rgb = f.input("rgb", tm.uint8, [R, C, 3])
 
 
 def part(channel: int) -> tm.Expr:
-    """One colour of a pixel, wide enough for the sum."""
+    """One colour of a pixel, in a type wide enough for the sum."""
     return tm.cast(tm.int32, rgb[r, c, channel])
 
 

@@ -1,7 +1,7 @@
-"""Heat in a rod, blocked in time: skewed, tiled, vectorised, and kept in two rows instead of one for each time level.
+"""Heat in a rod, blocked in time: skewed, tiled, vectorised, and stored in two rows instead of one for each time level.
 
 The plain schedule sweeps over the whole rod once for each time level. Skewing makes every dependence point forward, so
-that tiles of many levels are legal; the proof refuses the same tiles without the skew.
+that tiles over many levels are legal; the proof refuses the same tiles without the skew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ t, i, t0, i0, t1, i1 = tm.iters("t i t0 i0 t1 i1")
 
 
 def rod() -> tuple[tm.Function, tm.Computation]:
-    """Each point becomes the mean of itself and its neighbours; the ends are held at their first temperature."""
+    """Each point becomes the mean of itself and its neighbours; the ends keep their initial temperature."""
     f = tm.Function("rod", params=[T, N], assume="T >= 1 and N >= 3")
     start = f.input("start", tm.float32, [N])
     heat = f.computation(

@@ -1,7 +1,7 @@
-"""A summed-area table: recurrences along both axes, each run in the direction that leaves the other one free.
+"""A summed-area table: two recurrences, one along each axis; the other axis is free to run concurrently.
 
-The sums along a row depend on each other, the rows do not: rows run in parallel. The sums down a column depend on
-each other, the columns do not: columns run in vectors. Parallel rows for the second recurrence are refused.
+The sums along a row depend on each other, but the rows do not: rows run in parallel. The sums down a column depend on
+each other, but the columns do not: columns run in vectors. Parallel rows for the second recurrence are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ r, c = tm.iters("r c")
 
 
 def table() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """``total[r, c]`` is the sum of ``x`` over all rows to r and columns to c."""
+    """``total[r, c]`` is the sum of ``x`` over all rows up to r and columns up to c."""
     f = tm.Function("integral", params=[R, C], assume="R >= 1 and C >= 1")
     x = f.input("x", tm.int64, [R, C])
     along = f.computation("along", {r: R, c: C}, lambda along: tm.select(c == 0, x[r, c], along[r, c - 1] + x[r, c]))

@@ -1,7 +1,7 @@
-"""A matrix product: a reduction whose order is free, so that it can be tiled, split, and spread over threads.
+"""A matrix product: a reduction whose order is free, so that it can be tiled, split, and distributed over threads.
 
 Three schedules of one algorithm, each proven and compared with NumPy; the last one splits the sum itself over the
-threads, which is refused until it is said how partial sums are combined.
+threads, which is refused until the schedule says how partial sums are combined.
 """
 
 from __future__ import annotations

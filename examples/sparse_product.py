@@ -1,7 +1,7 @@
-"""A sparse matrix times a vector: bounds and indices that are values, and facts about them that the proof may use.
+"""A sparse matrix times a vector: bounds and indices are values of arrays, with declared facts that the proof may use.
 
-Row i has the entries from start[i] to start[i + 1]; entry p is in column column[p]. What is declared of the two arrays
-makes every read provable, and is verified when the kernel is called.
+Row i has the entries from start[i] to start[i + 1]; entry p is in column column[p]. The facts declared of the two
+arrays make every read provable, and are verified when the kernel is called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Products of all pairs of columns: a triangular domain, whose bounds use an outer iterator.
 
-Only the upper triangle is computed; what nothing writes stays zero, or what the caller passed.
+Only the upper triangle is computed; the other elements stay zero, or as the caller passed them.
 """
 
 from __future__ import annotations

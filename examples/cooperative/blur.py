@@ -26,7 +26,7 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 
 def at_once() -> tm.Function:
-    """One kernel for the rows of the GPU, one nest for those of the cores; no values between the two."""
+    """One kernel for the GPU's rows, one nest for the cores' rows; no values pass between the two."""
     f, bx, by = algorithm()
     by.partition(r, [G], [tm.gpu(tile=(4, 64)), tm.cores(vector=16)])
     bx.inline()
@@ -35,7 +35,7 @@ def at_once() -> tm.Function:
 
 
 def in_stages() -> tm.Function:
-    """Both stages are parted at the same row: the GPU needs two rows of what the cores compute."""
+    """Both stages are split at the same row: the GPU needs two rows that the cores compute."""
     f, bx, by = algorithm()
     for stage in (bx, by):
         stage.partition(r, [G], [tm.gpu(tile=(4, 64)), tm.cores(vector=16)])
@@ -44,7 +44,7 @@ def in_stages() -> tm.Function:
 
 
 def pipelined() -> tm.Function:
-    """The rows of the GPU go through it in chunks of 16: one on its way in, one computed, one on its way out."""
+    """The GPU's rows are processed in chunks of 16: one is copied in, one computed, one copied out at a time."""
     f, bx, by = algorithm()
     by.partition(r, [G], [tm.gpu(tile=(4, 64), chunk=16), tm.cores(vector=16)])
     bx.inline()
@@ -53,7 +53,7 @@ def pipelined() -> tm.Function:
 
 
 def two_gpus() -> tm.Function:
-    """Half of the rows for GPUs on each of two."""
+    """Two GPUs, each with half of the rows for GPUs."""
     f, bx, by = algorithm()
     by.partition(r, [G // 2, G], [tm.gpu(0, tile=(4, 64)), tm.gpu(1, tile=(4, 64)), tm.cores(vector=16)])
     bx.inline()
@@ -66,7 +66,7 @@ SPLITS = (0.0, 0.02, 0.5, 0.9, 1.0)
 
 
 def sample(split: float, size: int, seed: int) -> Arguments:
-    """A random picture of `size` rows, of which a GPU gets some."""
+    """A random picture of `size` rows, and the number of rows for a GPU."""
     image = np.random.default_rng(seed).random((size + 2, size + 7), dtype=np.float32)
     return {"image": image, "G": round(split * size)}
 

@@ -1,4 +1,4 @@
-"""Heat in a plate whose upper rows are on a GPU: in each step a row goes up and a row comes down."""
+"""Heat in a plate whose upper rows are on a GPU: in each step one row is copied to the GPU, and one from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ t, i, j = tm.iters("t i j")
 
 
 def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
-    """Each inner point moves towards its four neighbours; two copies of the plate."""
+    """Each inner point moves towards its four neighbours; the plate is stored twice."""
     f = tm.Function("plate", params=[T, N, M, G], assume="T >= 1 and N >= 3 and M >= 3 and 0 <= G <= N")
     start = f.input("start", tm.float32, [N, M])
     edge = (t == 0) | (i == 0) | (i == N - 1) | (j == 0) | (j == M - 1)

@@ -3,7 +3,7 @@
     python examples/cooperative/ranks.py                    both ranks simulated in this process
     mpirun -n 2 python -m mpi4py examples/cooperative/ranks.py        on ranks
 
-Rank 0 has a GPU, which computes rows 0 to G, and computes rows G to H on its cores; rank 1 has cores alone.
+Rank 0 has a GPU, which computes rows 0 to G, and cores, which compute rows G to H; rank 1 has only cores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SPLITS = ((0, 20), (13, 20), (13, 13), (20, 45), (45, 45))
 
 
 def three_ways() -> tm.Function:
-    """Each part of a stage says on which rank it runs, and on what; rows of the pictures are where they are used."""
+    """Each part of a stage names its rank and its device; the rows of the pictures are stored where they are used."""
     f = tm.Function("blur", params=[R, C, G, H], assume="0 <= G <= H <= R and C >= 1")
     image = f.input("image", tm.float32, [R + 2, C + 2])
     bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
@@ -36,12 +36,12 @@ def three_ways() -> tm.Function:
 
 
 def sample(seed: int = 0) -> np.ndarray:
-    """A random picture of 45 rows, and the border of the blur."""
+    """A random picture of 45 rows, plus the border of the blur."""
     return np.random.default_rng(seed).random((47, 72), dtype=np.float32)
 
 
 def main() -> None:
-    """Check, then run for five splits, on the ranks there are or on simulated ones."""
+    """Check, then run for five splits, on real or simulated ranks."""
     options = argparse.ArgumentParser()
     options.add_argument("--device", default="gpu" if tm.gpu_count() else "simulator", help="gpu or simulator")
     device, comm = options.parse_args().device, MPI.COMM_WORLD

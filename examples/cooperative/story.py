@@ -1,4 +1,4 @@
-"""What the stories of this folder have in common: prove, compile for cores and GPU, compare for many splits."""
+"""The common steps of the stories in this folder: prove, compile for cores and GPU, compare for many splits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tell(
     splits: Sequence[float],
     size: int,
 ) -> None:
-    """Check each variant of a program, and compare with `evaluate()` for some shares of the GPU in the work."""
+    """Check each variant of a program, and compare it with `evaluate()` for some shares of the work on the GPU."""
     options = argparse.ArgumentParser()
     options.add_argument("--device", default="gpu" if tm.gpu_count() else "simulator", help="gpu, gpu:1 or simulator")
     device = options.parse_args().device

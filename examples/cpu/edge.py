@@ -1,4 +1,4 @@
-"""Edges in bytes: the mean of the ring around each pixel, then Roberts' cross, with sums that stop at 255."""
+"""Edges in bytes: the mean of the ring around each pixel, then Roberts' cross, with sums that saturate at 255."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 
 
 def difference(a: tm.Expr, b: tm.Expr) -> tm.Expr:
-    """How far two bytes are apart."""
+    """The absolute difference of two bytes."""
     return tm.maximum(a, b) - tm.minimum(a, b)
 
 
@@ -35,7 +35,7 @@ def algorithm() -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation, 
 
 
 def scheduled() -> tm.Function:
-    """Bands of eight rows, through which a window of registers slides; the rows of the next band are asked for."""
+    """Bands of eight rows, through which a window of registers slides; the next band's rows are prefetched."""
     f, image, three, ring, edges = algorithm()
     edges.tile(r, c, 8, 64, r0, c0, r1, c1)
     edges.parallelize(r0)

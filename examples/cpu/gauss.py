@@ -1,7 +1,7 @@
-"""Gaussian 5 x 5, down and then across, in one pass: no value is computed twice, and none goes through memory.
+"""Gaussian 5 x 5, down and then across, in one pass: no value is computed twice, and no intermediate is in memory.
 
-A vector of the first stage for each of eight rows is kept in registers, together with the one before: neighbours are
-then read from two registers. Results of large pictures are written past the caches.
+For each of eight rows, the current and the previous vector of the first stage are kept in registers: neighbours are
+then read from two registers. Results of large pictures are written with non-temporal stores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tiramisu_py as tm
 R, C, S = tm.params("R C S")
 r, c, r0, c0, r1, c1 = tm.iters("r c r0 c0 r1 c1")
 OUTER, INNER, CENTRE = (np.float32(w) for w in (0.0625, 0.25, 0.375))
-LINE = 16  # numbers in a line of the cache
+LINE = 16  # numbers in a cache line
 
 
 def weighted(at: list[tm.Expr]) -> tm.Expr:

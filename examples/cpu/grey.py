@@ -13,7 +13,7 @@ RED, GREEN, BLUE, BITS = 4899, 9617, 1868, 14  # 0.299, 0.587 and 0.114 of 2 ** 
 
 
 def algorithm() -> tuple[tm.Function, tm.Computation]:
-    """One pixel after the other: where rows end makes no difference."""
+    """A flat sequence of pixels: the ends of rows make no difference."""
     f = tm.Function("grey", params=[N])
     rgb = f.input("rgb", tm.uint8, [N, 3])
     red, green, blue = (tm.cast(tm.int32, rgb[i, channel]) for channel in range(3))
@@ -24,7 +24,7 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
 
 
 def scheduled() -> tm.Function:
-    """64 pixels at a time, blocks of 64,000 dealt out to threads; large pictures are written past the caches."""
+    """64 pixels at a time, blocks of 64,000 on the threads; large pictures are written with non-temporal stores."""
     f, brightness = algorithm()
     brightness.split(i, 64000, i0, i1)
     brightness.parallelize(i0)

@@ -1,6 +1,6 @@
-"""Heat in a plate: fifty steps, in tiles of space and time that overlap, so that the grid goes through memory rarely.
+"""Heat in a plate: fifty steps in overlapping tiles of space and time, so that the grid is rarely read from memory.
 
-A tile of 512 x 1024 points is computed for thirteen steps before the next one begins; these go through it together,
+A tile of 512 x 1024 points is computed for thirteen steps before the next one begins; the steps sweep over it together,
 eight rows at a time, each step a row behind the one before.
 """
 
@@ -36,17 +36,17 @@ def algorithm() -> tuple[tm.Function, tm.Computation]:
 
 
 def scheduled() -> tm.Function:
-    """Thirteen steps at a time; eight rows of each, then of the next, so that what a step reads is in the cache."""
+    """Thirteen steps at a time; eight rows of one step, then of the next, so that each step reads from the cache."""
     return in_tiles({i: 512, j: 1024}, {i: 8})
 
 
 def tiles() -> tm.Function:
-    """For comparison: small tiles that fit the cache, a whole step of a tile after the other."""
+    """For comparison: small tiles that fit in the cache, one whole step of a tile after another."""
     return in_tiles({i: 64, j: 512}, None)
 
 
 def in_tiles(sizes: dict[tm.Iter, int], wavefront: dict[tm.Iter, int] | None) -> tm.Function:
-    """Thirteen steps at a time in tiles; what a tile needs of its neighbours it computes as well."""
+    """Thirteen steps at a time in tiles; a tile recomputes the values that it needs of its neighbours."""
     f, heat = algorithm()
     heat.time_tile(t, 13, sizes, wavefront=wavefront)
     heat.parallelize(i0)
@@ -58,7 +58,7 @@ def in_tiles(sizes: dict[tm.Iter, int], wavefront: dict[tm.Iter, int] | None) ->
 
 
 def step_by_step() -> tm.Function:
-    """For comparison: two grids take turns; rows are dealt out to threads in each step."""
+    """For comparison: two alternating grids; in each step the rows are distributed over the threads."""
     f, heat = algorithm()
     heat.store_in(tm.Buffer("two", [2, N, M], tm.float32), [t % 2, i, j])
     for stage in (heat, f["heat_out"]):

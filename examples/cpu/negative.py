@@ -1,4 +1,4 @@
-"""Negative and brighter: two results from one reading of bytes, the second half as bright again but at most 255."""
+"""Negative and brighter: two results from one read of the bytes, the second 1.5 times as bright, at most 255."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def algorithm() -> tuple[tm.Function, tm.Computation, tm.Computation]:
 
 
 def scheduled() -> tm.Function:
-    """64 bytes at a time, both results in the same loop; large pictures are written past the caches."""
+    """64 bytes at a time, both results in one loop; large pictures are written with non-temporal stores."""
     f, inverse, brighter = algorithm()
     for stage in (inverse, brighter):
         stage.split(i, 64000, i0, i1)

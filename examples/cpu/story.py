@@ -1,4 +1,4 @@
-"""What the stories of this folder have in common: prove, compile, compare with `evaluate()`, time."""
+"""The common steps of the stories in this folder: prove, compile, compare with `evaluate()`, time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def tell(scheduled: Callable[[], tm.Function], sample: Callable[[int, int], Argu
 
 
 def several(results: Any) -> tuple[Any, ...]:
-    """The results of a call, whether one or several."""
+    """The results of a call as a tuple, whether one or several."""
     return results if isinstance(results, tuple) else (results,)
 
 
 def least_time(f: tm.Function, kernel: tm.Kernel, given: Arguments, calls: int = 5) -> float:
-    """Seconds of the fastest of a few calls that write into the same arrays."""
+    """The time in seconds of the fastest of a few calls that write to the same arrays."""
     outputs = dict(zip(f.algorithm.outputs, several(kernel(**given)), strict=True))
     seconds = []
     for _ in range(calls):

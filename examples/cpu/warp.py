@@ -1,4 +1,4 @@
-"""Affine warp: each pixel from where a map says, between four neighbours; outside the picture there is nothing.
+"""Affine warp: each pixel is read at a place given by a map, between four neighbours; outside the picture it is 0.
 
 In float32, and in bytes with the arithmetic in float32.
 """
@@ -16,7 +16,7 @@ import tiramisu_py as tm
 R, C = tm.params("R C")
 r, c, r0, r1 = tm.iters("r c r0 r1")
 ANGLE = math.radians(5)
-#: Of the map: (column, row) -> two columns of a matrix and a shift, for each of the two coordinates it reads at.
+#: The map (column, row) -> place: the two matrix entries and the shift, for each of the place's two coordinates.
 ACROSS = tuple(np.float32(v) for v in (math.cos(ANGLE), math.sin(ANGLE), -50))
 DOWN = tuple(np.float32(v) for v in (-math.sin(ANGLE), math.cos(ANGLE), 80))
 
@@ -27,7 +27,7 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation
     image = f.input("image", dtype, [R, C])
 
     def place(map_: tuple[np.float32, ...]) -> tuple[tm.Expr, tm.Expr]:
-        """A coordinate: the whole part, and the rest."""
+        """A coordinate's integer part and fraction."""
         x, y = tm.cast(tm.float32, tm.cast(tm.int32, c)), tm.cast(tm.float32, tm.cast(tm.int32, r))
         at = x * map_[0] + (y * map_[1] + map_[2])
         whole = tm.cast(tm.int32, tm.floor(at))
@@ -52,9 +52,9 @@ def algorithm(dtype: tm.DType = tm.float32) -> tuple[tm.Function, tm.Computation
 
 
 def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
-    """Sixteen pixels at a time, in blocks of eight rows; each row asks for what the eighth after it reads.
+    """Sixteen pixels at a time, in blocks of eight rows; each row prefetches for the eighth row after it.
 
-    A turned picture is read across its rows, which the processor does not foresee.
+    A rotated picture is read across its rows, which the hardware prefetcher does not predict.
     """
     f, warped = algorithm(dtype)
     warped.split(r, 8, r0, r1)
@@ -65,7 +65,7 @@ def scheduled(dtype: tm.DType = tm.float32) -> tm.Function:
 
 
 def sample(rows: int, columns: int, dtype: tm.DType = tm.float32) -> Arguments:
-    """Waves, so that neighbours are alike."""
+    """Waves, so that neighbours have similar values."""
     down, across = np.arange(max(rows, 2), dtype=np.float32)[:, None], np.arange(max(columns, 2), dtype=np.float32)
     waves = 127 + 60 * np.sin(down / 9) + 60 * np.cos(across / 11)
     return {"image": waves.astype(dtype.numpy)}

@@ -1,4 +1,4 @@
-"""Box blur on a GPU: derived transfers, transfers by hand that the host waits for, and rows that overlap with kernels.
+"""Box blur on a GPU: derived transfers, synchronous transfers by hand, and transfers of rows that overlap with kernels.
 
 The asynchronous schedule is that of figure 1-8 of J. M. Ray, "A Unified Compiler Backend for Distributed, Cooperative
 Heterogeneous Execution" (MIT, 2018): a row at a time is copied in, computed and copied out, on three sequences.
@@ -16,7 +16,7 @@ r, c, r0, c0, r1, c1, y, x = tm.iters("r c r0 c0 r1 c1 y x")
 
 
 def algorithm(memory: tm.Memory = tm.HOST) -> tuple[tm.Function, tm.Input, tm.Computation, tm.Computation]:
-    """Two stages, across and down; the caller's pictures are in the memory of the host, or of the GPU."""
+    """Two stages, across and down; the caller's pictures are in host or GPU memory."""
     f = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
     image = f.input("image", tm.float32, [R + 2, C + 2], memory=memory)
     bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)
@@ -49,7 +49,7 @@ def fused() -> tm.Function:
 
 
 def in_registers(memory: tm.Memory = tm.HOST) -> tm.Function:
-    """One kernel without shared memory: each thread goes down a column, and keeps the 18 values of bx that it needs."""
+    """One kernel without shared memory: each thread computes part of a column, with 18 values of bx in registers."""
     f, _, bx, by = algorithm(memory)
     by.tile(r, c, 16, 128, r0, c0, r1, c1)
     by.reorder(r0, c0, c1, r1)
@@ -62,7 +62,7 @@ def in_registers(memory: tm.Memory = tm.HOST) -> tm.Function:
 
 
 def by_rows(mode: tm.Mode) -> tm.Function:
-    """A transfer a row, before and after the kernels of the row."""
+    """One transfer for each row, before and after the row's kernels."""
     f, image, bx, by = algorithm()
     h2d = f.create_xfer({r: R + 2, c: C + 2}, image[r, c], tm.CPU2GPU, mode, stream=1, name="h2d")
     d2h = f.create_xfer({r: R, c: C}, by[r, c], tm.GPU2CPU, mode, stream=2, name="d2h")
@@ -91,7 +91,7 @@ def synchronous() -> tm.Function:
 
 
 def asynchronous() -> tm.Function:
-    """Rows are on their way in while others are computed, and others on their way out."""
+    """Rows are copied in while others are computed, and others copied out."""
     return by_rows(tm.ASYNC)
 
 

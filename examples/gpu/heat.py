@@ -1,4 +1,4 @@
-"""Heat in a plate and in a block: a kernel a time step in a loop of the host, and two copies of the grid on the GPU."""
+"""Heat in a plate and in a block: a host loop with a kernel for each time step, and two copies of the grid on the GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plate(memory: tm.Memory = tm.HOST) -> tm.Function:
     f.outputs(heat[T, i, j])
     f["heat_out"].store_in(memory)
     heat.store_in(tm.Buffer("two", [2, N, M], tm.float32), [t % 2, i, j])
-    for stage in (heat, f["heat_out"]):  # each thread goes down 8 rows
+    for stage in (heat, f["heat_out"]):  # 8 rows for each thread
         stage.tile(i, j, 8, 128, i0, j0, i1, j1)
         stage.tag_gpu(blocks=[i0, j0], threads=[j1])
         stage.unroll(i1)
@@ -56,7 +56,7 @@ def block() -> tm.Function:
     )
     f.outputs(heat[T, i, j, k])
     heat.store_in(tm.Buffer("two", [2, N, M, L], tm.float32), [t % 2, i, j, k])
-    for stage in (heat, f["heat_out"]):  # each thread goes through 8 planes
+    for stage in (heat, f["heat_out"]):  # 8 planes for each thread
         stage.gpu_tile(i, j, k, 8, 4, 32, i0, j0, k0, i1, j1, k1)
         stage.coarsen(i1, 8, i2)
         stage.unroll(i2)
@@ -73,7 +73,7 @@ def sample(size: int, seed: int) -> dict[str, np.ndarray | int]:
 
 
 def sample_of(variant: str, size: int, seed: int) -> dict[str, np.ndarray | int]:
-    """What one variant takes: a plate or a block."""
+    """The arguments of one variant: a plate or a block."""
     plane = sample(size, seed)
     if variant == "plate":
         return plane

@@ -1,4 +1,4 @@
-"""Matrix product: tiles in shared memory, partial results in registers, and the next tiles on their way meanwhile."""
+"""Matrix product: tiles in shared memory, partial results in registers, and the next tiles loaded meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ p, q = tm.iters("p q")
 def algorithm(
     assume: str = "", memory: tm.Memory = tm.HOST
 ) -> tuple[tm.Function, tm.Input, tm.Input, tm.Reduction, tm.Computation]:
-    """The sum over k, and the matrix that keeps it; the caller's matrices are on the host, or on the GPU."""
+    """The sum over k, and the matrix that stores it; the caller's matrices are on the host or on the GPU."""
     f = tm.Function("product", params=[M, N, K], assume=assume)
     A = f.input("A", tm.float32, [M, K], memory=memory)
     B = f.input("B", tm.float32, [K, N], memory=memory)
@@ -27,7 +27,7 @@ def algorithm(
 
 
 def shared_tiles() -> tm.Function:
-    """Each thread one element; a block goes through tiles of 16 x 16."""
+    """One element for each thread; a block iterates over tiles of 16 x 16."""
     f, A, B, total, C = algorithm()
     C.gpu_tile(i, j, 16, 16, i0, j0, i1, j1)
     total.compute_at(C, j1)
@@ -40,11 +40,11 @@ def shared_tiles() -> tm.Function:
 
 
 def register_tiles(buffers: int = 1, memory: tm.Memory = tm.HOST) -> tm.Function:
-    """Each thread 8 x 8 neighbours of a block's 128 x 128 elements, in registers.
+    """Each thread keeps 8 x 8 neighbours of a block's 128 x 128 elements in registers.
 
-    Rows start at multiples of 16 bytes, so that a thread copies four neighbours at once. In shared memory, rows of A
-    that neighbouring threads read together are shifted against each other, and so are groups of 32 columns of B:
-    otherwise what they read would lie in the same banks.
+    Rows start at multiples of 16 bytes, so that a thread copies four neighbours at once. In shared memory, the rows of
+    A that neighbouring threads read together are shifted against each other, and so are groups of 32 columns of B, to
+    avoid bank conflicts.
     """
     f, A, B, total, C = algorithm("N mod 4 = 0 and K mod 4 = 0", memory)
     C.tile(i, j, 128, 128, i0, j0, i1, j1)
@@ -66,7 +66,7 @@ def register_tiles(buffers: int = 1, memory: tm.Memory = tm.HOST) -> tm.Function
 
 
 def double_buffered(memory: tm.Memory = tm.HOST) -> tm.Function:
-    """While a block multiplies two tiles, the next two are on their way into a second pair."""
+    """While a block multiplies two tiles, the next two are loaded into a second pair of buffers."""
     return register_tiles(2, memory)
 
 
@@ -74,7 +74,7 @@ VARIANTS = {"shared tiles": shared_tiles, "register tiles": register_tiles, "dou
 
 
 def sample(size: int, seed: int) -> dict[str, np.ndarray]:
-    """Two random matrices, not square, whose rows are of multiples of four elements."""
+    """Two random matrices, not square, with row lengths that are multiples of four."""
     numbers = np.random.default_rng(seed)
     inner, columns = -(-size // 4) * 4, -(-size // 4) * 4 + 8
     return {

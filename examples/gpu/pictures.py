@@ -43,7 +43,7 @@ def gaussian() -> tm.Function:
 
 
 def edges() -> tm.Function:
-    """A blur of rings, then Roberts' cross; two kernels, the picture between them stays on the GPU."""
+    """A ring blur, then Roberts' cross: two kernels; the picture between them stays on the GPU."""
     f = tm.Function("edges", params=[R, C], assume="R >= 1 and C >= 1")
     image = f.input("image", tm.float32, [R + 3, C + 3])
     ring = f.computation(
@@ -67,7 +67,7 @@ def edges() -> tm.Function:
 
 
 def negative_and_brighter() -> tm.Function:
-    """Two results from one reading: both are computed in the same kernel (nb)."""
+    """Two results from one read of the picture, computed in the same kernel (nb)."""
     f = tm.Function("nb", params=[R, C])
     image = f.input("image", tm.uint8, [R, C])
     negative = f.computation("negative", {r: R, c: C}, 255 - image[r, c])
@@ -82,7 +82,7 @@ def negative_and_brighter() -> tm.Function:
 
 
 def warp_affine() -> tm.Function:
-    """Each pixel from where an affine map says, between four neighbours; outside the picture there is nothing."""
+    """Each pixel is read at a place given by an affine map, between four neighbours; outside the picture it is 0."""
     f = tm.Function("warp", params=[R, C], assume="R >= 2 and C >= 2")
     image = f.input("image", tm.float32, [R, C])
     at_row, at_column = 0.9 * r + 0.1 * c, -0.1 * r + 0.95 * c + 1.5

@@ -1,4 +1,4 @@
-"""Softmax of each row in one kernel: one block a row, whose maximum and sum are in shared memory."""
+"""Softmax of each row in one kernel: one block for each row, with the row's maximum and sum in shared memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THREADS = 128
 
 
 def in_shared_memory() -> tm.Function:
-    """Each thread takes every 128th element of the row; partial results first of threads, then of the block."""
+    """Each thread takes every 128th element of the row; partial results are combined by thread, then by block."""
     f = tm.Function("softmax", params=[R, C], assume="C >= 1")
     x = f.input("x", tm.float32, [R, C])
     parts = {part: (C + THREADS - 1) // THREADS}
@@ -44,7 +44,7 @@ VARIANTS = {"in shared memory": in_shared_memory}
 
 
 def sample(size: int, seed: int) -> dict[str, np.ndarray]:
-    """Random rows of whole numbers, whose powers of two are exact wherever they are computed."""
+    """Random rows of whole numbers, whose powers of two are exact on every device."""
     numbers = np.random.default_rng(seed).integers(-9, 10, (size, size * size))
     return {"x": numbers.astype(np.float32)}
 

@@ -1,4 +1,4 @@
-"""What the stories of this folder have in common: prove, compile, run on a GPU or the simulator, compare."""
+"""The common steps of the stories in this folder: prove, compile, run on a GPU or the simulator, compare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arguments = dict[str, "np.ndarray | int"]
 def tell(
     variants: Mapping[str, Callable[[], tm.Function]], sample: Callable[[int, int], Arguments], sizes: Sequence[int]
 ) -> None:
-    """Check each variant of a program, and compare what it computes with `evaluate()` on samples of some sizes."""
+    """Check each variant of a program, and compare its results with `evaluate()` on samples of some sizes."""
     options = argparse.ArgumentParser()
     options.add_argument("--device", default="gpu" if tm.gpu_count() else "simulator", help="gpu, gpu:1 or simulator")
     device = options.parse_args().device

@@ -1,4 +1,4 @@
-"""Transpose: reads and writes that both run along rows, by way of a tile in shared memory with a column of padding."""
+"""Transpose: reads and writes both run along rows, through a tile in shared memory with a column of padding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ i, j, i0, j0, i1, j1, im, it, a, b = tm.iters("i j i0 j0 i1 j1 im it a b")
 
 
 def algorithm(memory: tm.Memory = tm.HOST) -> tuple[tm.Function, tm.Input, tm.Computation]:
-    """``B[i, j] = A[j, i]``, of matrices in the memory of the host, or of the GPU."""
+    """``B[i, j] = A[j, i]``, for matrices in host or GPU memory."""
     f = tm.Function("transpose", params=[M, N])
     A = f.input("A", tm.float32, [N, M], memory=memory)
     B = f.computation("B", {i: M, j: N}, A[j, i])
@@ -22,7 +22,7 @@ def algorithm(memory: tm.Memory = tm.HOST) -> tuple[tm.Function, tm.Input, tm.Co
 
 
 def plain() -> tm.Function:
-    """Each thread one element: reads are scattered."""
+    """One element for each thread: reads are scattered."""
     f, _, B = algorithm()
     B.gpu_tile(i, j, 8, 32, i0, j0, i1, j1)
     f.derive_transfers()
@@ -30,7 +30,7 @@ def plain() -> tm.Function:
 
 
 def tiled(memory: tm.Memory = tm.HOST) -> tm.Function:
-    """A tile of 32 x 32 a block, 32 x 8 threads, four rows a thread."""
+    """A tile of 32 x 32 for each block of 32 x 8 threads, four rows for each thread."""
     f, A, B = algorithm(memory)
     B.tile(i, j, 32, 32, i0, j0, i1, j1)
     B.split(i1, 8, im, it)

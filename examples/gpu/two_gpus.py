@@ -13,7 +13,7 @@ HALF = 48
 
 
 def halves() -> tm.Function:
-    """Each GPU gets the rows of the picture that its part needs, two of them twice."""
+    """Each GPU gets the rows of the picture that its part needs; both GPUs get two of the rows."""
     f = tm.Function("blur", params=[R, C], assume="R >= 1 and C >= 1")
     image = f.input("image", tm.float32, [R + 2, C + 2])
     bx = f.computation("bx", {r: R + 2, c: C}, (image[r, c] + image[r, c + 1] + image[r, c + 2]) / 3)

@@ -1,7 +1,7 @@
 """Box blur on ranks that hold rows of the picture: messages derived, by hand, packed and not, overlapped with work.
 
-By hand it is figure 4-3 of J. M. Ray, "A Unified Compiler Backend for Distributed, Cooperative Heterogeneous Execution"
-(MIT, 2018): each rank sends its last row down and its first row up.
+The version by hand is figure 4-3 of J. M. Ray, "A Unified Compiler Backend for Distributed, Cooperative Heterogeneous
+Execution" (MIT, 2018): each rank sends its last row down and its first row up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ r, c, q, r1 = tm.iters("r c q r1")
 
 
 def algorithm(ranks: int, rows: int) -> tuple[tm.Function, tm.Computation, tm.Computation, int, int]:
-    """Two stages, across and down, in blocks of rows; the number of blocks and of rows in each come with it."""
+    """Two stages, across and down, in blocks of rows; also returns the number of blocks and the rows of each."""
     size = blocks(rows, ranks)
     f = tm.Function("blur", params=[C], assume="C >= 1")
     image = f.input("image", tm.float32, [rows, C + 2])
@@ -33,14 +33,14 @@ def algorithm(ranks: int, rows: int) -> tuple[tm.Function, tm.Computation, tm.Co
 
 
 def derived(ranks: int, rows: int) -> tm.Function:
-    """The short way: the rows that are missing are found, and exchanged."""
+    """The short way: the missing rows are found, and exchanged."""
     f, _, _, _, _ = algorithm(ranks, rows)
     f.derive_transfers()
     return f
 
 
 def overlapped(ranks: int, rows: int) -> tm.Function:
-    """The rows that need no other rank are computed while messages are on their way."""
+    """The rows that need no other rank are computed while the messages are in flight."""
     f, _, _, _, _ = algorithm(ranks, rows)
     f.derive_transfers(overlap=True)
     return f
@@ -65,7 +65,7 @@ def exchanges(ranks: int, rows: int, props: list[object]) -> tuple[tm.Function, 
 
 
 def by_hand(ranks: int, rows: int) -> tm.Function:
-    """Four messages that are under way at the same time, and waits for them; one message a row."""
+    """Four messages in flight at the same time, and waits for them; one message for each row."""
     f, messages, bx, by = exchanges(ranks, rows, [tm.ASYNC, tm.NONBLOCK])
     for message in messages:
         message.collapse_many(c)
@@ -74,14 +74,14 @@ def by_hand(ranks: int, rows: int) -> tm.Function:
 
 
 def single_messages(ranks: int, rows: int) -> tm.Function:
-    """The same, with a message for each element: table 5.4 of the thesis says what that costs."""
+    """The same, with one message for each element: table 5.4 of the thesis has the cost."""
     f, messages, bx, by = exchanges(ranks, rows, [tm.ASYNC, tm.NONBLOCK])
     f.order(bx, *messages, *[message.wait() for message in messages], by, at=tm.root)
     return f
 
 
 def blocking(ranks: int, rows: int) -> tm.Function:
-    """Blocking messages, one direction after the other: the last rank only receives, and so is the first to go on."""
+    """Blocking messages, one direction after the other: the last rank only receives, and so is the first to proceed."""
     f, messages, bx, by = exchanges(ranks, rows, [tm.ASYNC, tm.BLOCK])
     down_send, up_send, down_recv, up_recv = messages
     for message in messages:

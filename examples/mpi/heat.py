@@ -49,7 +49,7 @@ def derived(ranks: int, rows: int) -> tm.Function:
 
 
 def overlapped(ranks: int, rows: int) -> tm.Function:
-    """The inside of each rectangle is computed while its edges are under way."""
+    """The inside of each rectangle is computed while its edges are in flight."""
     f, _, _ = algorithm(ranks, rows)
     f.derive_transfers(overlap=True)
     return f

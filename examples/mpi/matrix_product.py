@@ -1,7 +1,7 @@
-"""Matrix products on a grid of ranks that hold tiles: SUMMA, Cannon, and messages that are derived.
+"""Matrix products on a grid of ranks that hold tiles: SUMMA, Cannon, and derived messages.
 
-SUMMA goes through the inner dimension in panels; the ranks that hold a panel send it along their row, or column, of the
-grid. In Cannon's algorithm tiles go round: each rank passes the tile that it has just used on to its neighbour.
+SUMMA iterates over panels of the inner dimension; the ranks that hold a panel send it along their row, or column, of
+the grid. In Cannon's algorithm tiles circulate: each rank passes the tile that it has just used to its neighbour.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def algorithm(size: int, high: int, wide: int) -> tuple[tm.Function, tm.Input, t
 
 
 def derived(ranks: int, size: int) -> tm.Function:
-    """Before it begins, each rank gets all tiles of its row and of its column."""
+    """Each rank first gets all tiles of its row and of its column."""
     down, across = process_grid(ranks)
     f, _, _, _ = algorithm(size, blocks(size, down), blocks(size, across))
     f.derive_transfers()
@@ -40,7 +40,7 @@ def derived(ranks: int, size: int) -> tm.Function:
 
 
 def summa(ranks: int, size: int) -> tm.Function:
-    """A panel at a time, sent by those who hold it to the others in the row, or column, of the grid."""
+    """One panel at a time, sent by the ranks that hold it to the others in the row, or column, of the grid."""
     down, across = process_grid(ranks)
     high, wide, panel = blocks(size, down), blocks(size, across), 5
     rows, columns, steps = blocks(size, high), blocks(size, wide), blocks(size, panel)
@@ -79,7 +79,7 @@ def summa(ranks: int, size: int) -> tm.Function:
 
 
 def cannon(ranks: int, size: int) -> tm.Function:
-    """Tiles go round in rows and columns of a square grid; what the steps multiply is part of the algorithm."""
+    """Tiles circulate in rows and columns of a square grid; the algorithm names the factors of each step."""
     side, whole = math.isqrt(ranks), padded(size)
     tile = whole // side
     f = tm.Function("cannon", params=[])
@@ -136,7 +136,7 @@ VARIANTS = {"derived": derived, "summa": summa, "cannon": cannon}
 
 
 def padded(size: int) -> int:
-    """A size that sides of 1 to 4 ranks divide: Cannon's tiles are all of one size."""
+    """A size divisible by grid sides of 1 to 4 ranks, since Cannon's tiles all have one size."""
     return -(-size // 12) * 12
 
 

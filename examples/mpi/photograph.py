@@ -1,8 +1,8 @@
-"""The blur of a photograph on ranks: what blur_photograph.py has mpirun start.
+"""The blur of a photograph on ranks: the program that blur_photograph.py starts with mpirun.
 
     mpirun -n 4 python -m mpi4py examples/mpi/photograph.py FOLDER RADIUS
 
-Reads image.npy in FOLDER, and writes down.npy, and what there is to say in said.json.
+Reads image.npy in FOLDER; writes the result to down.npy, and the verdict, times and message sizes to said.json.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ q, r1 = tm.iters("q r1")
 
 
 def box_blur_ranks(radius: int, rows: int, ranks: int) -> tm.Function:
-    """The blur of a picture with so many rows: each rank has a block, and gets from the next what it lacks."""
+    """The blur of a picture with `rows` rows: each rank has a block, and gets the missing rows from the next rank."""
     blur, across, down = algorithm(radius, rows)
     block = -(-(rows + 2 * radius) // ranks)
     for array in (blur["image"], down):

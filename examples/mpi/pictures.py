@@ -12,7 +12,7 @@ r, c, q, r1, y, x = tm.iters("r c q r1 y x")
 
 
 def on_ranks(f: tm.Function, ranks: int, rows: int, arrays: list[object], stages: list[object]) -> tm.Function:
-    """Rows dealt out in blocks, of arrays and of computations; the rows that are missing are exchanged."""
+    """Rows of arrays and of computations distributed in blocks; the missing rows are exchanged."""
     size = blocks(rows, ranks)
     for array, iterators in arrays:
         array.distribute(iterators, rank=r // size)
@@ -24,7 +24,7 @@ def on_ranks(f: tm.Function, ranks: int, rows: int, arrays: list[object], stages
 
 
 def grey(ranks: int, rows: int) -> tm.Function:
-    """Bytes in, bytes out, fixed-point weights in between (cvtColor); no rank needs anything of another."""
+    """Bytes in, bytes out, fixed-point weights in between (cvtColor); no messages are needed."""
     f = tm.Function("grey", params=[C])
     rgb = f.input("rgb", tm.uint8, [rows, C, 3])
     red, green, blue = (tm.cast(tm.int32, rgb[r, c, channel]) for channel in range(3))
@@ -35,7 +35,7 @@ def grey(ranks: int, rows: int) -> tm.Function:
 
 
 def convolution(ranks: int, rows: int) -> tm.Function:
-    """Nine weights, which every rank is passed."""
+    """Nine weights, which are passed to every rank."""
     f = tm.Function("convolution", params=[C], assume="C >= 3")
     image = f.input("image", tm.float32, [rows, C])
     weights = f.input("weights", tm.float32, [3, 3])
@@ -47,7 +47,7 @@ def convolution(ranks: int, rows: int) -> tm.Function:
 
 
 def gaussian(ranks: int, rows: int) -> tm.Function:
-    """Five weights across, then five down: the halo is two rows wide, which may be more than a rank has."""
+    """Five weights across, then five down: the halo is two rows wide, which may be more than one rank holds."""
     f = tm.Function("gaussian", params=[C], assume="C >= 5")
     image = f.input("image", tm.float32, [rows, C])
     weights = (0.0625, 0.25, 0.375, 0.25, 0.0625)
@@ -61,7 +61,7 @@ def gaussian(ranks: int, rows: int) -> tm.Function:
 
 
 def sobel(ranks: int, rows: int) -> tm.Function:
-    """Differences across and down, read straight from the picture: its own rows are what is exchanged."""
+    """Differences across and down, read directly from the picture, whose own rows are exchanged."""
     f = tm.Function("sobel", params=[C], assume="C >= 3")
     image = f.input("image", tm.float32, [rows, C])
 
@@ -77,7 +77,7 @@ def sobel(ranks: int, rows: int) -> tm.Function:
 
 
 def brighter_and_negative(ranks: int, rows: int) -> tm.Function:
-    """Two point operations, the second where the first is used (the pipeline of figure 5-4)."""
+    """Two point operations, the first computed where the second reads it (the pipeline of figure 5-4)."""
     f = tm.Function("pipeline", params=[C])
     image = f.input("image", tm.uint8, [rows, C])
     bright = tm.minimum(tm.cast(tm.int32, image[r, c]) + 50, 255)

@@ -1,4 +1,4 @@
-"""What the stories of this folder have in common: prove, compile, run on the ranks there are, compare.
+"""The common steps of the stories in this folder: prove, compile, run on the available ranks, compare.
 
     mpirun -n 4 python -m mpi4py examples/mpi/blur.py
 
@@ -19,18 +19,18 @@ Build = Callable[[int, int], tm.Function]
 
 
 def blocks(extent: int, ranks: int) -> int:
-    """The size of blocks that deal `extent` indices out to at most so many ranks."""
+    """The size of blocks that distribute `extent` indices over at most `ranks` ranks."""
     return max(1, -(-extent // ranks))
 
 
 def process_grid(ranks: int) -> tuple[int, int]:
-    """A grid of so many ranks that is as square as can be."""
+    """A process grid of `ranks` ranks, as square as possible."""
     rows = max(n for n in range(1, ranks + 1) if ranks % n == 0 and n * n <= ranks)
     return ranks // rows, rows
 
 
 def is_right(f: tm.Function, kernel: tm.Kernel, whole: Arguments, comm: MPI.Comm) -> bool:
-    """Whether every rank has computed its part of what `evaluate()` says, bit for bit."""
+    """Whether every rank has computed its part of the result of `evaluate()`, bit for bit."""
     expected = f.evaluate(**whole)
     results = expected if isinstance(expected, tuple) else (expected,)
     mine = {name: f.part(name, array, comm.rank) for name, array in whole.items() if isinstance(array, np.ndarray)}
@@ -42,7 +42,7 @@ def is_right(f: tm.Function, kernel: tm.Kernel, whole: Arguments, comm: MPI.Comm
 
 
 def tell(variants: Mapping[str, Build], sample: Callable[[str, int, int], Arguments], sizes: Iterable[int]) -> None:
-    """Check each variant of a program on the ranks there are, for some sizes."""
+    """Check each variant of a program on the available ranks, for some sizes."""
     comm = MPI.COMM_WORLD
     for name, build in variants.items():
         for size in sizes:

@@ -1,4 +1,4 @@
-"""A sum over everything, on ranks: each adds up its part; what that is goes to one rank, or to all, or MPI adds it."""
+"""A global sum on ranks: each adds up its part; the parts go to one rank, or to all, or MPI combines them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def algorithm(ranks: int, length: int) -> tuple[tm.Function, tm.Reduction, int]:
 
 
 def on_all_ranks(ranks: int, length: int) -> tm.Function:
-    """Every rank has the sum: each gets the partial sums of all others."""
+    """Every rank gets the sum, from the partial sums of all others."""
     f, partial, count = algorithm(ranks, length)
     total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
     f.outputs(total)
@@ -32,7 +32,7 @@ def on_all_ranks(ranks: int, length: int) -> tm.Function:
 
 
 def on_one_rank(ranks: int, length: int) -> tm.Function:
-    """Rank 0 has the sum: the others send it theirs."""
+    """Rank 0 gets the sum: the others send it their partial sums."""
     f, partial, count = algorithm(ranks, length)
     total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
     f.outputs(total)
@@ -43,7 +43,7 @@ def on_one_rank(ranks: int, length: int) -> tm.Function:
 
 
 def reduced(ranks: int, length: int) -> tm.Function:
-    """Every rank has the sum: the terms themselves are on all ranks, and MPI combines what each of them adds up."""
+    """Every rank gets the sum: the terms are distributed over the ranks, and MPI combines the partial sums."""
     size = blocks(length, ranks)
     f = tm.Function("total", params=[])
     x = f.input("x", tm.float64, [length])
@@ -56,7 +56,7 @@ def reduced(ranks: int, length: int) -> tm.Function:
 
 
 def in_one_call(ranks: int, length: int) -> tm.Function:
-    """Every rank has the sum: all ranks tell all others theirs in one call."""
+    """Every rank gets the sum: one collective call sends every partial sum to every rank."""
     f, partial, count = algorithm(ranks, length)
     total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
     f.outputs(total)
@@ -65,7 +65,7 @@ def in_one_call(ranks: int, length: int) -> tm.Function:
 
 
 def shares(ranks: int, length: int) -> tm.Function:
-    """Each rank has its share of the sum: rank 0 gathers the partial sums in one call, and tells all in another."""
+    """Each rank gets its share of the sum: rank 0 gathers the partial sums in one call, and broadcasts in another."""
     f, partial, count = algorithm(ranks, length)
     total = f.reduction("total_of_all", {z: 1}, {k: count}, tm.sum, partial[k])
     share = f.computation("share", {q: count}, partial[q] / total[0])
@@ -84,7 +84,7 @@ VARIANTS = {
 
 
 def sample(variant: str, size: int, seed: int) -> Arguments:
-    """Random numbers; whole ones where ranks combine them in any order, so that no sum is rounded."""
+    """Random numbers; whole numbers if ranks combine them in any order, so that no sum is rounded."""
     numbers = np.random.default_rng(seed).random(size)
     return {"x": np.floor(1000 * numbers) if variant == "reduced" else numbers}
 
