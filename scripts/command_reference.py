@@ -1,6 +1,6 @@
 """Writes docs/commands.md from the docstrings of the public interface.
 
-With ``--check`` it only says, by its exit status, whether the page is current.
+With ``--check`` it only reports, by its exit status, whether the page is current.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLASSES = (
     "Trace", "TraceEvent", "Balance", "BalancedPart", "Machine", "Policy", "MemoryNode",
 )  # fmt: skip
 NAMES = ("Expr", "Iter", "Param")
-#: What the names stand for that are neither classes nor functions; each has a place here.
+#: The meaning of each public name that is neither a class nor a function; every such name is listed.
 GROUPS: tuple[tuple[str, str], ...] = (
     ("Expr Iter Param", "expressions, as arithmetic builds them; iterators (`tm.iters`) and sizes (`tm.params`)"),
     (
@@ -66,12 +66,12 @@ GROUPS: tuple[tuple[str, str], ...] = (
 
 
 def public_names() -> list[str]:
-    """What `import tiramisu_py` gives, in the order of its imports, without the rooms themselves."""
+    """The public names of `tiramisu_py`, in the order of its imports, without the rooms themselves."""
     return [name for name, value in vars(tm).items() if not name.startswith("_") and not inspect.ismodule(value)]
 
 
 def members(cls: type) -> Iterator[tuple[str, object]]:
-    """The documented public members of a class and of its bases that no public class shows, in order of definition."""
+    """The documented public members of a class and of its non-public bases, in order of definition."""
     shown = {inner for base in cls.__mro__[1:] if base.__name__ in vars(tm) for inner in base.__mro__}
     if cls is not tm.Selection:
         shown |= set(tm.Selection.__mro__[1:])
@@ -94,7 +94,7 @@ def signature(name: str, member: object) -> str:
 
 
 def text(docstring: str) -> str:
-    """A docstring as Markdown: a paragraph that is ``::`` alone makes a fenced block of what is indented below it."""
+    """A docstring as Markdown: the indented text below a paragraph ``::`` becomes a fenced block."""
     return re.sub(r"^::\n\n((?:(?: +.*)?\n)*(?: +.*))", _fenced, docstring, flags=re.MULTILINE)
 
 
@@ -128,7 +128,7 @@ def of_values(names: list[str]) -> Iterator[str]:
 
 
 def of_recipes() -> Iterator[str]:
-    """The recipes, and what they take."""
+    """The recipes, and their arguments."""
     yield f"## Recipes\n\n{text(inspect.getdoc(tm.recipes) or '')}\n"
     for name in tm.recipes.__all__:
         value = getattr(tm.recipes, name)
@@ -142,7 +142,7 @@ def first_line(documented: object) -> str:
 
 
 def page() -> str:
-    """The whole reference; raises SystemExit for a public class that the page has no place for."""
+    """The whole reference; raises SystemExit if a public class has no place on the page."""
     names = public_names()
     classes = [name for name in names if inspect.isclass(getattr(tm, name))]
     errors = [name for name in classes if issubclass(getattr(tm, name), Exception)]

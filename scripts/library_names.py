@@ -1,9 +1,9 @@
-"""Adds what this machine's C library has to the names that the compiler knows (`algorithm/library_names.txt`).
+"""Adds the names of this machine's C library to those that the compiler knows (`algorithm/library_names.txt`).
 
-    python scripts/library_names.py           adds, and says how many
-    python scripts/library_names.py --check   only says which are missing, and fails if any are
+    python scripts/library_names.py           adds, and prints how many
+    python scripts/library_names.py --check   only prints which are missing, and fails if any are
 
-Names of other releases and processors stay. Names that begin with an underscore are told by their form, not listed.
+Names of other releases and processors stay. Names that begin with an underscore are known by their form, not listed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import textwrap
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "tiramisu_py" / "algorithm" / "library_names.txt"
-#: What generated sources include of C's library.
+#: The headers of C's library that generated sources include.
 HEADERS = """
 dlfcn errno float inttypes limits math omp pthread setjmp signal stdarg stdatomic stdbool stddef stdint stdio stdlib
 string sys/mman time unistd
@@ -24,14 +24,14 @@ LIBRARIES = ("libc.so.6", "libm.so.6", "libgomp.so.1")
 
 
 def preprocessed(*flags: str) -> str:
-    """What gcc makes of the headers."""
+    """The output of gcc's preprocessor for the headers."""
     text = "#define _GNU_SOURCE\n" + "".join(f"#include <{header}.h>\n" for header in HEADERS.split())
     command = ["gcc", "-fopenmp", "-E", *flags, "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def macros() -> set[str]:
-    """The macros that the headers define, without those that take arguments."""
+    """The macros without arguments that the headers define."""
     return set(re.findall(r"^#define ([A-Za-z]\w*)(?: |$)", preprocessed("-dM"), re.MULTILINE))
 
 
@@ -41,7 +41,7 @@ def types() -> set[str]:
 
 
 def exported(library: str) -> set[str]:
-    """What a library exports, without names that begin with an underscore; empty where the library is not here."""
+    """The exported names of a library that do not begin with an underscore; empty if the library is not installed."""
     asked = ["gcc", f"-print-file-name={library}"]
     found = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
     if not found.is_file():
@@ -53,7 +53,7 @@ def exported(library: str) -> set[str]:
 
 
 def kinds() -> dict[str, set[str]]:
-    """The names that are listed now, by kind, in the order of the page."""
+    """The names listed now, by kind, in the order of the page."""
     parts = re.split(r"^\[(\w+)\]$", re.sub(r"^#.*$", "", PAGE.read_text(), flags=re.MULTILINE), flags=re.MULTILINE)[1:]
     return {kind: set(names.split()) for kind, names in zip(parts[::2], parts[1::2], strict=True)}
 
@@ -66,7 +66,7 @@ def written(listed: dict[str, set[str]]) -> str:
 
 
 def main() -> int:
-    """Add the names, or say which are missing."""
+    """Add the names, or print which are missing."""
     from tiramisu_py.algorithm import reserved  # noqa: PLC0415  (the other functions need nothing installed)
 
     here = {"macros": macros(), "types": types(), "functions": set[str]().union(*map(exported, LIBRARIES))}

@@ -1,6 +1,6 @@
 """Writes docs/passes.md from the docstrings of the passes and the comments of the pass lists.
 
-With ``--check`` it only says, by its exit status, whether the page is current.
+With ``--check`` it only reports, by its exit status, whether the page is current.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ doubled(N, x, y):
 ```
 """
 
-#: The pass lists in their order: the name of the tuple, and what it runs over.
+#: The pass lists in order: the name of the tuple, and what it runs over.
 LISTS = (
     ("FIRST", "first", "Over a function as soon as it is lowered"),
     ("BEFORE_NESTS", "before_nests", "Over a function before its nests"),
@@ -57,7 +57,7 @@ ENTRY = re.compile(r"^    (\w+\(.*?\)),  # (.*)$", re.MULTILINE)
 
 
 def reasons(name: str) -> list[tuple[str, str]]:
-    """The entries of a pass list as they are written, each with the reason for its place."""
+    """The entries of a pass list as written, each with the reason for its place."""
     source = inspect.getsource(pipeline)
     found = re.search(rf"^{name}: .*?^\)$", source, re.MULTILINE | re.DOTALL)
     assert found is not None, name

@@ -1,4 +1,4 @@
-"""The cooperative blur for a sweep of splits, beside those that `balance` proposes.
+"""The cooperative blur for a sweep of splits, compared with the splits that `balance` proposes.
 
 scripts/bench balance [--save] [--device gpu] [--small]
 """
@@ -21,14 +21,14 @@ ROUNDS = 5
 
 
 def sizes(device: str, small: bool) -> dict[str, int]:
-    """Rows and columns of the picture: in the simulator few, and no time means anything there."""
+    """Rows and columns of the picture: few in the simulator, where times are meaningless."""
     if device.startswith("simulator"):
         return {"R": 128, "C": 256}
     return {"R": 2048, "C": 4096} if small else {"R": 16384, "C": 2**15}
 
 
 def proposals(f: tm.Function, of: dict[str, int], device: str) -> dict[str, tm.Balance]:
-    """The splits that are proposed: from runs, and, for a GPU whose numbers are known, by the dry model."""
+    """The proposed splits: from runs, and, on a real GPU, from the dry model of the machine."""
     found = {"balance()": tm.balance(f, of, device=device, pinned=True)}
     if not device.startswith("simulator"):
         machine = tm.Machine.here()
@@ -38,7 +38,7 @@ def proposals(f: tm.Function, of: dict[str, int], device: str) -> dict[str, tm.B
 
 
 def rows(device: str, small: bool, known: dict[str, tm.Balance] | None = None) -> list[tuple[str, ...]]:
-    """For each split its rows, the least time of some calls, and that over the best; `known` are the proposals."""
+    """For each split its rows, the least time of some calls, and its ratio to the best; `known` are the proposals."""
     f, of = cooperative(), sizes(device, small)
     proposed = {name: split.points["G"] for name, split in (known or proposals(f, of, device)).items()}
     times = measured(f, of, [*(of["R"] * k // STEPS for k in range(STEPS + 1)), *proposed.values()], device)
@@ -54,7 +54,7 @@ def rows(device: str, small: bool, known: dict[str, tm.Balance] | None = None) -
 
 
 def measured(f: tm.Function, of: dict[str, int], splits: list[int], device: str) -> dict[int, float]:
-    """The least time of a call for each split, the splits in turn, after one round to warm up."""
+    """The least time of a call for each split; the splits take turns, after one warm-up round."""
     kernel = f.compile(device=device)
     image = tm.pinned_empty((of["R"] + 2, of["C"] + 2), np.float32, device=device)
     image[:] = np.random.default_rng(0).random(image.shape, dtype=np.float32)
@@ -76,7 +76,7 @@ def seconds_of(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Prints the table, and what the proposals go by."""
+    """Prints the table, and the basis of the proposals."""
     options = argparse.ArgumentParser()
     options.add_argument("--device", default="gpu" if tm.gpu_count() else "simulator", help="gpu, gpu:1 or simulator")
     options.add_argument("--small", action="store_true", help="a picture that is soon done")

@@ -96,7 +96,7 @@ def halide_tiles(y: Any, x: Any, bx: Any, by: Any) -> None:
 
 
 def halide_rows(y: Any, x: Any, bx: Any, by: Any) -> None:
-    """The best of several schedules by hand: eight rows of one vector, unrolled."""
+    """The best of several hand-written schedules: eight rows of one vector, unrolled."""
     xi, yi = type(x)("xi"), type(y)("yi")
     by.tile(x, y, xi, yi, 16, 8).vectorize(xi, 16).unroll(yi).parallel(y)
     bx.compute_at(by, x).vectorize(x, 16).unroll(y)
@@ -121,7 +121,7 @@ def halide(schedule: Callable[[Any, Any, Any, Any], None]) -> Callable[[Array, A
 
 
 def copy(image: Array, out: Array) -> Run:
-    """NumPy's copy of as many bytes, one thread for each band of rows."""
+    """NumPy's copy of the same number of bytes, one thread for each band of rows."""
     count = int(os.environ["OMP_NUM_THREADS"])
     bounds = [out.shape[0] * i // count for i in range(count + 1)]
     source = np.ascontiguousarray(image[: out.shape[0], : out.shape[1]])

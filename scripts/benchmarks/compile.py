@@ -77,7 +77,7 @@ def once(declare: Callable[[], tuple[tm.Function, Callable[[], None]]]) -> list[
 
 
 def fastest(declare: Callable[[], tuple[tm.Function, Callable[[], None]]], rounds: int) -> list[float]:
-    """Of some rounds the one with the least sum."""
+    """The times of the round with the least total."""
     return min((once(declare) for _ in range(rounds)), key=sum)
 
 

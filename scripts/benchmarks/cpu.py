@@ -27,7 +27,7 @@ BAND, SMALL_SIZE = 2**22, 2**23
 
 
 def differs(found: Array, expected: Array, tolerance: tuple[float, float]) -> str:
-    """How two arrays differ by more than they may, or nothing."""
+    """How two arrays differ beyond the tolerance, or an empty text."""
     most, share_of_points = tolerance
     a, b, apart, worst = found.reshape(-1), expected.reshape(-1), 0, 0.0
     for first in range(0, a.size, BAND):
@@ -41,7 +41,7 @@ def differs(found: Array, expected: Array, tolerance: tuple[float, float]) -> st
 def started(
     workload: Workload, size: Size, names: Sequence[str], place: Path, threads: int, calls: int
 ) -> list[Contender]:
-    """The processes of all contenders; what each has computed has been compared with what ours has."""
+    """The processes of all contenders, after each one's result has been compared with ours."""
     results, expected, processes = share(workload, *size, place), dict[str, Array](), list[Contender]()
     for name in names:
         for result in results.values():
@@ -69,14 +69,14 @@ def compared(workload: Workload, size: Size, threads: int, seconds: float, least
 
 
 def asked_sizes(text: str | None) -> list[Size] | None:
-    """Rows and columns of each picture that is named, such as 1000x2000."""
+    """The rows and columns of each picture in a list such as 1000x2000,8000x8000."""
     return (
         [(int(rows), int(columns)) for rows, columns in (one.split("x") for one in text.split(","))] if text else None
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what is asked for, print the page, and save it where that is asked for."""
+    """Measure the workloads asked for, print the page, and save it if asked."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--save", action="store_true", help="write docs/results/cpu.md and its pictures")
     options.add_argument("--threads", default="1,2", help="numbers of threads, such as 1,2")

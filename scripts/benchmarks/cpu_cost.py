@@ -1,4 +1,4 @@
-"""What our schedules of the workloads cost to make: commands, and the time to schedule, to prove and to emit."""
+"""The cost of our schedules of the workloads: commands, and the time to schedule, to prove and to emit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpu_workloads import Workload
 
 @dataclass(frozen=True)
 class Cost:
-    """How many commands a schedule has; milliseconds of processor time."""
+    """The number of commands of a schedule, and its costs in milliseconds of processor time."""
 
     commands: int
     schedule: float
@@ -21,7 +21,7 @@ class Cost:
 
 
 def cost(workload: Workload, rounds: int) -> Cost:
-    """The least of so many rounds."""
+    """The least cost over `rounds` rounds."""
     module, options = workload.module(), scheduling(workload)
     found, count = [], 0
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""Heat in a plate in numba and in Devito, which are for such loops."""
+"""Heat in a plate in numba and in Devito, which are made for such loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Programs = dict[str, Callable[[], Run]]
 
 
 def in_numba(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
-    """Two loops over one array into another, compiled, rows in parallel."""
+    """Two compiled loops from one array into another, rows in parallel."""
     if name != "heat":
         return {}
     import numba  # noqa: PLC0415 (an optional peer)
@@ -43,7 +43,7 @@ def in_numba(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> P
 
 
 def in_devito(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
-    """An equation of Devito, with its blocks and without; its arrays are its own."""
+    """An equation of Devito, with and without blocking; the arrays are Devito's own."""
     if name != "heat":
         return {}
     threads = int(os.environ["OMP_NUM_THREADS"])

@@ -1,4 +1,4 @@
-"""The workloads in Halide: its usual schedule, and the fastest of those that experts would try."""
+"""The workloads in Halide: its usual schedule, and the fastest of the schedules that experts would try."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Programs = dict[str, Callable[[], Run]]
 
 
 def programs(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
-    """Programs by the name of their schedule, each made when it is called; the usual one comes first."""
+    """Programs by the name of their schedule, each built when it is called; the usual schedule comes first."""
     import halide as hl  # noqa: PLC0415 (an optional peer)
 
     makers: dict[str, Callable[[Any, Mapping[str, Any], Mapping[str, Array]], Programs]] = {
@@ -35,7 +35,7 @@ def realized(result: Any, into: Any) -> Run:
 
 
 def schedules(widths: tuple[int, ...], usual: int, sliding: bool) -> Iterator[tuple[str, str, int, int]]:
-    """What to try of two stages: words for it, the kind, lanes, rows; `sliding` where neighbours share values."""
+    """The schedules to try for two stages: name, kind, lanes, rows; `sliding` if neighbours share values."""
     yield f"tiles of 256 x 32, {usual} lanes", "tiles", usual, 32
     for width, rows in itertools.product(widths, (8, 64)):
         yield f"rows sliding in bands of {rows}, {width} lanes", "rows", width, rows
@@ -82,7 +82,7 @@ def staged(
 
 
 def separable(hl: Any, image: Array, out: Array, weigh: Callable[[list[Any]], Any], taps: int) -> Programs:
-    """The same weights along both dimensions, in both orders."""
+    """The same weights along both dimensions, with either dimension first."""
     x, y, picture = hl.Var("x"), hl.Var("y"), hl.Buffer(image)
 
     def stages(horizontal_first: bool) -> tuple[Any, Any]:
@@ -131,7 +131,7 @@ def edge(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Program
 
 
 def blocks(hl: Any, make: Callable[[Any], tuple[Any, Any]], widths: tuple[int, ...], count: int) -> Programs:
-    """A loop over so many bytes, in blocks that threads share."""
+    """A loop over `count` bytes, in blocks distributed over the threads."""
 
     def maker(lanes: int) -> Callable[[], Run]:
         def made() -> Run:
@@ -159,7 +159,7 @@ def grey(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Program
 
 
 def negative(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
-    """Two results of the same loop."""
+    """Two results in the same loop."""
     image, into = hl.Buffer(given["image"]), [hl.Buffer(out["inverse"]), hl.Buffer(out["brighter"])]
 
     def make(x: Any) -> tuple[Any, Any]:
@@ -171,7 +171,7 @@ def negative(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Pro
 
 
 def warp(hl: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> Programs:
-    """Four neighbours of a place that is computed."""
+    """Four neighbours of a computed place."""
     from cpu_workloads import WORKLOADS  # noqa: PLC0415 (not needed by others)
 
     story, image = WORKLOADS["warp"].module(), given["image"]

@@ -1,4 +1,4 @@
-"""What the machine can do at most, measured by a C program beside the workloads: `limits.c`."""
+"""The limits of the machine, measured by a C program beside the workloads: `limits.c`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Move = tuple[int, int, int]
 class Limits:
     """Gflop/s of fused multiply-adds; GB/s by streams read, streams written and the bytes of each.
 
-    Each rate is that of ordinary and of non-temporal stores.
+    Each rate is a pair: with ordinary and with non-temporal stores.
     """
 
     flops: float
     moved: dict[Move, tuple[float, float]]
 
     def seconds(self, workload: Workload, size: Size) -> float:
-        """The least time of a call: its bytes at the best rate, or of a time loop its operations."""
+        """The least time of a call: its bytes at the best rate, or for a time loop its operations."""
         if workload.steps:
             vectors = size[0] * size[1] * workload.steps * workload.operations / LANES
             return vectors * 2 * LANES / (self.flops * 1e9)
@@ -35,7 +35,7 @@ class Limits:
 
 
 def streams(workload: Workload, size: Size) -> Move:
-    """The loop that moves what the workload does."""
+    """The loop that moves the same streams as the workload."""
     return workload.reads, workload.writes, workload.scale * size[0] * size[1]
 
 
@@ -52,7 +52,7 @@ def measured(threads: int, moves: Iterable[Move], milliseconds: float) -> Limits
 
 
 def read(printed: str) -> Limits:
-    """What the program printed."""
+    """The limits in the program's output."""
     flops, moved = 0.0, {}
     for word, *numbers in map(str.split, printed.splitlines()):
         if word == "fma":

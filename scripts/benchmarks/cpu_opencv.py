@@ -13,7 +13,7 @@ Run = Callable[[], object]
 
 
 def programs(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[str, Callable[[], Run]]:
-    """Programs by name, each made when it is called; none for workloads that OpenCV has not."""
+    """Programs by name, each built when it is called; none for workloads that OpenCV lacks."""
     import cv2  # noqa: PLC0415 (an optional peer)
 
     cv2.setNumThreads(int(os.environ["OMP_NUM_THREADS"]))
@@ -24,7 +24,7 @@ def programs(name: str, given: Mapping[str, Any], out: Mapping[str, Array]) -> d
 
 
 def bordered(image: Array, out: Array, border: int, call: Callable[[Array], object]) -> Callable[[], Run]:
-    """A function that keeps the size of its picture: what is inside of the border is the result, copied once."""
+    """A function whose result has the size of its picture: the part inside the border is copied to `out` once."""
 
     def made() -> Run:
         whole = np.zeros_like(image)
@@ -42,7 +42,7 @@ def blur(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[s
 
 
 def gauss(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[str, Callable[[], Run]]:
-    """The Gaussian of OpenCV, and its filter with weights of one's own."""
+    """OpenCV's Gaussian, and its general separable filter with the same weights."""
     image = given["image"][:, : out["smooth"].shape[1] + 4]
     weights = np.array([0.0625, 0.25, 0.375, 0.25, 0.0625], np.float32)
     return {
@@ -54,7 +54,7 @@ def gauss(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[
 
 
 def grey(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[str, Callable[[], Run]]:
-    """The conversion, of pixels in rows of some length: OpenCV deals out rows."""
+    """The conversion, with the pixels arranged in rows, since OpenCV distributes rows over threads."""
     count = out["brightness"].size
     columns = next(n for n in (8000, 2000, *range(100, 0, -1)) if count % n == 0)
     rgb, into = given["rgb"].reshape(-1, columns, 3), out["brightness"].reshape(-1, columns)
@@ -84,7 +84,7 @@ def edge(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[s
 
 
 def negative(cv2: Any, given: Mapping[str, Any], out: Mapping[str, Array]) -> dict[str, Callable[[], Run]]:
-    """Two functions, each of which reads the picture; in rows, which OpenCV deals out."""
+    """Two functions, each of which reads the picture; in rows, since OpenCV distributes rows over threads."""
     count = given["image"].size
     columns = next(n for n in (24000, 6000, *range(100, 0, -1)) if count % n == 0)
     image, inverse, brighter = (each.reshape(-1, columns) for each in (given["image"], *out.values()))

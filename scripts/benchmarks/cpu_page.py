@@ -1,4 +1,4 @@
-"""The page of `scripts/bench cpu`: tables and pictures of what was measured."""
+"""The page of `scripts/bench cpu`: tables and pictures of the measurements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ of heat it is its vector operations at the rate of independent multiply-adds."""
 
 @dataclass(frozen=True)
 class Measured:
-    """Turns of all programs at one size with so many threads, and what each program says of itself."""
+    """The turns of all programs at one size and number of threads, and each program's description of itself."""
 
     workload: Workload
     size: Size
@@ -57,12 +57,12 @@ class Measured:
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest of the others."""
+        """The fastest program of the others."""
         peers = {name: time for name, time in self.least.items() if not name.startswith(OURS)}
         return min(peers, key=lambda name: peers[name]) if peers else None
 
     def over(self, program: str | None) -> str:
-        """How many times as fast as another program ours is, and the median of the rounds."""
+        """The speedup of our program over another, and the median over the rounds."""
         if program not in self.least:
             return ""
         median = statistics.median(times[program] / times[OURS] for times in self.rounds)
@@ -96,7 +96,7 @@ def summary(found: Sequence[Measured], limits: Mapping[int, Limits]) -> str:
 
 
 def programs(found: Sequence[Measured]) -> str:
-    """Every program."""
+    """One row for every program."""
     rows = []
     for each in found:
         for name, time in each.least.items():
@@ -108,7 +108,7 @@ def programs(found: Sequence[Measured]) -> str:
 
 
 def costs_of(costs: Mapping[str, Cost]) -> str:
-    """What our schedules cost to make."""
+    """The table of the costs of our schedules."""
     rows = []
     for name, each in costs.items():
         parts = (each.schedule, each.check, each.emit, each.schedule + each.check + each.emit)
@@ -117,7 +117,7 @@ def costs_of(costs: Mapping[str, Cost]) -> str:
 
 
 def machine_limits(limits: Mapping[int, Limits]) -> str:
-    """What the machine can do at most."""
+    """The table of the machine's limits."""
     threads = list(limits)
     rows = [["fused multiply-adds, float32", "", *(f"{limits[count].flops:.0f} Gflop/s" for count in threads)]]
     for move in next(iter(limits.values())).moved:
@@ -130,7 +130,7 @@ def machine_limits(limits: Mapping[int, Limits]) -> str:
 
 
 def page(found: Sequence[Measured], limits: Mapping[int, Limits], costs: Mapping[str, Cost]) -> str:
-    """All of it."""
+    """The whole page."""
     titles = {each.workload.name: each.workload.title for each in found}
     named = "\n".join(f"- {name}: {title}" for name, title in titles.items())
     missing = [name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
@@ -173,7 +173,7 @@ def pictures(found: Sequence[Measured], limits: Mapping[int, Limits]) -> dict[st
 
 
 def ratio(each: Measured | None, value: str, limits: Mapping[int, Limits]) -> float | None:
-    """What a bar shows."""
+    """The value of a bar."""
     if each is None:
         return None
     if value == "cpu_limits":
@@ -182,12 +182,12 @@ def ratio(each: Measured | None, value: str, limits: Mapping[int, Limits]) -> fl
 
 
 def milliseconds(seconds: float) -> str:
-    """Three digits."""
+    """Milliseconds with three digits."""
     return short(seconds * 1e3)
 
 
 def versions() -> str:
-    """What was used."""
+    """The versions of the programs that were compared."""
     named = [f"Python {platform.python_version()}"]
     for project in PROJECTS:
         try:

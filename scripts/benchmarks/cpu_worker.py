@@ -37,7 +37,7 @@ OURS, GIVEN = "tiramisu_py", "given.json"
 
 
 def variants(workload: Workload) -> dict[str, Any]:
-    """Our schedules of a workload by the name of the contender: the story's, and others that it tells of."""
+    """Our schedules of a workload by the name of the contender: the story's main schedule, and its other ones."""
     module = workload.module()
     others = getattr(module, "VARIANTS", {})
     return {OURS: module.scheduled, **{f"{OURS}, {name}": build for name, build in others.items()}}
@@ -53,7 +53,7 @@ def contenders(workload: Workload) -> tuple[list[str], list[str]]:
 
 
 def ours(name: str, workload: Workload, given: Mapping[str, Any], out: Mapping[str, Array]) -> Run:
-    """One of our schedules, compiled; its C function is called with what has been checked once."""
+    """One of our schedules, compiled; after one checked call, its C function is called directly."""
     kernel = variants(workload)[name](*scheduling(workload)).compile(fast=workload.fast)
     kernel(**given, **out)
     arrays = {name: each for name, each in {**given, **out}.items() if isinstance(each, np.ndarray)}
@@ -66,7 +66,7 @@ def ours(name: str, workload: Workload, given: Mapping[str, Any], out: Mapping[s
 
 
 def scheduling(workload: Workload) -> tuple[Any, ...]:
-    """What a story's `algorithm` and `scheduled` take: not the number of steps."""
+    """The arguments of a story's `algorithm` and `scheduled`, without the number of steps."""
     return () if workload.steps else workload.options
 
 
@@ -81,7 +81,7 @@ def fastest(found: Programs, calls: int) -> tuple[str, Run]:
 
 
 def least(run: Run, calls: int) -> float:
-    """Seconds of the fastest of so many calls, after one to warm up."""
+    """The time in seconds of the fastest of `calls` calls, after one to warm up."""
     run()
     seconds = []
     for _ in range(calls):
@@ -92,7 +92,7 @@ def least(run: Run, calls: int) -> float:
 
 
 def share(workload: Workload, rows: int, columns: int, folder: Path) -> dict[str, Array]:
-    """Write what all contenders are called with into the folder; the arrays of the results are returned."""
+    """Write the arguments of all contenders to the folder, and return the arrays for the results."""
     named = workload.given(rows, columns)
     arrays = {name: each for name, each in named.items() if isinstance(each, np.ndarray)}
     numbers = {name: each for name, each in named.items() if name not in arrays}
@@ -104,13 +104,13 @@ def share(workload: Workload, rows: int, columns: int, folder: Path) -> dict[str
 
 
 def shared(folder: Path) -> dict[str, Any]:
-    """What `share` has written."""
+    """The arguments that `share` has written."""
     named = json.loads((folder / GIVEN).read_text())
     return {**named["numbers"], **all_mapped(folder, named["shapes"])}
 
 
 def answers_apart() -> TextIO:
-    """Let what libraries print go to the standard error: the standard output is for answers."""
+    """Redirect the output of libraries to standard error, since standard output is for answers."""
     answers = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -118,7 +118,7 @@ def answers_apart() -> TextIO:
 
 
 def main() -> None:
-    """Be one contender."""
+    """Run as one contender."""
     answers = answers_apart()
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--contender", required=True)

@@ -1,4 +1,4 @@
-"""The workloads of `scripts/bench cpu`: the stories of `examples/cpu`, their sizes, what they move, what may differ."""
+"""The workloads of `scripts/bench cpu`: the stories of `examples/cpu`, their sizes, memory traffic and tolerances."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LARGE, SMALL, PLATE = (8000, 8000), (1000, 2000), (4096, 4096)
 
 @dataclass(frozen=True)
 class Workload:
-    """A story to be measured.
+    """A story to measure.
 
-    `reads` and `writes` are streams of so many bytes a point; `scale` is that of the bytes of one stream. `close` says
-    how far a program's values may be from ours, by a word that its name begins with ("" for all): the difference,
-    and the share of the points that may differ more (the edges of a picture).
+    `reads` and `writes` count streams, and `scale` is the bytes of one stream for each point. `close` gives tolerances
+    by a word that a program's name begins with ("" for all): the largest difference from our values, and the share of
+    the points that may differ more (the edges of a picture).
     """
 
     name: str
@@ -53,22 +53,22 @@ class Workload:
             sys.path.remove(str(STORIES))
 
     def given(self, rows: int, columns: int) -> dict[str, Any]:
-        """What all programs are called with: arrays, and numbers."""
+        """The arguments of all programs: arrays and numbers."""
         named: dict[str, Any] = self.module().sample(rows, columns, *self.options)
         return named
 
     def bytes_moved(self, rows: int, columns: int) -> int:
-        """Bytes that a perfect program reads and writes in a call, or in a step."""
+        """The bytes that a perfect program reads and writes in one call, or in one step."""
         return (self.reads + self.writes) * self.scale * rows * columns
 
     def rate(self, rows: int, columns: int, seconds: float) -> tuple[float, str]:
-        """How fast that is: gigabytes, or points, in a second."""
+        """The rate of a call, in gigabytes or in points per second."""
         if self.steps:
             return rows * columns * self.steps / seconds / 1e9, "Gpt/s"
         return self.bytes_moved(rows, columns) / seconds / 1e9, "GB/s"
 
     def tolerance(self, program: str) -> tuple[float, float]:
-        """How far the values of a program may be from ours, and at which share of the points they may be farther."""
+        """The largest difference of a program's values from ours, and the share of the points that may differ more."""
         return next((close for word, close in self.close.items() if program.startswith(word)), (0.0, 0.0))
 
 

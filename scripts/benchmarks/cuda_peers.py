@@ -55,7 +55,7 @@ class Driver:
 
 
 def cublas() -> ctypes.CDLL | None:
-    """cuBLAS of the package nvidia-cublas, or of the system; None where there is none."""
+    """cuBLAS from the package nvidia-cublas or from the system; None if there is none."""
     candidates = [str(path) for path in _packaged("nvidia", "libcublas.so.*")]
     found = ctypes.util.find_library("cublas")
     for candidate in [*candidates, *([found] if found else []), "/usr/local/cuda/lib64/libcublas.so"]:

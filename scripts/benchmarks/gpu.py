@@ -96,7 +96,7 @@ def sanitized() -> list[Row]:
 
 
 def best(run: Run, rounds: int = 20) -> float:
-    """The least time of some calls, in seconds, after two to warm up."""
+    """The least time of some calls, in seconds, after two warm-up calls."""
     run()
     run()
     times = []
@@ -116,7 +116,7 @@ def paired(ours: Run, peer: Run, rounds: int = 20) -> tuple[float, float]:
 
 
 def against_a_copy(name: str, f: tm.Function, device: str, shape: tuple[int, ...], driver: cuda_peers.Driver) -> Row:
-    """A kernel on arrays that live on the GPU, beside a copy of as many bytes."""
+    """A kernel on arrays that live on the GPU, beside a copy of the same number of bytes."""
     kernel = f.compile(device=device, fast=("contract",))
     given = tm.to_gpu(np.random.default_rng(0).random(shape, dtype=np.float32), device=device)
     out = kernel(given)
@@ -126,7 +126,7 @@ def against_a_copy(name: str, f: tm.Function, device: str, shape: tuple[int, ...
 
 
 def timings(device: str, small: bool) -> list[Row]:
-    """The table of times: blur, transpose, heat, matrix product, copies that overlap over copies in turn."""
+    """The table of times: blur, transpose, heat, matrix product, overlapped copies over sequential ones."""
     if device == "simulator":
         return overlapped(device, 64)  # the others need the driver
     driver = cuda_peers.Driver()
@@ -143,7 +143,7 @@ def timings(device: str, small: bool) -> list[Row]:
 
 
 def heat(device: str, side: int, driver: cuda_peers.Driver) -> Row:
-    """Time steps in a plate: each should cost what a copy of the plate costs."""
+    """Time steps in a plate: each should cost as much as a copy of the plate."""
     steps = 100
     kernel = story("heat").plate(tm.GPU).compile(device=device, fast=("contract",))
     start = tm.to_gpu(np.random.default_rng(0).random((side, side), dtype=np.float32), device=device)
@@ -187,7 +187,7 @@ def product(device: str, size: int, driver: cuda_peers.Driver) -> Row:
 
 
 def overlapped(device: str, side: int) -> list[Row]:
-    """The blur from pinned memory, on its way while other rows are computed, beside one row after another."""
+    """The blur from pinned memory: rows copied while others are computed, beside one row after another."""
     image = tm.pinned_empty((side + 2, side + 2), np.float32, device=device)
     image[:] = np.random.default_rng(0).random(image.shape, dtype=np.float32)
     out = tm.pinned_empty((side, side), np.float32, device=device)
@@ -204,7 +204,7 @@ def overlapped(device: str, side: int) -> list[Row]:
     return rows
 
 
-# -- the page, which is kept as it grows: checks, GPU and cores together, one GPU alone, the sanitizer
+# -- the page, which is saved after each section: checks, GPU and cores together, one GPU alone, the sanitizer
 
 COLUMNS = ("program", "ms", "speed", "peer", "times as fast as the peer", "goal")
 CHECKS = ("program", "schedule", "result")
@@ -220,14 +220,14 @@ class Page:
         self.begin = time.perf_counter()
 
     def add(self, text: str) -> None:
-        """One section more; says on stderr how far the page is."""
+        """Adds a section, and reports the progress on stderr."""
         self.text.append(text)
         print(f"{time.perf_counter() - self.begin:.0f} s: {text.splitlines()[0]}", file=sys.stderr, flush=True)
         if self.given.save:
             tables.keep("gpu", TITLE, "\n\n".join(self.text), COMMAND)
 
     def check(self, title: str, rows: list[Row]) -> None:
-        """A section of what is right or wrong."""
+        """Adds a section of checks, right or wrong."""
         self.wrong = self.wrong or any(row[2].startswith(("WRONG", "FAILED")) for row in rows)
         self.add(f"## {title}\n\n{table(CHECKS, rows)}")
 

@@ -1,4 +1,4 @@
-"""Cooperative programs on a GPU and on cores: right for every split, then timed beside either alone, and a sweep."""
+"""Cooperative programs on a GPU and on cores: checked for every split, timed beside either alone, and a sweep."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from thesis_timelines import HEADER, TIMELINES, overlaps, traced
 import tiramisu_py as tm
 
 STORIES = ("blur", "heat")
-#: How many times as long as the best split of a sweep that of `balance` may take.
+#: The largest ratio of the time of `balance`'s split to the best one of a sweep.
 GOAL = 1.1
-#: The part of the rows and columns of the sweep that single calls are compared on.
+#: The fraction of the sweep's rows and columns on which single calls are compared.
 PART = 4
 
 
@@ -46,7 +46,7 @@ def _verdict(module: ModuleType, f: tm.Function, device: str, **options: bool) -
 
 
 def compared(rows: Sequence[Sequence[str]]) -> str:
-    """The ratios that matter, of the table of a sweep."""
+    """The important ratios in the table of a sweep."""
     over = {which: row[3] for row in rows for which in row[4].split(", ") if which}
     return (
         f"The best split is {over['GPU alone']} times as fast as the GPU alone, and {over['cores alone']} times as "
@@ -55,11 +55,11 @@ def compared(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-# -- what a call costs from memory of each kind, and with a trace
+# -- the cost of a call by kind of memory, and with a trace
 
 
 def switches(device: str, of: dict[str, int], share: float) -> list[list[str]]:
-    """The least time of a call with page locking and traces on and off, the ways in turn."""
+    """The least time of a call with page locking and traces on and off; the variants take turns."""
     shape = (of["R"] // PART, of["C"] // PART)
     pageable = _arrays(np.empty, shape)
     pinned = _arrays(lambda size, dtype: tm.pinned_empty(size, dtype, device=device), shape)
@@ -92,7 +92,7 @@ def _arrays(empty, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:  # 
 
 
 def page(device: str, small: bool) -> tuple[str, dict[str, str]]:
-    """The section on cooperation, and its pictures. On the simulator the same runs, and no times are shown."""
+    """The section on cooperation, and its pictures. On the simulator the same programs run, without times."""
     of = balance.sizes(device, small)
     proposed = balance.proposals(cooperative(), of, device)
     rows = balance.rows(device, small, proposed)

@@ -33,7 +33,7 @@ SCALES = (4, 64, 1024, 16384, 65536)
 
 
 def scaled(ranks: int, weak: bool) -> tuple[Any, float]:
-    """The communication of the plate on so many ranks, and the time that it takes to say so, in seconds."""
+    """The communication of the plate on `ranks` ranks, and the time in seconds to compute it."""
     begin = time.perf_counter()
     f = plate(ranks, 256 if weak else 16 * 65536 // ranks)
     counted = f.communication(T=100, C=4096)
@@ -41,7 +41,7 @@ def scaled(ranks: int, weak: bool) -> tuple[Any, float]:
 
 
 def scaling() -> str:
-    """Messages and bytes of a rank, for weak and strong scaling."""
+    """The messages and bytes of one rank, for weak and strong scaling."""
     rows = []
     for weak in (True, False):
         for ranks in SCALES:

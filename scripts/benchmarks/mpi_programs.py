@@ -1,4 +1,4 @@
-"""The programs on ranks that are measured."""
+"""The measured programs on ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``mpi.py`` has mpirun start: contenders in turn, the minimum over the rounds of the slowest rank.
+"""The program that ``mpi.py`` starts with mpirun: contenders in turn, the minimum over the rounds of the slowest rank.
 
 Both programs are compiled with the same options, and both are called through ctypes, as C would call them.
 """
@@ -24,7 +24,7 @@ from tiramisu_py import Kernel
 from tiramisu_py.build.calls.communicators import as_c_communicator
 from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT
 
-#: A round computes about so many points, so that many rounds fit between what else the machine does.
+#: A round computes about this many points, short enough for many rounds despite other load on the machine.
 POINTS = 1_000_000
 FOLDER = Path(__file__).resolve().parent
 
@@ -42,7 +42,7 @@ def by_hand() -> ctypes.CDLL:
 
 
 def rounds(contenders: dict[str, Callable[[], object]], seconds: float, least: int = 10) -> dict[str, float]:
-    """The least time of each contender over many rounds, a turn each in every round; of all ranks the slowest."""
+    """The least time of each contender over many rounds, with one turn each; a turn's time is the slowest rank's."""
     comm = MPI.COMM_WORLD
     best = dict.fromkeys(contenders, float("inf"))
     end = time.perf_counter() + seconds
@@ -69,7 +69,7 @@ def from_c(kernel: Kernel, steps: int, columns: int, start: np.ndarray, result: 
 def hand(
     library: ctypes.CDLL, steps: int, rows: int, columns: int, start: np.ndarray, result: np.ndarray
 ) -> Callable[[], object]:
-    """A call of the program by hand."""
+    """A call of the hand-written program."""
     handle = ctypes.c_void_p(MPI._addressof(MPI.COMM_WORLD))
     sizes = [ctypes.c_int64(n) for n in (steps, rows, columns)]
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (start, result)]
@@ -77,7 +77,7 @@ def hand(
 
 
 def of_plate(library: ctypes.CDLL, rows: int, columns: int, seconds: float) -> dict[str, float]:
-    """Times of a step: by hand, emitted, and with overlap; all compute the same."""
+    """The times of a step: by hand, emitted, and with overlap; all compute the same values."""
     comm = MPI.COMM_WORLD
     start = np.random.default_rng(comm.rank).random((rows, columns), dtype=np.float32)
     steps = max(4, min(300, POINTS // (rows * columns)))
@@ -97,7 +97,9 @@ def of_plate(library: ctypes.CDLL, rows: int, columns: int, seconds: float) -> d
 
 
 def of_call(library: ctypes.CDLL, rows: int, columns: int, seconds: float) -> dict[str, float]:
-    """Times of a call of one step: by hand, from C, which agrees on errors, and from Python, which checks arrays."""
+    """The times of a call of one step: by hand, emitted and called from C (with agreement on errors), and called from
+    Python (with checks of arrays).
+    """
     comm = MPI.COMM_WORLD
     start = np.zeros((rows, columns), np.float32)
     result = np.empty_like(start)
@@ -113,7 +115,7 @@ def of_call(library: ctypes.CDLL, rows: int, columns: int, seconds: float) -> di
 
 
 def of_ghost_rows(columns: int, seconds: float) -> dict[str, float]:
-    """Times of a blur with packed and with single messages."""
+    """The times of a blur with packed and with single messages."""
     comm = MPI.COMM_WORLD
     image = np.random.default_rng(comm.rank).random((64, columns + 2), dtype=np.float32)
     packed, single = (ghost_rows(comm.size, 64, together).compile() for together in (True, False))

@@ -17,7 +17,7 @@ from tables import report, table
 import tiramisu_py as tm
 
 SMALL, LARGE = 500, 8000
-#: What the thesis reports for 100000 x 100000, 10 threads on one of two sockets, in seconds.
+#: The thesis's times for 100000 x 100000, 10 threads on one of two sockets, in seconds.
 THESIS = {"matching": 5.217, "mismatched": 9.734, "left alone": 5.977}
 ROUNDS, SECONDS = 5, 2.0
 
@@ -53,12 +53,12 @@ def rows(small: bool = False) -> list[Result]:
 
 
 def timed(cases: dict[str, tuple[tm.Kernel, tm.Kernel]], size: int) -> dict[str, float]:
-    """The least time of each kernel on arrays that its second kernel has made, in interleaved rounds."""
+    """The least time of the first kernel of each pair, on arrays made by the second, in interleaved rounds."""
     best = dict.fromkeys(cases, float("inf"))
     arrays = {}
     for name, (_, maker) in cases.items():
         image, by = maker.empty("image", R=size, C=size), maker.empty("by", R=size, C=size)
-        image[:] = np.random.default_rng(0).random(image.shape, dtype=np.float32)  # writing moves no page
+        image[:] = np.random.default_rng(0).random(image.shape, dtype=np.float32)  # writes do not move pages
         arrays[name] = image, by
     rounds, start = 0, time.perf_counter()
     while rounds < ROUNDS or time.perf_counter() - start < SECONDS:
@@ -74,7 +74,7 @@ def timed(cases: dict[str, tuple[tm.Kernel, tm.Kernel]], size: int) -> dict[str,
 
 
 def lines(found: Sequence[Result]) -> list[list[str]]:
-    """The rows of the table: ours, the thesis's, both relative to the first."""
+    """The rows of the table: our times and the thesis's, each relative to its first."""
     measured = dict(found)
     first = measured["matching"]
     shown = []

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-REST = 0.02  # seconds after a turn, so that waiting threads have gone to sleep
+REST = 0.02  # seconds after a turn, so that spinning threads go to sleep
 THREADS = ("OMP_NUM_THREADS", "HL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -53,7 +53,7 @@ class Contender:
 
 
 def serve(run: Callable[[], object], calls: int = 3, about: str = "", answers: TextIO | None = None) -> None:
-    """What a contender's process does: after two calls to warm up, a line about it, then one turn for each line."""
+    """The loop of a contender's process: two warm-up calls, a line about it, then one turn for each line of input."""
     run()
     run()
     print(about, file=answers, flush=True)
@@ -79,7 +79,7 @@ def paired(
 
 
 def turns(contenders: Sequence[Contender], seconds: float, least: int = 5) -> list[dict[str, float]]:
-    """As many rounds as fit into `seconds`, at least some: in each a turn for every contender."""
+    """As many rounds as fit into `seconds`, at least `least`, each with one turn for every contender."""
     start, rounds = time.perf_counter(), list[dict[str, float]]()
     while time.perf_counter() - start < seconds or len(rounds) < least:
         rounds.append({contender.name: contender.turn() for contender in contenders})

@@ -1,4 +1,4 @@
-"""Arrays that processes exchange in files, and arrays of a process's own that lie on huge pages."""
+"""Arrays that processes share in files, and private arrays on huge pages."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Shapes = Mapping[str, tuple[tuple[int, ...], Any]]
 
 
 def folder() -> tempfile.TemporaryDirectory[str]:
-    """A place in memory for the files of the arrays, or on the disk where there is none."""
+    """A folder in memory for the arrays' files, or on disk if there is none."""
     memory = "/dev/shm"
     return tempfile.TemporaryDirectory(prefix="arrays-", dir=memory if os.access(memory, os.W_OK) else None)
 
 
 def mapped(file: Path, shape: tuple[int, ...], dtype: Any) -> Array:
-    """The array in this file, which is made where it is not there yet."""
+    """The array in a file; the file is made if it does not exist."""
     count = int(np.prod(shape))
     size = max(1, count * np.dtype(dtype).itemsize)
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -37,14 +37,14 @@ def mapped(file: Path, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def all_mapped(place: Path, shapes: Shapes) -> dict[str, Array]:
-    """Arrays by name, of one file each."""
+    """Arrays by name, each in a file of its own."""
     return {name: mapped(place / name, shape, dtype) for name, (shape, dtype) in shapes.items()}
 
 
 def own(array: Array, number: int = 0) -> Array:
-    """A copy of this process's own, from the start of a cache line, on huge pages where the system gives them.
+    """A private copy that starts at a cache line, on huge pages if the system provides them.
 
-    Arrays with different numbers start at different places of their pages.
+    Arrays with different numbers start at different offsets in their pages.
     """
     start = LINE * 17 * number
     size = -(-(array.nbytes + start + 1) // HUGE) * HUGE

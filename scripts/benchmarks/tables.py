@@ -1,4 +1,4 @@
-"""Tables of results: printed, and saved as Markdown with the machine that they hold for."""
+"""Tables of results: printed, and saved as Markdown with a description of the machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def report(name: str, title: str, text: str, save: bool, command: str = "") -> N
 
 
 def keep(name: str, title: str, text: str, command: str) -> None:
-    """Write what there is of a page so far: if the program does not come to its end, that is not lost."""
+    """Write the page as far as it is, so that it is not lost if the program does not finish."""
     _keep(name, _page(title, text, command))
 
 

@@ -63,7 +63,7 @@ def wrong(found: Sequence[Section]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the experiments that are asked for, print the page, and save it where that is asked for."""
+    """Run the experiments asked for, print the page, and save it if asked."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--save", action="store_true", help="write docs/results/thesis.md and its pictures")
     options.add_argument("--small", action="store_true", help="small sizes, a few minutes in all")

@@ -1,4 +1,4 @@
-"""Sections of the page of results: five pictures beside Halide, and on more and more ranks (figures 5-4 and 5-5)."""
+"""Sections of the page of results: five pictures beside Halide, and on a growing number of ranks (figures 5-4, 5-5)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def against_halide(plan: Plan) -> Section:
 
 
 def scaling(plan: Plan) -> Section:
-    """The five pictures on more and more ranks."""
+    """The five pictures on a growing number of ranks."""
     found = measured(plan, "pictures", plan.ranks, plan.rows, plan.columns)
     names = list(programs.PICTURES)
     rows = [(str(n), *(ms(time_of(found, n, name)) for name in names), checked(found, n)) for n in found]

@@ -23,7 +23,7 @@ TABLE_2 = {1: (30.232, 14.756), 2: (14.965, 7.500), 4: (8.447, 3.824)}
 
 
 def on_gpus(plan: Plan) -> Section:
-    """The blur on GPUs, copied by rows, synchronously and not."""
+    """The blur on GPUs, copied by rows, synchronously and asynchronously."""
     found = measured(plan, "gpu", plan.gpu_ranks, plan.gpu_rows, plan.gpu_columns, plan.device)
     words = (
         f"{plan.gpu_rows} x {plan.gpu_columns} points of all ranks together, from and to page-locked memory of the "
@@ -43,7 +43,7 @@ def on_gpus(plan: Plan) -> Section:
 
 
 def gpu_times(found: Found) -> str:
-    """The table of times, and what asynchronous copies bring."""
+    """The table of times, and the gain of asynchronous copies."""
     rows = []
     for ranks in found:
         slow, *fast = (time_of(found, ranks, name) for name in programs.ON_GPU)
@@ -85,7 +85,7 @@ PICTURE_OF = {
 
 
 def drawn(plan: Plan, names: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Timelines of single calls, by the names of their files; and in words how much of them overlaps."""
+    """Timelines of single calls, by the names of their files, and a text on how much of them overlaps."""
     traces = {name: traced(name, plan.device, plan.gpu_columns) for name in names}
     pictures = {PICTURE_OF[name]: trace.picture() for name, trace in traces.items()}
     if plan.simulated:
@@ -129,7 +129,7 @@ def cooperative(plan: Plan) -> Section:
 
 
 def gained(found: Found, ranks: int) -> float | None:
-    """How many times as fast as the GPU alone the best split is."""
+    """The speedup of the best split over the GPU alone."""
     together = [time for name, time in found[ranks]["times"].items() if name not in ALONE]
     alone = time_of(found, ranks, "GPU alone")
     return None if alone is None else alone / min(together)

@@ -1,4 +1,4 @@
-"""The machine that the thesis's experiments run on: what it has, sizes that fit it, programs on its ranks."""
+"""The machine that the thesis's experiments run on: its resources, sizes that fit, and programs on its ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import tiramisu_py as tm
 TIMED = Path(__file__).with_name("thesis_timed.py")
 ROWS = 16000
 LIMIT = 300.0
-#: Open MPI: as root, with more ranks than cores, which are not bound to a core each and do not poll for ever.
+#: Open MPI: allow root and more ranks than cores; do not bind ranks to cores, and yield while waiting.
 OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -30,13 +30,13 @@ OPEN_MPI = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
-#: glibc: memory of temporaries is kept between calls. Otherwise a call spends most of its time on getting new pages.
+#: glibc: keep the memory of temporaries between calls; otherwise a call spends most of its time on new pages.
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(2**20)}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: rows and columns of each kind of experiment, numbers of ranks, seconds for each launch."""
+    """The plan of a run: rows and columns of each kind of experiment, numbers of ranks, seconds for each launch."""
 
     device: str
     cores: int
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def simulated(self) -> bool:
-        """Whether GPUs are simulated, whose times say nothing."""
+        """Whether GPUs are simulated, so that their times are meaningless."""
         return self.device == "simulator"
 
 
@@ -63,13 +63,13 @@ def cores() -> int:
 
 
 def free_memory() -> int:
-    """Bytes that can be had without swapping."""
+    """The bytes that can be allocated without swapping."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), 2**30)
 
 
 def plan(device: str, small: bool) -> Plan:
-    """Sizes that fit this machine; the thesis's 16000 rows, so that messages and rows are in its proportion."""
+    """Sizes that fit this machine; the thesis's 16000 rows, to keep its proportion of messages to rows."""
     count, gpus = cores(), tm.gpu_count() if device == "gpu" else 1
     most = free_memory() // 8 // (4 * ROWS)  # an eighth of the memory for one array
     columns = min(2048 * count, most, 32768) // 256 * 256
@@ -85,7 +85,7 @@ def plan(device: str, small: bool) -> Plan:
 
 @cache
 def launcher() -> str:
-    """The mpirun beside this Python, or the one of the path."""
+    """The mpirun beside this Python, or the one in the path."""
     beside = Path(sys.executable).parent / "mpirun"
     found = str(beside) if beside.exists() else shutil.which("mpirun")
     if found is None:
@@ -94,7 +94,7 @@ def launcher() -> str:
 
 
 def on_ranks(ranks: int, threads: int, asked: dict[str, Any]) -> dict[str, Any]:
-    """The answer of ``thesis_timed.py`` on so many ranks, each with so many threads."""
+    """The answer of ``thesis_timed.py`` on `ranks` ranks, each with `threads` threads."""
     program = [sys.executable, "-m", "mpi4py", str(TIMED), json.dumps(asked)]  # a rank that fails ends all of them
     command = [launcher(), "-n", str(ranks), *program]
     environment = {**OPEN_MPI, **KEEPING, **os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
@@ -110,7 +110,7 @@ def on_ranks(ranks: int, threads: int, asked: dict[str, Any]) -> dict[str, Any]:
 def measured(
     plan: Plan, experiment: str, ranks: Iterable[int], rows: int, columns: int, device: str | None = None
 ) -> dict[int, dict[str, Any]]:
-    """Times and verdicts for each number of ranks: launches in turn, several times, of each time the least."""
+    """Times and verdicts for each number of ranks: several launches in turn, and the least of each time."""
     found: dict[int, dict[str, Any]] = {}
     seconds = 0.0 if device == "simulator" else plan.seconds
     listed = list(ranks)
@@ -125,7 +125,7 @@ def measured(
 
 
 def versions() -> str:
-    """What was used: this package, Python, NumPy, MPI, Halide."""
+    """The versions of this package, Python, NumPy, MPI and Halide."""
     said = subprocess.run([launcher(), "--version"], capture_output=True, text=True, check=False).stdout.split("\n")
     mpi = next((line.split(":")[-1].strip() for line in said if "Version" in line or "Open MPI" in line), "unknown")
     name = "MPICH" if "HYDRA" in said[0] else "Open MPI"
@@ -136,7 +136,7 @@ def versions() -> str:
 
 
 def halide_version() -> str:
-    """Halide's, where it is installed."""
+    """Halide's version, if it is installed."""
     try:
         from importlib.metadata import version  # noqa: PLC0415
 

@@ -16,7 +16,7 @@ HEADER = ["memory", "ms", "over matching", "over matching, in the thesis"]
 
 
 def memory_nodes(plan: Plan) -> Section:
-    """The blur on the cores of one memory node, its arrays there, on another one, or left to the system."""
+    """The blur on the cores of one memory node, with its arrays there, on another node, or left to the system."""
     found = dict(numa.rows(plan.small))
     times = {name: value for name, value in found.items() if isinstance(value, float)}
     counted = len(tm.memory_nodes())
@@ -36,7 +36,7 @@ def memory_nodes(plan: Plan) -> Section:
 
 
 def checked() -> str:
-    """Whether the program that is pinned computes what `evaluate()` does."""
+    """Whether the pinned program computes the same values as `evaluate()`."""
     f = tiled()
     kernel = f.compile(pin="close")
     picture = np.random.default_rng(0).random((39, 302), dtype=np.float32)

@@ -70,7 +70,7 @@ def _sobel(hl: Any, image: Any, x: Any, y: Any) -> Any:
 
 
 def ours(name: str, given: Arrays, rows: int) -> tuple[Run, np.ndarray]:
-    """The program for ranks, on one; and what it writes."""
+    """The program for ranks, on one rank, and the array of its result."""
     from mpi4py import MPI  # noqa: PLC0415 (where Halide runs it is not needed)
 
     f = programs.picture(name, 1, rows)
@@ -81,7 +81,7 @@ def ours(name: str, given: Arrays, rows: int) -> tuple[Run, np.ndarray]:
 
 
 def inside(name: str, result: np.ndarray) -> np.ndarray:
-    """The points of a result of ours that Halide computes."""
+    """The points of our result that Halide computes, too."""
     if name == "convolution":
         return result[:-2, :-2]
     if name == "Gaussian":
@@ -90,7 +90,7 @@ def inside(name: str, result: np.ndarray) -> np.ndarray:
 
 
 def agree(name: str, rows: int, columns: int) -> bool:
-    """Whether both compute the same picture, but for roundings of fused operations."""
+    """Whether both compute the same picture, except for the rounding of fused operations."""
     given = programs.sample(name, rows, columns)
     run, mine = ours(name, given, rows)
     run()

@@ -1,4 +1,4 @@
-"""Charts of the thesis's experiments as SVG text: bars in groups, and lines over a number of ranks."""
+"""Charts of the thesis's experiments as SVG text: grouped bars, and lines over the number of ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = Mapping[str, Sequence[float | None]]
 
 
 def bars(title: str, groups: Sequence[str], series: Values, unit: str) -> str:
-    """A group of bars for each of `groups`, one bar in it for each of `series`; what was not measured is left out."""
+    """A group of bars for each of `groups`, with one bar for each of `series`; missing measurements are left out."""
     top, step = _scale(series)
     wide = (WIDTH - LEFT - RIGHT) / len(groups)
     each = wide * 0.8 / len(series)
@@ -35,7 +35,7 @@ def bars(title: str, groups: Sequence[str], series: Values, unit: str) -> str:
 
 
 def lines(title: str, ranks: Sequence[int], series: Values, unit: str) -> str:
-    """A line for each of `series` over numbers of ranks, which are drawn at equal distances."""
+    """A line for each of `series` over the number of ranks; the numbers are evenly spaced."""
     top, step = _scale(series)
     wide = (WIDTH - LEFT - RIGHT) / len(ranks)
     at = [LEFT + wide * (i + 0.5) for i in range(len(ranks))]

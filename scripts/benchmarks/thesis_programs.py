@@ -1,4 +1,4 @@
-"""The programs of the thesis's experiments: what is computed, and its schedules."""
+"""The programs of the thesis's experiments: algorithms and schedules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ r, c, r0, r1, r2, r3, c0, c1, q = tm.iters("r c r0 r1 r2 r3 c0 c1 q")
 
 
 def example(folder: str, name: str) -> ModuleType:
-    """A story of examples/, under a name of its own: several folders have a blur."""
+    """A story of examples/, imported under a name of its own, since several folders have a blur."""
     alias = f"examples_{folder}_{name}"
     if alias not in sys.modules:
         path = EXAMPLES / folder
@@ -47,17 +47,17 @@ ON_CORES: dict[str, Callable[[], tm.Function]] = {"tiles": blur.tiled, "register
 
 
 def synchronous() -> tm.Function:
-    """A row at a time is copied in, computed, copied out: one after the other."""
+    """A row at a time is copied in, computed, and copied out, one step after the other."""
     return example("gpu", "blur").synchronous()
 
 
 def asynchronous() -> tm.Function:
-    """Rows are on their way in while others are computed, and others on their way out."""
+    """Rows are copied in while others are computed, and others copied out."""
     return example("gpu", "blur").asynchronous()
 
 
 def pipelined() -> tm.Function:
-    """The short way: chunks of rows, computed in one kernel each, whose copies are derived and overlap."""
+    """The short way: chunks of rows, each computed in one kernel; the copies are derived, and overlap."""
     f, _, bx, by = example("gpu", "blur").algorithm()
     by.split(r, CHUNK, r0, r1)
     by.gpu_tile(r1, c, 4, 64, r2, c0, r3, c1)
@@ -66,7 +66,7 @@ def pipelined() -> tm.Function:
     return f
 
 
-#: Rows of a chunk of what goes through a GPU in pieces.
+#: The rows of a chunk, where a GPU processes a picture in chunks.
 CHUNK = 64
 ON_GPU: dict[str, Callable[[], tm.Function]] = {
     "synchronous": synchronous,
@@ -85,7 +85,7 @@ def cooperative(chunk: int = CHUNK) -> tm.Function:
     return f
 
 
-#: Rows of the GPU of all rows: alone, and the four splits of table 5.3 (14000 of 16000 rows, ...).
+#: The GPU's rows out of all rows: alone, and the four splits of table 5.3 (14000 of 16000 rows, ...).
 SPLITS = {"GPU alone": 1.0, "7 : 1": 7 / 8, "3 : 1": 3 / 4, "1 : 1": 1 / 2, "1 : 3": 1 / 4, "cores alone": 0.0}
 
 
@@ -93,7 +93,7 @@ SPLITS = {"GPU alone": 1.0, "7 : 1": 7 / 8, "3 : 1": 3 / 4, "1 : 1": 1 / 2, "1 :
 
 
 def ghost_zones(ranks: int, rows: int, how: str) -> tm.Function:
-    """The blur of rows dealt out to ranks: the two rows of the next rank are sent one by one, packed, or as derived."""
+    """The blur with rows distributed over ranks: the next rank's two rows are sent singly, packed, or as derived."""
     whole = ranks * rows
     f = tm.Function("blur", params=[C], assume="C >= 1")
     image = f.input("image", tm.float32, [whole, C + 2])
@@ -131,7 +131,7 @@ GHOST_ZONES = ("single", "packed", "derived")
 
 # -- figures 5-4 and 5-5: pictures
 
-#: The picture of examples/mpi, and what it stores.
+#: The picture of examples/mpi, and the computation that it stores.
 PICTURES = {
     "convolution": ("convolution", "result"),
     "cvtColor": ("grey", "result"),
@@ -142,7 +142,7 @@ PICTURES = {
 
 
 def picture(name: str, ranks: int, rows: int) -> tm.Function:
-    """A picture of figure 5-4: rows dealt out to ranks, those of a rank in parallel, columns in vectors."""
+    """A picture of figure 5-4: rows distributed over ranks, a rank's rows in parallel, columns in vectors."""
     if name == "Gaussian":
         return gaussian(ranks, rows)
     pictures = example("mpi", "pictures")
@@ -159,7 +159,7 @@ def picture(name: str, ranks: int, rows: int) -> tm.Function:
 
 
 def gaussian(ranks: int, rows: int) -> tm.Function:
-    """Five weights across, then five down, in tiles: the rows of the picture around those of a rank are exchanged."""
+    """Five weights across, then five down, in tiles: the rows of the picture around a rank's block are exchanged."""
     size = -(-rows // ranks)
     f = tm.Function("gaussian", params=[C], assume="C >= 5")
     image = f.input("image", tm.float32, [rows, C])

@@ -18,7 +18,7 @@ Found = Mapping[int, Mapping[str, Any]]
 
 @dataclass
 class Section:
-    """A part of the page: text and tables, pictures by name, what the thesis has beside it, what was checked."""
+    """A part of the page: text and tables, pictures by name, the thesis's numbers for comparison, and the checks."""
 
     number: str
     title: str
@@ -39,12 +39,12 @@ def in_ms(seconds: float | None) -> float | None:
 
 
 def times_as(slow: float | None, fast: float | None) -> str:
-    """How many times as fast."""
+    """The speedup `slow / fast`, or words where a time is missing."""
     return NOT_HERE if slow is None or fast is None else f"{slow / fast:.2f}"
 
 
 def time_of(found: Found, ranks: int, name: str) -> float | None:
-    """A time, where there is one: simulations have none."""
+    """A time, or None, since simulations have no times."""
     times: Mapping[str, float] = found[ranks]["times"] if ranks in found else {}
     return times.get(name)
 
@@ -55,14 +55,14 @@ def verdicts_of(found: Found) -> list[str]:
 
 
 def checked(found: Found, ranks: int, names: Sequence[str] = ()) -> str:
-    """What the check against `evaluate()` says for one number of ranks."""
+    """The result of the check against `evaluate()` for one number of ranks."""
     verdicts = found[ranks]["verdicts"]
     chosen = {verdicts[name] for name in names or verdicts}
     return chosen.pop() if len(chosen) == 1 else "WRONG"
 
 
 def in_words(ranks: int, each: str) -> str:
-    """A number of ranks, with what each of them has."""
+    """A number of ranks in words, with the share of each."""
     return f"{ranks} rank{'s' * (ranks > 1)}, {each}"
 
 
@@ -72,7 +72,7 @@ TABLE_1 = {1: 18.023, 2: 7.905, 4: 7.650}
 
 
 def on_cores(plan: Plan) -> Section:
-    """The blur on host threads, the data made on each rank."""
+    """The blur on host threads; each rank makes its own data."""
     found = measured(plan, "cpu", [n for n in plan.ranks if n <= 4], plan.rows, plan.columns)
     size = 8 * plan.rows * plan.columns
     rows = []

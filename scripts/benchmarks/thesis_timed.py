@@ -1,4 +1,4 @@
-"""What ``thesis.py`` starts on ranks: one experiment, its programs checked at small sizes, then timed in turn.
+"""The program that ``thesis.py`` starts on ranks: one experiment, checked at small sizes, then timed in turn.
 
 The argument is JSON: the experiment, rows and columns of all ranks together, seconds, device. Rank 0 prints JSON.
 """
@@ -22,14 +22,14 @@ import tiramisu_py as tm
 Run = Callable[[], object]
 COMM = MPI.COMM_WORLD
 SMALL = (38, 70)
-#: More rows, of which a GPU gets several chunks.
+#: A size with more rows, so that a GPU gets several chunks.
 CHUNKED = (2 * programs.CHUNK + 25, 70)
 RIGHT = "bit for bit"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be measured: `rows` are those of all ranks together."""
+    """The measurement asked for; `rows` counts those of all ranks together."""
 
     experiment: str
     rows: int
@@ -44,7 +44,7 @@ class Asked:
         return self.rows // COMM.size
 
     def on(self) -> str | None:
-        """The GPU of this rank: its own number, among those that there are."""
+        """The GPU of this rank: the rank's number modulo the number of GPUs."""
         return f"gpu:{COMM.rank % tm.gpu_count()}" if self.device == "gpu" else self.device
 
 
@@ -62,7 +62,7 @@ def compiled(f: tm.Function, **options: Any) -> tm.Kernel:
 
 
 def right(f: tm.Function, kernel: tm.Kernel, whole: Mapping[str, Any], ranked: bool) -> bool:
-    """Whether the results are those of `evaluate()`, bit for bit; on ranks each has its part."""
+    """Whether the results equal those of `evaluate()`, bit for bit; if `ranked`, each rank has its part."""
     expected = f.evaluate(**whole)
     if not ranked:
         return np.array_equal(kernel(**whole), expected)
@@ -71,12 +71,12 @@ def right(f: tm.Function, kernel: tm.Kernel, whole: Mapping[str, Any], ranked: b
 
 
 def verdict(same: list[bool]) -> str:
-    """What all ranks have found."""
+    """The verdict of all ranks together."""
     return RIGHT if COMM.allreduce(bool(same) and all(same), op=MPI.LAND) else "WRONG"
 
 
 def random_picture(rows: int, columns: int, device: str | None = None) -> np.ndarray:
-    """Pixels of this rank; page-locked where a GPU copies them."""
+    """The pixels of this rank; page-locked if a GPU copies them."""
     image = tm.pinned_empty((rows, columns), np.float32, device=device) if device else np.empty((rows, columns), "f4")
     numbers = np.random.default_rng(COMM.rank)
     for row in range(0, rows, 256):
@@ -85,7 +85,7 @@ def random_picture(rows: int, columns: int, device: str | None = None) -> np.nda
 
 
 def result_array(rows: int, columns: int, device: str | None = None) -> np.ndarray:
-    """An array for a result, its pages touched."""
+    """An array for a result, with its pages touched."""
     out = tm.pinned_empty((rows, columns), np.float32, device=device) if device else np.empty((rows, columns), "f4")
     out[:] = 0
     return out
@@ -95,7 +95,7 @@ def result_array(rows: int, columns: int, device: str | None = None) -> np.ndarr
 
 
 def cpu(asked: Asked) -> tuple[dict[str, Run], dict[str, str]]:
-    """Each rank blurs rows of its own, those around them included (table 5.1)."""
+    """Each rank blurs rows of its own, and has the rows around them, too (table 5.1)."""
     image = random_picture(asked.own_rows + 2, asked.columns + 2)
     out = result_array(asked.own_rows, asked.columns)
     runs, verdicts = {}, {}
@@ -123,7 +123,7 @@ def gpu(asked: Asked) -> tuple[dict[str, Run], dict[str, str]]:
 
 
 def simulations(kernel: tm.Kernel, asked: Asked) -> list[tm.Kernel]:
-    """On the simulator the same program with other timings; on a GPU the program alone."""
+    """On the simulator, the same program with several timings; on a GPU, only the program itself."""
     return [kernel.seeded(seed) for seed in range(asked.checks)] if asked.device == "simulator" else [kernel]
 
 
@@ -145,7 +145,7 @@ def cooperative(asked: Asked) -> tuple[dict[str, Run], dict[str, str]]:
 
 
 def balanced(f: tm.Function, asked: Asked) -> dict[str, float]:
-    """The share of the GPU that `balance` proposes, measured on rank 0; none where nothing is measured."""
+    """The GPU's share that `balance` proposes, measured on rank 0; empty if nothing is measured."""
     if not asked.seconds:
         return {}
     share = None
@@ -156,7 +156,7 @@ def balanced(f: tm.Function, asked: Asked) -> dict[str, float]:
 
 
 def ghosts(asked: Asked) -> tuple[dict[str, Run], dict[str, str]]:
-    """Rows of one picture on each rank; the two rows after them are messages of the next rank (table 5.4)."""
+    """Each rank has rows of one picture; the two rows after them come in messages from the next rank (table 5.4)."""
     image = random_picture(asked.own_rows, asked.columns + 2)
     out = result_array(asked.own_rows, asked.columns)
     runs, verdicts = {}, {}
@@ -170,7 +170,7 @@ def ghosts(asked: Asked) -> tuple[dict[str, Run], dict[str, str]]:
 
 
 def pictures(asked: Asked) -> tuple[dict[str, Run], dict[str, str]]:
-    """The five pictures on the ranks that there are (figures 5-4 and 5-5)."""
+    """The five pictures on the available ranks (figures 5-4 and 5-5)."""
     runs, verdicts = {}, {}
     for name in programs.PICTURES:
         few = programs.picture(name, COMM.size, SMALL[0])

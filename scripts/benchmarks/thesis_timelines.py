@@ -1,4 +1,4 @@
-"""Timelines of the blur on a GPU, as figures 5-1 and 5-2 of the thesis show them, drawn from traces of single calls."""
+"""Timelines of the blur on a GPU, as in figures 5-1 and 5-2 of the thesis, drawn from traces of single calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import thesis_programs as programs
 import tiramisu_py as tm
 
 Traced = tuple[Callable[[], tm.Function], int]
-#: Programs of which a call is drawn, and the rows of its picture: few, so that each copy can be seen.
+#: The programs whose calls are drawn, and the rows of their pictures: few, so that each copy is visible.
 TIMELINES: dict[str, Traced] = {
     "synchronous": (programs.synchronous, 8),
     "asynchronous": (programs.asynchronous, 8),
@@ -20,7 +20,7 @@ TIMELINES: dict[str, Traced] = {
 
 
 def traced(name: str, device: str, columns: int) -> tm.Trace:
-    """The trace of a call: the second one, so that nothing is set up in it."""
+    """The trace of the second call, which has no setup in it."""
     build, rows = TIMELINES[name]
     timing = "threads" if device == "simulator" else None
     kernel = build().compile(device=device, trace=True, timing=timing)
@@ -34,7 +34,7 @@ def traced(name: str, device: str, columns: int) -> tm.Trace:
 
 
 def overlaps(trace: tm.Trace) -> list[str]:
-    """How much of the time of one kind passes while another is under way, in percent."""
+    """The percentage of the time of one kind of operation that overlaps with another."""
     pairs = [("upload", "kernel"), ("upload", "download"), ("kernel", "download"), ("kernel", "nest")]
     cells = []
     for one, other in pairs:
