@@ -1,4 +1,4 @@
-"""Heat in a plate and in a block: a host loop with a kernel for each time step, and two copies of the grid on the GPU."""
+"""Heat in a plate and in a block: a host loop with a kernel for each time step; two copies of the grid on the GPU."""
 
 from __future__ import annotations
 
