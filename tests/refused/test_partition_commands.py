@@ -75,7 +75,7 @@ CASES: list[tuple[tuple[object, ...], str]] = [
     ((r, tm.shares(1, 2, 3), TWO), "tm.shares(1, 2, 3) has 3 shares, and there are 2 targets: give one share for each"),
     ((q, [G], TWO), "no loop q here: by has the loops r, c"),
     ((2, [G], TWO), "2 cannot name a loop"),
-    ((r, [G], [tm.gpu(ranks=0), tm.cores()]), "tm.cores() says on no rank, and others do: give each target ranks=, or none"),
+    ((r, [G], [tm.gpu(ranks=0), tm.cores()]), "tm.cores() has no ranks=, but other targets have: give each target ranks=, or none"),
     ((c, [5], [tm.gpu(tile=(8, 8)), tm.cores()]), "tm.gpu(tile=(8, 8)) has threads along two loops, and no loop of by_0 follows c directly"),
 ]  # fmt: skip
 

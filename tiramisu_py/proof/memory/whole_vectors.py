@@ -84,7 +84,7 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
     if statement.transfer is not None or buffer.memory not in (Memory.HOST, Memory.REGISTER):
         return f"{buffer.name} is not in the host's memory alone"
     if statement.role not in (Role.VALUE, Role.INIT, Role.COPY):
-        return "it updates a result, and would add terms that there are not"
+        return "it updates a result, and extra iterations would add terms to the reduction"
     if buffer.argument:
         return f"it stores to {buffer.name}, an array of the caller, where there is no room past the end"
     if statement.loops[-1] != loop.id:

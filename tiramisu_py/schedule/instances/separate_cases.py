@@ -30,7 +30,9 @@ def separate_cases(program: Program, names: Sequence[str], level: object) -> Pro
     """Cut statements by the selects of their bodies; the parts share the loops up to `level` (none if it is None)."""
     found = [s for s in statements(program, names) if s.role is Role.VALUE and len(_cases(program, s)) > 1]
     if not found:
-        raise CommandError(f"{', '.join(names)} choose{'s' if len(names) == 1 else ''} by no affine condition (select)")
+        raise CommandError(
+            f"{', '.join(names)} contain{'s' if len(names) == 1 else ''} no select with an affine condition"
+        )
     for statement in found:
         depth = 0
         if level is not None:

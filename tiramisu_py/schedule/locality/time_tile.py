@@ -96,7 +96,7 @@ def _check(program: Program, statement: Statement, asked: TimeTile) -> None:
         raise CommandError(f"loop {tagged[0].name} is tagged by {tagged[0].tagged_by}: tile before tagging it")
     storage = program.storages[statement.target]
     if storage.name != statement.source or program.buffers[storage.buffer].scope:
-        raise CommandError(f"{statement.name} is kept in an iteration of some loops: choose a buffer of the whole call")
+        raise CommandError(f"{statement.name} has a buffer local to a loop: choose one for the whole call")
 
 
 class _Tiling:

@@ -56,17 +56,6 @@ def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
             )
 
 
-def _fresh(program: Program, loops: Sequence[LoopId], wanted: str) -> str:
-    """An unused name for a loop inside these loops: the wanted one, with a number appended if it is taken."""
-    statements = [statement for loop in loops for statement in program.with_this_loop(loop)]
-    taken = {program.loops[loop].name for statement in statements for loop in statement.loops}
-    name, number = wanted, 1
-    while name in taken:
-        number += 1
-        name = f"{wanted}{number}"
-    return name
-
-
 # -- the commands as values
 
 
