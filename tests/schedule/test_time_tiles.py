@@ -363,7 +363,7 @@ def test_a_computation_without_cases():
     a = f.input("a", tm.float64, [N])
     b = f.computation("b", {i: N}, 2.0 * a[i])
     f.outputs(b)
-    _refused("b chooses by no affine condition", b.separate_cases)
+    _refused("b contains no select with an affine condition", b.separate_cases)
 
 
 # -- costs

@@ -76,8 +76,8 @@ def _targets(program: Program, given: object) -> tuple[Target, ...]:
     without = [target for target in found if target.ranks is None]
     if without and len(without) < len(found):
         raise CommandError(
-            f"{without[0]} has no ranks=, but other targets have: give each target ranks=, or none (then every rank runs all "
-            "parts of what it has)"
+            f"{without[0]} has no ranks=, but other targets have: give each target ranks=, or none (then every rank "
+            "runs all parts of what it has)"
         )
     if not without:
         _check_ranks(program, found)
