@@ -84,17 +84,15 @@ class _Reduction:
 
     def _values(self) -> isl.Set:
         """``[loops outside, other axes of the grid, value]`` of all terms, on any rank of a line."""
-        found: isl.Set | None = None
+        parts = list[isl.Set]()
         for update in self.updates:
             forms = sets.outputs(update.coords)
             inner = inner_ranks(self.before, update)
             kept = [*forms[: self.depth], *(forms[update.depth(loop)] for loop in inner)]
             whole = [*kept, *sets.outputs(self.before.value_of(update))]
             instances = update.instances.intersect_params(self.before.context)
-            part = instances.apply(sets.graph(sets.function(update.frame, None, whole)))
-            found = part if found is None else found.union(part)
-        assert found is not None
-        return found.coalesce()
+            parts.append(instances.apply(sets.graph(sets.function(update.frame, None, whole))))
+        return sets.union_of(parts).coalesce()
 
     def _stored(self, around: isl.Set) -> Program:
         """The program with a buffer for one partial result per value, in each iteration of the loops of its scope."""

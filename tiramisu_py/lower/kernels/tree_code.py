@@ -34,13 +34,10 @@ def is_met(nest: KernelNest, statement: Statement) -> bool:
     buffer = program.storages[statement.target].buffer
     if statement.role is not Role.UPDATE or program.buffers[buffer].memory is Memory.REGISTER:
         return False
-    found: isl.Map | None = None
-    for other in nest.statements:
-        if other.role is Role.MERGE and program.storages[other.target].buffer == buffer:
-            return True
-        if other.role is Role.UPDATE and program.storages[other.target].buffer == buffer:
-            part = _threads_by_place(nest, other)
-            found = part if found is None else found.union(part)
+    others = [other for other in nest.statements if other.stores and program.storages[other.target].buffer == buffer]
+    if any(other.role is Role.MERGE for other in others):
+        return True
+    found = sets.united(_threads_by_place(nest, other) for other in others if other.role is Role.UPDATE)
     return found is not None and not found.is_single_valued()
 
 

@@ -136,15 +136,10 @@ class _Elsewhere:
 
     def _entry(self) -> Statement | None:
         """The copy of the elements that the rank holds and reads (or may leave as they are)."""
-        needed = touched_of(self.touches, self.array, {False: True})
-        for kept in self._stored(guarded=True):
-            needed = kept if needed is None else needed.union(kept)
+        read = touched_of(self.touches, self.array, {False: True})
         callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
         inputs = [s for s in callers if s.source in self.before.algorithm.inputs]
-        if not inputs:
-            needed = None
-            for kept in self._stored(guarded=True):
-                needed = kept if needed is None else needed.union(kept)
+        needed = sets.united([*([read] if inputs and read is not None else []), *self._stored(guarded=True)])
         storage = (inputs or callers)[0]
         return self._copy("entry", needed, storage.source, storage.name, self.storages[storage.name], 0)
 
@@ -153,10 +148,7 @@ class _Elsewhere:
         outputs = self._outputs()
         if not outputs:
             return None
-        stored: isl.Set | None = None
-        for part in self._stored():
-            stored = part if stored is None else stored.union(part)
-        storage = outputs[0]
+        storage, stored = outputs[0], sets.united(self._stored())
         return self._copy(
             "exit", stored, storage.source, self.storages[storage.name], storage.name, len(self.array.extents)
         )
