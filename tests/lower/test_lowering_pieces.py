@@ -12,11 +12,11 @@ from tests.oracle.executed_instances import asked_for, executions
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Expr, Select, select
 from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.dependence.cases import MOST_BODIES
 from tiramisu_py.ir import For, If, LoopFunction, Store
 from tiramisu_py.lower.lowering import lower
 from tiramisu_py.lower.statements.index_set_splitting import pieces_of
 from tiramisu_py.program.program import Program
-from tiramisu_py.schedule.instances.separate_cases import MOST_BODIES
 from tiramisu_py.schedule.loops import tags
 from tiramisu_py.schedule.loops import transforms as loops
 

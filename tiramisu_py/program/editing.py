@@ -10,6 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Loop, LoopId
+from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Storage
@@ -142,3 +143,33 @@ def _without_buffer(program: Program, name: str) -> Program:
     """The program without a copy's buffer, and without the storages in it."""
     storages = {n: s for n, s in program.storages.items() if s.buffer != name}
     return program.with_(storages=storages, buffers={n: b for n, b in program.buffers.items() if n != name})
+
+
+def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tuple[LoopId, ...]) -> Statement:
+    """The statement under another name, on other instances and loops, with the same point and coordinates."""
+    space = instances.get_space()
+    return replace(
+        statement,
+        name=name,
+        instances=sets.with_dims(instances, statement.dims),
+        point=sets.from_frame(statement.point, space),
+        coords=sets.from_frame(statement.coords, space),
+        loops=loops,
+        part_of=(*statement.part_of, statement.name),
+    )
+
+
+def in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Program:
+    """The program with a statement replaced by its parts, which inherit its orders."""
+    statements_: dict[str, Statement] = {}
+    for name, statement in program.statements.items():
+        if name == old.name:
+            statements_.update({part.name: part for part in parts})
+        else:
+            statements_[name] = statement
+    orders: list[Order] = []
+    for order in program.orders:
+        befores = [p.name for p in parts] if order.before == old.name else [order.before]
+        afters = [p.name for p in parts] if order.after == old.name else [order.after]
+        orders += [replace(order, before=b, after=a) for b in befores for a in afters]
+    return program.with_(statements=statements_, orders=tuple(orders))

@@ -22,6 +22,7 @@ from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.derive.ranks.derive_exchanges import Exchanged
 from tiramisu_py.derive.ranks.missing_values import keys
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
@@ -29,7 +30,6 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof import check
-from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 
 #: A boundary of more pieces than this is kept as one statement.
 PIECES = 8

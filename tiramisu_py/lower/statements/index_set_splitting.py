@@ -15,9 +15,9 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Expr
+from tiramisu_py.dependence.cases import Part, chooses, split_by_cases
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
-from tiramisu_py.schedule.instances.separate_cases import Part, chooses, split_by_cases
 
 #: With more convex pieces than this in all, pieces stay unions.
 MOST_PIECES = 16

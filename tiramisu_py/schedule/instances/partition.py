@@ -10,6 +10,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program, nest
@@ -19,7 +20,6 @@ from tiramisu_py.schedule.command_arguments import check_new_name, find, listed,
 from tiramisu_py.schedule.command_fields import OnStatements
 from tiramisu_py.schedule.instances.partition_cuts import parts_of, verify
 from tiramisu_py.schedule.instances.partition_targets import dealt_to_ranks, on_target
-from tiramisu_py.schedule.instances.separate import in_place_of, on_instances
 from tiramisu_py.schedule.instances.target_kinds import checked
 
 #: At which iterations a loop is cut: points, shares, or ranges.

@@ -12,6 +12,7 @@ from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Cast, Expr, Iter, as_expr
 from tiramisu_py.algorithm.traversal import accesses, rewrite, substitute
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import in_place_of, on_instances
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import Order
 from tiramisu_py.program.program import Program
@@ -83,36 +84,6 @@ def _part(program: Program, statement: Statement, name: str, piece: isl.Set, dep
         program = program.with_loop(fresh)
         loops.append(fresh.id)
     return program, on_instances(statement, name, sets.named(piece, name), tuple(loops))
-
-
-def on_instances(statement: Statement, name: str, instances: isl.Set, loops: tuple[LoopId, ...]) -> Statement:
-    """The statement under another name, on other instances and loops, with the same point and coordinates."""
-    space = instances.get_space()
-    return replace(
-        statement,
-        name=name,
-        instances=sets.with_dims(instances, statement.dims),
-        point=sets.from_frame(statement.point, space),
-        coords=sets.from_frame(statement.coords, space),
-        loops=loops,
-        part_of=(*statement.part_of, statement.name),
-    )
-
-
-def in_place_of(program: Program, old: Statement, parts: list[Statement]) -> Program:
-    """The program with a statement replaced by its parts, which inherit its orders."""
-    statements_: dict[str, Statement] = {}
-    for name, statement in program.statements.items():
-        if name == old.name:
-            statements_.update({part.name: part for part in parts})
-        else:
-            statements_[name] = statement
-    orders: list[Order] = []
-    for order in program.orders:
-        befores = [p.name for p in parts] if order.before == old.name else [order.before]
-        afters = [p.name for p in parts] if order.after == old.name else [order.after]
-        orders += [replace(order, before=b, after=a) for b in befores for a in afters]
-    return program.with_(statements=statements_, orders=tuple(orders))
 
 
 def inline(program: Program, names: Sequence[str], source: str) -> Program:

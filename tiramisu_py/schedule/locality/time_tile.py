@@ -19,6 +19,7 @@ from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import distinct
 from tiramisu_py.dependence.values_read import existing
 from tiramisu_py.errors import CommandError
+from tiramisu_py.program.editing import in_place_of
 from tiramisu_py.program.fresh_names import free_name
 from tiramisu_py.program.loops import Loop, LoopId
 from tiramisu_py.program.ordering import Order
@@ -26,7 +27,6 @@ from tiramisu_py.program.program import Program, nest
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.schedule.command_arguments import check_new_name, loop_name, size, statements, whole
 from tiramisu_py.schedule.command_fields import Named, OnStatements
-from tiramisu_py.schedule.instances.separate import in_place_of
 from tiramisu_py.schedule.locality.time_levels import Passes, TimeTile
 from tiramisu_py.schedule.locality.time_tile_buffers import stored
 
