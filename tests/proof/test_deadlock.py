@@ -11,6 +11,7 @@ import pytest
 
 import tiramisu_py as tm
 from tests.effort import calls
+from tests.oracle.rank_random import random_rank_script
 from tests.proof.exchanges import Link, P, Step, T, Talk, build, deadlocks, found, q, t, x
 from tiramisu_py.proof.messages import deadlock
 
@@ -248,3 +249,7 @@ def test_a_grid_of_ranks_is_decided_with_little_work(order: str, props: tuple[An
     assert [v.kind for v in violations] == kinds
     if kinds:
         assert "rank (0, 0) waits in right.send for rank (0, 1)" in violations[0].message
+
+
+def test_isl_is_not_asked_for_a_schedule_that_it_works_on_for_hours() -> None:
+    assert not random_rank_script(5217003).function.check().ok  # 1760 relations: it ends
