@@ -29,7 +29,7 @@ from tests.oracle.random_programs import random_script
 from tests.oracle.rank_patterns import random_pattern_script
 from tests.oracle.rank_random import random_rank_script
 from tests.oracle.script import Script, shrunk
-from tests.oracle.seeds import FIRST
+from tests.oracle.seeds import commits, of_commit
 
 #: What no program may be: accepted and wrong, or refused and right.
 WRONG = ("unsound", "strict")
@@ -174,7 +174,9 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__, formatter_class=_Formatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="for so long; ten, if nothing is said")
     parser.add_argument("--programs", type=int, help="so many programs, however long they take")
-    parser.add_argument("--seed", type=int, default=FIRST, help="the first seed; by default that of the tests")
+    parser.add_argument(
+        "--seed", type=int, default=of_commit(commits()), help="the first seed; by default that of the commit"
+    )
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], help="of these kinds only")
     return parser
 

@@ -1,7 +1,7 @@
 """Random cooperative programs: the proof against the judge, and the loops, in one process and on ranks, against
 `evaluate()`.
 
-Every commit has other seeds (`tests.oracle.seeds`); ``scripts/fuzz`` tries programs for as long as one likes.
+Which seeds these are, `tests.oracle.seeds` says; ``scripts/fuzz`` tries programs for as long as one likes.
 """
 
 from __future__ import annotations

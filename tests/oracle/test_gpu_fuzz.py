@@ -1,6 +1,6 @@
 """Random GPU programs: the proof against the judge, and the loops in adversarial order against `evaluate()`.
 
-Every commit has other seeds (`tests.oracle.seeds`); ``scripts/fuzz`` tries programs for as long as one likes.
+Which seeds these are, `tests.oracle.seeds` says; ``scripts/fuzz`` tries programs for as long as one likes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random programs with ranks: the proof against the judge, and the loops on ranks, at the worst times, against
 `evaluate()`; derived exchanges against what is missing.
 
-Every commit has other seeds (`tests.oracle.seeds`); ``scripts/fuzz`` tries programs for as long as one likes.
+Which seeds these are, `tests.oracle.seeds` says; ``scripts/fuzz`` tries programs for as long as one likes.
 """
 
 from __future__ import annotations
