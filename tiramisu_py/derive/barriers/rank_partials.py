@@ -9,7 +9,7 @@
 
 Start, combination and end do not depend on the rank, so every rank along the axis reaches the combination equally
 often, even a rank without a term. A reduction that ranks cannot combine is left as it is: the proof says why
-(`proof.rank_reductions`).
+(`proof.reductions.rank_reductions`).
 """
 
 from __future__ import annotations

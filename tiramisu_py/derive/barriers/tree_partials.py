@@ -9,7 +9,7 @@
 
 Start and combination enclose one whole iteration of the outer loops at which all threads of the block update one
 element (`element_of_block`): all threads reach the combination if one of them has a term. An update whose element is
-not the same for all threads is left as it is: the proof says why (`proof.trees`).
+not the same for all threads is left as it is: the proof says why (`proof.reductions.trees`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Memory is a dictionary from places to values. Reads and writes happen in the order of time, a read before a write of
 the same time. A run finds exactly the reads of `Flow.unserved` at its sizes; an update of a reduction neither provides
-a value nor overwrites that of its own chain (see `proof.reductions`).
+a value nor overwrites that of its own chain (see `proof.reductions.reductions`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conditions about messages between ranks whose blocks have individual bounds.
 
 All other conditions are proven for one rank. These concern the other end too: they are proven for three ranks in a row
-(see `program.windows`), about the messages to and from the middle one.
+(see `program.ranks.block_windows`), about the messages to and from the middle one.
 """
 
 from __future__ import annotations

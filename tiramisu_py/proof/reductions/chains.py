@@ -5,7 +5,7 @@ place, and those of the places that the combination joined with it.
 
     terms = { merge -> point : an update of the point, where the merge reads, or at a place that is combined with it }
 
-`proof.reductions` has the conditions on chains.
+`proof.reductions.reductions` has the conditions on chains.
 """
 
 from __future__ import annotations
