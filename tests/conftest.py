@@ -13,8 +13,9 @@ from tests.mpi.launching import FOLDER, TIMEOUT, implementations, passed_togethe
 from tiramisu_py.build.toolchains import library
 from tiramisu_py.build.toolchains.flags import OPTIMISED
 
-ROOT = Path(__file__).resolve().parent.parent
-GOLDEN = Path(__file__).resolve().parent / "golden"
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+GOLDEN = TESTS / "golden"
 GIB = 2**30
 
 # Threads that wait do not spin: tests run side by side, on all cores. Before any of them loads OpenMP.
@@ -49,7 +50,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Chooses how much the compiler optimises, before any fixture compiles something."""
-    as_users = item.path.parent.name in AS_USERS or item.get_closest_marker("optimised")
+    room = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+    as_users = room in AS_USERS or item.get_closest_marker("optimised")
     library.OPTIMISED = OPTIMISED if as_users else QUICK
 
 

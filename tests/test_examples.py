@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests import cpu_stories
+from tests.programs import cpu_stories
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ON_CORES = sorted(set(EXAMPLES.glob("cpu/*.py")) - {EXAMPLES / "cpu" / "story.py"})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.gpu_programs import flip
 from tests.build.test_export import sh
+from tests.programs.gpu.sources import flip
 from tiramisu_py.build import gpu_count, open_cache
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.proof.rank_stories import blur, q, waited
+from tests.programs.ranks.stories import blur, q, waited
 from tiramisu_py import sets
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.happens_before import Happens

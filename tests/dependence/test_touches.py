@@ -8,8 +8,8 @@ from itertools import product as pairs_of
 import islpy as isl
 import pytest
 
-from tests.programs import Draft
-from tests.proof.stories import (
+from tests.programs.drafts import Draft
+from tests.programs.stories import (
     M,
     N,
     Stages,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tiramisu_py as tm
-from tests.derive.rank_stories import C, blur, c, exchanges, heat, heat_on_grid, moved, q, r, r1, t
+from tests.programs.ranks.derived import C, blur, c, exchanges, heat, heat_on_grid, moved, q, r, r1, t
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.statement import Role
 

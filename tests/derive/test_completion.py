@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 import tiramisu_py as tm
-from tests.rank_sums import again_and_again, on_a_grid, shared_value, total
-from tests.schedule.gpu_pipelines import blur
+from tests.programs.gpu.pipelines import blur
+from tests.programs.ranks.sums import again_and_again, on_a_grid, shared_value, total
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.derive import completion

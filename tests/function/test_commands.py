@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
-from tests.schedule.pipelines import blur, c, c0, i, i0, i1, pair, r, r0, r1, scale
+from tests.programs.drafts import texts
+from tests.programs.pipelines import blur, c, c0, i, i0, i1, pair, r, r0, r1, scale
 from tiramisu_py import derive, schedule
 from tiramisu_py.function.saving.commands import COMMANDS
 from tiramisu_py.program.command import Command

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
-from tests.schedule import ranked
-from tests.schedule.ranked import (
+from tests.programs.drafts import texts
+from tests.programs.ranks import pipelines as ranked
+from tests.programs.ranks.pipelines import (
     NONBLOCK,
     B,
     P,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import i, i0, i1, j, k, r, r0, r1
+from tests.programs import pipelines as pl
+from tests.programs.drafts import texts
+from tests.programs.pipelines import i, i0, i1, j, k, r, r0, r1
 
 
 @pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.sub, operator.truediv, operator.lt])

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, x, y
+from tests.programs import pipelines as pl
+from tests.programs.drafts import texts
+from tests.programs.pipelines import c, c0, c1, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, x, y
 from tiramisu_py.program.statement import Role
 
 

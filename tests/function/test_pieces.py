@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.pieces import MORE_SIZES, SIZES, R, all_on_the_first, blur, differences, pictures, r, tiles
+from tests.programs.ranks.uneven_pieces import (
+    MORE_SIZES,
+    SIZES,
+    R,
+    all_on_the_first,
+    blur,
+    differences,
+    pictures,
+    r,
+    tiles,
+)
 from tiramisu_py.errors import ArgumentError
 
 

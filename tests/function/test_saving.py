@@ -20,7 +20,7 @@ from tests.oracle.gpu_random import random_gpu_script
 from tests.oracle.random_programs import random_script
 from tests.oracle.rank_random import random_derived_script, random_rank_script
 from tests.oracle.script import Script
-from tests.programs import texts
+from tests.programs.drafts import texts
 from tiramisu_py.function.saving.files import FORMAT
 
 i, j, k, i0, i1 = tm.iters("i j k i0 i1")

@@ -12,10 +12,10 @@ import pytest
 
 import tiramisu_py as tm
 from tests.backends.compiled import SANITISERS, Compiled
-from tests.programs import texts
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
-from tests.schedule.test_stores import jammed
+from tests.programs import pipelines as pl
+from tests.programs.drafts import texts
+from tests.programs.pipelines import c, c0, c1, i, j, j0, j1, k, r, r0, r1
+from tests.schedule.storage.test_stores import jammed
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower
 from tiramisu_py.passes import optimise

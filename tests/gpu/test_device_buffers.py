@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.backends.cuda.emitted import NVCC, nvcc
-from tests.gpu.cooperative import C, G, H, R, blur, c, c0, c1, picture, r, simulator
+from tests.programs.gpu.cooperative_blur import C, G, H, R, blur, c, c0, c1, picture, r, simulator
+from tests.programs.loop_ir.gpu_files import NVCC, nvcc
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 ROWS, COLUMNS = 10, 88

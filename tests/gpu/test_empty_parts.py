@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.gpu.cooperative import C, G, H, R, blur, c, c0, c1, picture, r, stages
+from tests.programs.gpu.cooperative_blur import C, G, H, R, blur, c, c0, c1, picture, r, stages
 
 
 def on_a_gpu_alone() -> tm.Function:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule import pipelines as pl
-from tests.schedule.gpu_pipelines import on_gpu
-from tests.schedule.pipelines import i, i0, i1, j, j0, j1, k, x, y
+from tests.programs import pipelines as pl
+from tests.programs.gpu.pipelines import on_gpu
+from tests.programs.pipelines import i, i0, i1, j, j0, j1, k, x, y
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 N, M = tm.params("N M")

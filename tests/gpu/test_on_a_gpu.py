@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.gpu.cooperative import G, H, R, blur, c0, c1, picture, r
 from tests.gpu.test_stories import listed, module, samples, variants
+from tests.programs.gpu.cooperative_blur import G, H, R, blur, c0, c1, picture, r
 
 COOPERATIVE = [each for each in variants() if each[0].startswith("cooperative/")]
 

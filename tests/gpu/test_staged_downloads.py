@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.gpu.cooperative import blur, c0, c1, picture
 from tests.gpu.test_stories import SEEDS, Arguments, is_right, listed, module, samples, variants
+from tests.programs.gpu.cooperative_blur import blur, c0, c1, picture
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 R, C, G, H = tm.params("R C G H")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule.gpu_pipelines import on_gpu, pair
-from tests.schedule.pipelines import i, j, k
+from tests.programs.gpu.pipelines import on_gpu, pair
+from tests.programs.pipelines import i, j, k
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the simulator's kernels need g++")
 N, M, L = tm.params("N M L")

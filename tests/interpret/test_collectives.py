@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.collective_stories import element_by_element, exchange, gathered, steps
+from tests.programs.ranks.collectives import element_by_element, exchange, gathered, steps
 from tiramisu_py.interpret import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.interpret.ranks.collective_meetings import Meetings, halves

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.schedule.gpu_pipelines import CASES, Case
-from tests.schedule.test_gpu_pipelines import arguments, scheduled
+from tests.programs.gpu.pipelines import CASES, Case
+from tests.schedule.devices.test_gpu_pipelines import arguments, scheduled
 from tiramisu_py.interpret import InterpretError, run
 from tiramisu_py.ir import Await, Barrier, Block, LoopFunction
 from tiramisu_py.lower import lower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lower.programs import Author, computed, iters
+from tests.programs.by_hand import Author, computed, iters
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.interpret import InterpretError
 from tiramisu_py.ir import LoopFunction

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lower.programs import Author, iters, sets
-from tests.lower.test_lowering_loops import blur, product
-from tests.lower.test_lowering_pieces import heat, padded, stencil
+from tests.lower.loops.test_lowering_loops import blur, product
+from tests.lower.statements.test_lowering_pieces import heat, padded, stencil
 from tests.oracle.executed_instances import asked_for, executions
+from tests.programs.by_hand import Author, iters, sets
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.errors import CommandError, UnsupportedError
 from tiramisu_py.lower.loops import nest as nests

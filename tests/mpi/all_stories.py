@@ -16,7 +16,7 @@ import numpy as np
 from mpi4py import MPI
 
 import tiramisu_py as tm
-from tests.mpi import stories
+from tests.programs.ranks import mpi_stories as stories
 
 SIZE = 17
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.test_block_bounds import DOWN, FAR, NEAR, PHASES, UP, WIDE_DOWN, WIDE_UP, built, stencil
+from tests.proof.messages.test_block_bounds import DOWN, FAR, NEAR, PHASES, UP, WIDE_DOWN, WIDE_UP, built, stencil
 from tiramisu_py.build.calls.block_bounds import balanced
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError, KernelError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.building import given, loop, result, size
-from tests.backends.mpi.building import Q, box, on_ranks, post, requests, wait
 from tests.mpi.launching import Implementation, implementations
+from tests.programs.loop_ir.messages import Q, box, on_ranks, post, requests, wait
+from tests.programs.loop_ir.short_names import given, loop, result, size
 from tiramisu_py.ir import LoopFunction
 
 MPI = [pytest.param(own, id=name) for name, own in implementations().items()]
@@ -20,7 +20,7 @@ PROGRAM = """
 import numpy as np
 from mpi4py import MPI
 from tests.mpi.test_failures import shortened
-from tests.backends.mpi.building import compiled
+from tests.programs.loop_ir.messages import compiled
 compiled(shortened({nonblocking}))(np.zeros(20, np.float32), N=20)
 """
 
@@ -117,7 +117,9 @@ def test_a_message_that_is_too_long_names_rank_statement_and_peer(
 @pytest.mark.parametrize("mpi", MPI)
 def test_an_exported_library_is_built_linked_and_run_by_c_programs(mpi: Implementation, tmp_path: Path):
     exporting = (
-        "import sys\nfrom tests.backends.mpi.building import handed_over\nfrom tests.mpi.test_failures import pass_on\n"
+        "import sys\n"
+        "from tests.programs.loop_ir.messages import handed_over\n"
+        "from tests.mpi.test_failures import pass_on\n"
         "handed_over(pass_on()).compile().export(sys.argv[1])\n"
     )
     folder = tmp_path / "made"

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.derive.gpu_ranks import blur_on_gpus, heat_on_gpus
-from tests.pieces import SIZES, on_gpu_and_cores, pictures
+from tests.programs.ranks.gpu_ranks import blur_on_gpus, heat_on_gpus
+from tests.programs.ranks.uneven_pieces import SIZES, on_gpu_and_cores, pictures
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import KernelError
 

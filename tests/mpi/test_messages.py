@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.backends.mpi.building import compiled
-from tests.backends.mpi.programs import ROWS, buffered_burst, elements, on_grid, ring, steps
+from tests.programs.loop_ir.messages import compiled
+from tests.programs.loop_ir.rings import ROWS, buffered_burst, elements, on_grid, ring, steps
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.build.calls.communicators import as_c_communicator
 from tiramisu_py.build.toolchains import library

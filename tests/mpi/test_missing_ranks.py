@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.backends.mpi.building import compiled
 from tests.mpi.launching import Implementation, implementations
 from tests.mpi.test_failures import pass_on
+from tests.programs.loop_ir.messages import compiled
 from tiramisu_py.build.calls.meeting import PATIENCE, patience
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
@@ -140,7 +140,9 @@ def test_a_script_that_is_started_by_mpi4py_ends_all_ranks_when_one_raises(tmp_p
 @pytest.mark.parametrize("mpi", MPI)
 def test_a_c_program_is_told_which_rank_does_not_come(mpi: Implementation, tmp_path: Path):
     exporting = (
-        "import sys\nfrom tests.backends.mpi.building import handed_over\nfrom tests.mpi.test_failures import pass_on\n"
+        "import sys\n"
+        "from tests.programs.loop_ir.messages import handed_over\n"
+        "from tests.mpi.test_failures import pass_on\n"
         "handed_over(pass_on()).compile().export(sys.argv[1])\n"
     )
     folder = tmp_path / "made"

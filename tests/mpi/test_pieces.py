@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.pieces import MORE_SIZES, SIZES, all_on_the_first, blur, pictures, tiles
+from tests.programs.ranks.uneven_pieces import MORE_SIZES, SIZES, all_on_the_first, blur, pictures, tiles
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import ArgumentError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.build.test_numa import _OWN
+from tests.build.machine.test_numa import _OWN
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
 r, c, q, r1 = tm.iters("r c q r1")

@@ -12,8 +12,8 @@ import pytest
 
 import tiramisu_py as tm
 from tests.mpi.launching import Implementation, implementations
-from tests.mpi.programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.programs.ranks.mpi_programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import LegalityError
 
@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
 
 EXPORT = """
 import sys
-from tests.mpi.programs import blur
+from tests.programs.ranks.mpi_programs import blur
 f, _, _ = blur()
 f.derive_transfers()
 f.compile().export(sys.argv[1])

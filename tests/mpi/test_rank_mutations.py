@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.mpi import stories
-from tests.mpi.programs import PROGRAMS
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.programs.ranks import mpi_stories as stories
+from tests.programs.ranks.mpi_programs import PROGRAMS
 from tiramisu_py.interpret import InterpretError
 from tiramisu_py.ir import AllReduce, Collective, Complete, For, If, LoopFunction, Node, Post, Store
 from tiramisu_py.ir.arithmetic import build as arithmetic

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.mpi import stories
 from tests.mpi.launching import Implementation, implementations
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
+from tests.programs.ranks import mpi_stories as stories
 
 COUNTING = Path(__file__).with_name("count_bytes.c")
 

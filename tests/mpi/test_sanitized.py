@@ -12,8 +12,8 @@ from tests.mpi.launching import implementations
 PROGRAM = """
 import numpy as np
 from mpi4py import MPI
-from tests.backends.mpi.building import compiled
-from tests.backends.mpi.programs import elements, ring, steps
+from tests.programs.loop_ir.messages import compiled
+from tests.programs.loop_ir.rings import elements, ring, steps
 from tiramisu_py.program.statement import SendMode
 rank = MPI.COMM_WORLD.rank
 options = {"sanitize": ("address", "undefined")}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.mpi.programs import C, P, c, q, r, r1
+from tests.programs.ranks.mpi_programs import C, P, c, q, r, r1
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
 B, COLUMNS = 8, 64

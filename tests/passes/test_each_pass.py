@@ -14,7 +14,7 @@ from tests.oracle.random_programs import random_script
 from tests.oracle.rank_random import random_rank_script
 from tests.oracle.script import Script
 from tests.passes.blame import shape, stages, wrong_pass
-from tests.passes.samples import SAMPLES, Sample
+from tests.programs.every_pass import SAMPLES, Sample
 from tiramisu_py.lower import lower
 from tiramisu_py.passes.pipeline import PIPELINE, optimise
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.passes.blame import wrong_pass
-from tests.passes.samples import SAMPLES
+from tests.programs.every_pass import SAMPLES
 from tiramisu_py.algorithm.expressions import Binary
 from tiramisu_py.algorithm.types import int64
 from tiramisu_py.ir import LoopFunction, Node, Store

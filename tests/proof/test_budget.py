@@ -9,7 +9,7 @@ import islpy as isl
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.stories import blur, r, stages
+from tests.programs.stories import blur, r, stages
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive import completion
 from tiramisu_py.derive.completion import CompletionStep

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.collective_stories import all_to_all, transposed
-from tests.proof.gpu_stories import tiled_stencil, twice
-from tests.proof.test_collectives import between
+from tests.programs import pipelines as pl
+from tests.programs.gpu.stories import tiled_stencil, twice
+from tests.programs.ranks.collectives import all_to_all, transposed
+from tests.proof.messages.test_collectives import between
 from tests.refused.test_gpu_refused import CASES as GPU_CASES
 from tests.refused.test_rank_deadlocks import CHANGED, NB, RIGHT, SEND, P, q
 from tests.refused.test_rank_deadlocks import blur as rank_blur
@@ -19,7 +20,6 @@ from tests.refused.test_rank_programs import CASES as RANK_CASES
 from tests.refused.test_rank_red_team import rows
 from tests.refused.test_refused import CASES as HOST_CASES
 from tests.refused.test_what_the_code_needs import CASES as CODE_CASES
-from tests.schedule import pipelines as pl
 from tiramisu_py.dependence.access import Touch
 from tiramisu_py.dependence.accesses import Touches
 from tiramisu_py.dependence.flow import Flow

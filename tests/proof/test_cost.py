@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tests.effort import calls
-from tests.programs import Draft
-from tests.proof.stories import M, N, blur, c, c0, c1, i, i0, i1, j, j0, j1, r, r0, r1
+from tests.programs.drafts import Draft
+from tests.programs.stories import M, N, blur, c, c0, c1, i, i0, i1, j, j0, j1, r, r0, r1
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.function.handles.computations import Computation, Input
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.oracle.agreement import compared
 from tests.oracle.random_programs import random_script
-from tests.proof.mutants import mutated
+from tests.programs.mutants import mutated
 
 IN_A_CHUNK = 40
 

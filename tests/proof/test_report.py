@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.programs import Draft
-from tests.proof.stories import K, M, N, blur, i, j, k, k0, k1, product, r, refusal, stages
+from tests.programs.drafts import Draft
+from tests.programs.stories import K, M, N, blur, i, j, k, k0, k1, product, r, refusal, stages
 from tiramisu_py.algorithm.declarations import Operator, max_, sum_
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import float32, int32, int64

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.programs import Draft
-from tests.proof.stories import K, M, N, blur, c, i, j, k, kinds, r, r0, r1, refusal, written
+from tests.programs.drafts import Draft
+from tests.programs.stories import K, M, N, blur, c, i, j, k, kinds, r, r0, r1, refusal, written
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, select

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
+from tests.programs.drafts import texts
 from tiramisu_py.errors import ArgumentError, CommandError
 from tiramisu_py.recipes import Cpu, pointwise, stencil, time_stencil
 

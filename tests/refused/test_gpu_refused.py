@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import ByHand
-from tests.proof.gpu_stories import (
+from tests.programs.drafts import ByHand
+from tests.programs.gpu.stories import (
     C,
     K,
     M,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.rank_stories import refusal
+from tests.programs.ranks.stories import refusal
 
 R, C, G = tm.params("R C G")
 r, c = tm.iters("r c")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule.ranked import B, P, R, blur, c, halo, i, j, k, matmul, q, q0, q1, r, r1, t, tiles, x
+from tests.programs.ranks.pipelines import B, P, R, blur, c, halo, i, j, k, matmul, q, q0, q1, r, r1, t, tiles, x
 
 Case = tuple[str, Callable[[SimpleNamespace], Any], str]
 

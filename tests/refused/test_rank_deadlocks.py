@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.lower.rank_programs import C, c, q, r
-from tests.lower.rank_programs import blur as plain_blur
+from tests.programs.ranks.distributed import C, c, q, r
+from tests.programs.ranks.distributed import blur as plain_blur
 from tiramisu_py.errors import Violation
 
 P, B = 4, 5

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.rank_stories import (
+from tests.programs.ranks.stories import (
     LATER,
     B,
     C,

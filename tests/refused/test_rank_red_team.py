@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.proof.rank_stories import LATER, T, heat, proven, refusal, t
+from tests.programs.ranks.stories import LATER, T, heat, proven, refusal, t
 
 N = tm.params("N")[0]
 i, j, q, x = tm.iters("i j q x")

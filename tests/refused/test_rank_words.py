@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule.ranked import B, P, blur, c, halo, q, r
+from tests.programs.ranks.pipelines import B, P, blur, c, halo, q, r
 
 NONBLOCK = [tm.ASYNC, tm.NONBLOCK]
 i, k, t, i1 = tm.iters("i k t i1")

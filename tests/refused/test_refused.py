@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, e, i, i0, i1, j, k, k0, k1, r, r0, r1, t, t0, t1, x, y
+from tests.programs import pipelines as pl
+from tests.programs.pipelines import c, e, i, i0, i1, j, k, k0, k1, r, r0, r1, t, t0, t1, x, y
 
 Point = tuple[str, tuple[int, ...]] | None
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, c0, c1, i, i0, i1, j, k, r, r0, r1, t, x, y
+from tests.programs import pipelines as pl
+from tests.programs.pipelines import c, c0, c1, i, i0, i1, j, k, r, r0, r1, t, x, y
 from tiramisu_py.interpret import run
 from tiramisu_py.ir import For
 from tiramisu_py.ir.rewriting import walk

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, c0, c1, d, e, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, t, t0, t1, x, y
+from tests.programs import pipelines as pl
+from tests.programs.pipelines import c, c0, c1, d, e, i, i0, i1, j, j0, j1, k, k0, k1, r, r0, r1, t, t0, t1, x, y
 from tiramisu_py.build.toolchains import library
 from tiramisu_py.interpret import run
 from tiramisu_py.lower import lower

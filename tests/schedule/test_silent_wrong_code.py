@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
-from tests.schedule import pipelines as pl
-from tests.schedule.pipelines import c, i, i0, i1, j, j0, j1, r, r0, r1
+from tests.programs import pipelines as pl
+from tests.programs.drafts import texts
+from tests.programs.pipelines import c, i, i0, i1, j, j0, j1, r, r0, r1
 
 
 def _check(s, **sizes):

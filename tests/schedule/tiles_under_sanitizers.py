@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.schedule.test_time_tiles import as_numpy, i, plate, rod, same, sizes_of, t, x, y
+from tests.schedule.locality.test_time_tiles import as_numpy, i, plate, rod, same, sizes_of, t, x, y
 
 
 def main() -> None:

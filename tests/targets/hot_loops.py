@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.machine_code import Instruction, Loop, innermost_loops
+from tests.programs.shapes import SHAPES
+from tests.targets.machine_code import Instruction, Loop, innermost_loops
 from tests.targets.machines import INSTALL
-from tests.targets.shapes import SHAPES
 from tiramisu_py.backends import emit
 from tiramisu_py.build import open_cache, processor_for
 from tiramisu_py.build.toolchains.library import prepare

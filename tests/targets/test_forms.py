@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.backends.forms import samples
-from tests.backends.test_c_vectors import GROUPS, before, together
+from tests.backends.c.vectors.test_c_vectors import GROUPS, before, together
+from tests.programs.loop_ir.forms import samples
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call, Program, printed
 from tiramisu_py.passes.pipeline import optimise

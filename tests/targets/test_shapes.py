@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.programs.shapes import SHAPES, Shape
 from tests.targets.machines import TARGETS, Target
 from tests.targets.programs import Call, Printed, Program, printed
-from tests.targets.shapes import SHAPES, Shape
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 

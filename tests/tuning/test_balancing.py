@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.tuning.programs import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
+from tests.programs.partitioned import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
 from tiramisu_py.tuning.balancing import balanced
 from tiramisu_py.tuning.levels import levels
 from tiramisu_py.tuning.sample_sizes import LEAST, equal_parts, short_sizes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tiramisu_py as tm
-from tests.tuning.programs import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
+from tests.programs.partitioned import IN_ORDER, MACHINE, C, G, H, R, blur, c, r
 from tiramisu_py.counting.communication import communication
 from tiramisu_py.counting.work import Counter, Work, operations
 from tiramisu_py.tuning.estimated import Estimate, on_cores, on_gpu, over_link, over_network

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.tuning.programs import C, R, blur
+from tests.programs.partitioned import C, R, blur
 from tiramisu_py.algorithm.evaluate.given_values import checked_arguments
 from tiramisu_py.tuning.inputs import arguments
 

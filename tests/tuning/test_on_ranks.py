@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import tiramisu_py as tm
-from tests.tuning.programs import MACHINE, C, G, R, c, r
+from tests.programs.partitioned import MACHINE, C, G, R, c, r
 
 SIZES = {"R": 400, "C": 80}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tiramisu_py as tm
-from tests.mpi import stories
+from tests.programs.ranks import mpi_stories as stories
 
 PICTURES = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "pictures"
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.schedule import pipelines as pl
-from tests.schedule.gpu_pipelines import gather, on_gpu, transpose
-from tests.schedule.pipelines import i, i0, i1, j, j0, j1
+from tests.programs import pipelines as pl
+from tests.programs.gpu.pipelines import gather, on_gpu, transpose
+from tests.programs.pipelines import i, i0, i1, j, j0, j1
 from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.nvcc import find_nvcc
 from tiramisu_py.program.machine.gpu_target import CUDA

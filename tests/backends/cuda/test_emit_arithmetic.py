@@ -10,22 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backends.building import function, given, load, number, result, size, store, var
-from tests.backends.cuda.emitted import (
-    NVCC,
-    Simulated,
-    below,
-    block,
-    kernel,
-    launch,
-    let,
-    moved,
-    nvcc,
-    on_gpu,
-    parameter,
-    thread,
-)
-from tests.backends.test_c_arithmetic import (
+from tests.backends.c.expressions.test_c_arithmetic import (
     ARITHMETIC,
     BITWISE,
     COMPARE,
@@ -40,6 +25,21 @@ from tests.backends.test_c_arithmetic import (
     binaries,
     samples,
 )
+from tests.programs.loop_ir.gpu_files import (
+    NVCC,
+    Simulated,
+    below,
+    block,
+    kernel,
+    launch,
+    let,
+    moved,
+    nvcc,
+    on_gpu,
+    parameter,
+    thread,
+)
+from tests.programs.loop_ir.short_names import function, given, load, number, result, size, store, var
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Cast, Const, binary, call, select, unary
 from tiramisu_py.algorithm.types import DType

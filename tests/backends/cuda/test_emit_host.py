@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backends.building import function, given, load, loop, number, result, size, store, var
-from tests.backends.cuda.emitted import (
+from tests.programs.loop_ir.gpu_files import (
     Simulated,
     below,
     block,
@@ -23,7 +22,8 @@ from tests.backends.cuda.emitted import (
     parameter,
     thread,
 )
-from tests.backends.cuda.programs import blur, matmul
+from tests.programs.loop_ir.gpu_kernels import blur, matmul
+from tests.programs.loop_ir.short_names import function, given, load, loop, number, result, size, store, var
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.expressions import Param
 from tiramisu_py.algorithm.types import float32, int64

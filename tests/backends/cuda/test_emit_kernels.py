@@ -9,20 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backends.building import (
-    function,
-    given,
-    load,
-    loop,
-    number,
-    result,
-    size,
-    store,
-    temporary,
-    updated,
-    var,
-)
-from tests.backends.cuda.emitted import (
+from tests.programs.loop_ir.gpu_files import (
     NVCC,
     Simulated,
     as_members,
@@ -38,7 +25,20 @@ from tests.backends.cuda.emitted import (
     shared,
     thread,
 )
-from tests.backends.cuda.programs import blur, matmul
+from tests.programs.loop_ir.gpu_kernels import blur, matmul
+from tests.programs.loop_ir.short_names import (
+    function,
+    given,
+    load,
+    loop,
+    number,
+    result,
+    size,
+    store,
+    temporary,
+    updated,
+    var,
+)
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.conversions import typed as in_type
 from tiramisu_py.algorithm.declarations import Operator, max_, min_, product, sum_

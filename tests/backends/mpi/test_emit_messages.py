@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.building import given, loop, number, result, size, var
-from tests.backends.mpi.building import Q, box, on_ranks, post, requests, wait, write
-from tests.backends.mpi.programs import (
+from tests.programs.loop_ir.messages import Q, box, on_ranks, post, requests, wait, write
+from tests.programs.loop_ir.rings import (
     BEFORE,
     NEXT,
     RANKS,
@@ -25,6 +24,7 @@ from tests.backends.mpi.programs import (
     ring,
     steps,
 )
+from tests.programs.loop_ir.short_names import given, loop, number, result, size, var
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
 from tiramisu_py.errors import UnsupportedError

@@ -10,8 +10,8 @@ Elements only move within a rank, between the caller's array and the local one, 
 the rank. The entry copies, before all other statements, every element that the rank holds and that some statement reads
 or may leave as it is; the exit copies, after all other statements, every element that the rank holds and that some
 statement stores. An element that a rank does not hold is not in the caller's array; the proof has shown that it is
-computed or received there before it is read. `tests/lower/test_blocks.py` checks the theorem again for one rank with
-these copies, and finds it broken if a copy is left out or too small.
+computed or received there before it is read. `tests/lower/ranks/test_blocks.py` checks the theorem again for one rank
+with these copies, and finds it broken if a copy is left out or too small.
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Bounds and indices that are values: gathers, guards, and loops whose bounds are loaded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from tests.programs.by_hand import Author, computed, every, iters, text
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.declarations import sum_
+from tiramisu_py.ir import For, If
+from tiramisu_py.lower.lowering import lower
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.loops import tags
+from tiramisu_py.schedule.loops import transforms as loops
+
+
+def spmv(strict: bool = True) -> Program:
+    author = Author("spmv", "N M NNZ", "N >= 1 and M >= 1")
+    N, M, NNZ = author.params()
+    i, p = iters("i p")
+    start, column = author.input("start", ty.int32, [N + 1]), author.input("column", ty.int32, [NNZ])
+    value, x = author.input("value", ty.float32, [NNZ]), author.input("x", ty.float32, [M])
+    guards = (start[i] <= p, p < start[i + 1]) if strict else (p > start[i] - 1, start[i + 1] - 1 >= p)
+    points = "0 <= i < N and 0 <= p < NNZ"
+    term = value[p] * x[column[p]]
+    author.reduction("y", "i", "0 <= i < N", "p", points, sum_, term, guards=guards)
+    return author.program("y")
+
+
+def times(program: Program, matrix: scipy.sparse.csr_matrix, vector: np.ndarray) -> np.ndarray:
+    sizes = {"N": matrix.shape[0], "M": matrix.shape[1], "NNZ": matrix.nnz}
+    arrays = {
+        "start": matrix.indptr.astype(np.int32), "column": matrix.indices.astype(np.int32),
+        "value": matrix.data, "x": vector,
+    }  # fmt: skip
+    return computed(lower(program), sizes, arrays)["y"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 9), (20, 3)])
+@pytest.mark.parametrize("density", [0.0, 0.3])
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_sparse_product_equals_scipy(shape, density, strict):
+    matrix = scipy.sparse.random(*shape, density=density, format="csr", dtype=np.float32, random_state=2)
+    vector = np.random.default_rng(0).random(shape[1], dtype=np.float32)
+    program = tags.parallelize(spmv(strict), ["y_update"], ["i"])
+    np.testing.assert_allclose(times(program, matrix, vector), matrix @ vector, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_loop_runs_over_the_entries_of_its_row_alone(strict):
+    function = lower(spmv(strict))
+    inner = [loop for loop in every(function.body, For) if loop.variable == "p"]
+    assert [(str(loop.lower), str(loop.upper)) for loop in inner] == [("max(0, p_low)", "min(NNZ, p_high)")]
+    assert not every(inner[0].body, If)
+
+
+def test_the_row_is_only_loaded_where_there_is_an_entry():
+    body = text(lower(spmv()).body)
+    assert body.index("if 0 < NNZ") < body.index("p_low =")
+
+
+def test_a_split_loop_over_a_row_keeps_its_conditions_where_they_are_no_bounds():
+    program = loops.split(spmv(), ["y_update"], "p", 4, "p0", "p1")
+    matrix = scipy.sparse.random(6, 5, density=0.5, format="csr", dtype=np.float32, random_state=3)
+    vector = np.arange(5, dtype=np.float32)
+    np.testing.assert_allclose(times(program, matrix, vector), matrix @ vector, rtol=1e-5)
+
+
+def test_conditions_on_values_guard_the_store():
+    author = Author("masked", "N")
+    (N,) = author.params()
+    (i,) = iters("i")
+    x, mask = author.input("x", ty.float32, [N]), author.input("mask", ty.bool_, [N])
+    author.computation("y", "i", "0 <= i < N", x[i] * 2, guards=(mask[i],))
+    function = lower(author.program("y"))
+    assert not function.arguments[-1].covered
+    x, mask = np.arange(4, dtype=np.float32), np.array([True, False, False, True])
+    got = computed(function, {"N": 4}, {"x": x, "mask": mask})["y"]
+    np.testing.assert_array_equal(got, np.where(mask, 2 * x, 0))
+
+
+def test_a_histogram_reads_and_writes_where_values_say():
+    author = Author("table", "N M")
+    N, M = author.params()
+    (i,) = iters("i")
+    x, which = author.input("x", ty.float64, [M, 2]), author.input("which", ty.int16, [N, 2])
+    author.computation("y", "i", "0 <= i < N", x[which[i, 0] + 1, 1 - which[i, 1]], dtype=ty.float64)
+    program = loops.split(author.program("y"), ["y"], "i", 3, "i0", "i1")
+    table, pick = np.arange(10.0).reshape(5, 2), np.array([[0, 1], [3, 0], [2, 1], [1, 1]], np.int16)
+    got = computed(lower(program), {"N": 4, "M": 5}, {"x": table, "which": pick})["y"]
+    np.testing.assert_array_equal(got, table[pick[:, 0] + 1, 1 - pick[:, 1]])

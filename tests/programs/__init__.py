@@ -1,0 +1,1 @@
+"""The programs to test with, and what several tests ask of them."""
