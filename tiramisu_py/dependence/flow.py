@@ -9,8 +9,8 @@ another value to that place lies between.
     served = domain(right - killed)
 
 Where a place determines the value that is kept there, `wrong` is empty. The first write of a reduction's chain stands
-for all of it: updates of the same chain are neither right nor wrong (`proof.reductions` has their conditions). What is
-merged into another partial result is what a combination made, and nothing else is right for that.
+for all of it: updates of the same chain are neither right nor wrong (`proof.reductions.reductions` has their
+conditions). What is merged into another partial result is what a combination made, and nothing else is right for that.
 """
 
 from __future__ import annotations

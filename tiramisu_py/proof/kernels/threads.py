@@ -41,7 +41,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def nests_by_statement(flow: Flow) -> dict[str, KernelNest]:
-    """The kernel of each statement, malformed kernels left out (`proof.kernels` says what is wrong with those)."""
+    """The kernel of each statement, malformed kernels left out: `proof.kernels.structure` says what is wrong."""
     return {s.name: nest for nest in flow.kernels if well_formed(nest) for s in nest.statements}
 
 

@@ -1,8 +1,8 @@
 """Combinations over ranks: the ranks can combine the reduction, and all ranks of a line reach the combination.
 
-The conditions of all reductions (`proof.reductions`) prove that every partial result is started, has its terms, is
-combined once and merged after that. What remains is not visible in accesses: a call of all ranks on a line of the grid
-needs all of them, and an operator that it knows.
+The conditions of all reductions (`proof.reductions.reductions`) prove that every partial result is started, has its
+terms, is combined once and merged after that. What remains is not visible in accesses: a call of all ranks on a line of
+the grid needs all of them, and an operator that it knows.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 ``combine=tm.TREE`` keeps a partial result for each thread, combines those of a block pairwise, and adds the result to
 the element, which must be the same for all threads of a block. The completion adds the statements for this; the
-conditions of all reductions (`proof.reductions`) prove that each partial result is started, has its terms, is combined
-once and merged after that. This module says why an update has no such statements, and proves that nothing else in the
-kernel touches the element of a merge, whichever thread executes it.
+conditions of all reductions (`proof.reductions.reductions`) prove that each partial result is started, has its terms,
+is combined once and merged after that. This module says why an update has no such statements, and proves that nothing
+else in the kernel touches the element of a merge, whichever thread executes it.
 """
 
 from __future__ import annotations
