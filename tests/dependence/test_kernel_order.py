@@ -13,8 +13,8 @@ from tests.derive.barriers.test_barriers import stencil, tiled_product
 from tests.programs.gpu.kernels import only_kernel
 from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.barriers.barriers import with_barriers
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.program import Program
@@ -31,13 +31,13 @@ def at_sizes(program: Program, of: isl.Set) -> list[Numbers]:
     return sets.points(sets.fixed(of, {name: SIZES[name] for name in program.algorithm.params}))
 
 
-def facts(nest: KernelNest, touch: Touch) -> dict[Numbers, Facts]:
-    program, statement = nest.program, kernel_order.statement_of(touch)
+def facts(nest: KernelNest, access: MemoryAccess) -> dict[Numbers, Facts]:
+    program, statement = nest.program, kernel_order.statement_of(access)
     when = sets.function(statement.frame, None, sigma(program, statement))
     params = {name: SIZES[name] for name in program.algorithm.params}
     found: dict[Numbers, Facts] = {}
-    for point in at_sizes(program, touch.domain):
-        instance = smallest.evaluated(touch.instance, point, params)
+    for point in at_sizes(program, access.domain):
+        instance = smallest.evaluated(access.instance, point, params)
         block, thread, moment = (
             smallest.evaluated(form, instance, params)
             for form in (nest.block_of(statement), nest.thread_of(statement), when)
@@ -46,11 +46,11 @@ def facts(nest: KernelNest, touch: Touch) -> dict[Numbers, Facts]:
     return found
 
 
-def chosen(program: Program) -> tuple[KernelNest, Touch, Touch]:
+def chosen(program: Program) -> tuple[KernelNest, MemoryAccess, MemoryAccess]:
     """What fills a tile, and what reads it."""
-    touches = Touches(program)
-    home = next(home for home in touches.homes() if home.buffer.lower().endswith("tile"))
-    return only_kernel(program), touches.writers(home)[0], touches.readers(home)[0]
+    accesses = MemoryAccesses(program)
+    home = next(home for home in accesses.homes() if home.buffer.lower().endswith("tile"))
+    return only_kernel(program), accesses.writers(home)[0], accesses.readers(home)[0]
 
 
 @pytest.mark.parametrize("make", [stencil, tiled_product])
@@ -65,7 +65,7 @@ def chosen(program: Program) -> tuple[KernelNest, Touch, Touch]:
 )
 def test_threads_and_blocks_are_told_apart(
     make: Callable[[], object],
-    relation: Callable[[KernelNest, Touch, Touch], isl.Map],
+    relation: Callable[[KernelNest, MemoryAccess, MemoryAccess], isl.Map],
     expected: Callable[[Facts, Facts], bool],
 ) -> None:
     nest, a, b = chosen(make().program)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ MOST = 16  # lanes
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Each vector loop that has more lanes."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for statement in program.acting:
         for loop in (program.loops[number] for number in statement.loops):
             if isinstance(loop.tag, Vector) and loop.tag.width > MOST:

@@ -13,7 +13,7 @@ from tests.oracle.judge import Failure, judge, kinds, sizes
 from tests.oracle.plain import integers
 from tests.oracle.script import Script
 from tests.oracle.values import Values
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive.completion import as_proven
 from tiramisu_py.errors import Violation
@@ -70,7 +70,7 @@ def verdict(script: Script, judged: Judged, small: Sequence[Mapping[str, int]]) 
 
 def of_the_code(script: Script) -> set[str]:
     """The messages about prefetches, repeated loops and versions, of which a judge of values knows nothing."""
-    flow = Flow(Touches(as_proven(script.program)))
+    flow = Flow(MemoryAccesses(as_proven(script.program)))
     return {finding.violation.message for finding in requested_code.findings(flow)}
 
 

@@ -69,7 +69,7 @@ def _conditions(monkeypatch: pytest.MonkeyPatch, *chosen: Condition) -> None:
 def _endless(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """A condition that isl never decides."""
     text = "[N] -> { [i, j, k] : exists (e : 3e = i + 2j) and 0 <= i < N and i <= j < N and 0 <= k <= i + j }"
-    some = isl.Set(text, context=flow.touches.program.algorithm.isl_context)
+    some = isl.Set(text, context=flow.accesses.program.algorithm.isl_context)
     while not some.lexmin().is_empty():
         pass
     yield

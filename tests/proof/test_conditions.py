@@ -20,8 +20,8 @@ from tests.refused.test_rank_programs import CASES as RANK_CASES
 from tests.refused.test_rank_red_team import rows
 from tests.refused.test_refused import CASES as HOST_CASES
 from tests.refused.test_what_the_code_needs import CASES as CODE_CASES
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import theorem
@@ -217,7 +217,7 @@ def test_words_are_made_for_what_is_said_alone(monkeypatch: pytest.MonkeyPatch) 
     """The states before are asked for the finding only: its smallest counterexample costs more than to know of it."""
     explained: list[str] = []
 
-    def counted(flow: Flow, read: Touch, bad: Any) -> Any:
+    def counted(flow: Flow, read: MemoryAccess, bad: Any) -> Any:
         explained.append(read.source)
         return original(flow, read, bad)
 
@@ -235,7 +235,7 @@ def test_words_are_made_for_what_is_said_alone(monkeypatch: pytest.MonkeyPatch) 
 def test_a_finding_that_is_sought_is_found_again_in_the_same_program(name: str) -> None:
     """What is found when all is asked for is there when it alone is asked for, and nothing is there of another key."""
     condition = next(condition for condition in CONDITIONS if condition.name == name)
-    flow = Flow(Touches(spread(WRONG[name]().completed)))
+    flow = Flow(MemoryAccesses(spread(WRONG[name]().completed)))
     found = list(condition.findings(flow, None))
     assert found
     for finding in found:

@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Const, Expr, Select, Unary
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.counting.lattice_points import count
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
@@ -42,7 +42,7 @@ class Counter:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._touches = Touches(program)
+        self._accesses = MemoryAccesses(program)
 
     def instances(self, names: Collection[str], params: Mapping[str, int]) -> int:
         """The total number of instances of some statements."""
@@ -66,8 +66,8 @@ class Counter:
     def _bytes(self, statements: list[Statement], params: Mapping[str, int]) -> int:
         read, written = list[tuple[str, isl.Set]](), list[tuple[str, isl.Set]]()
         for statement in statements:
-            for source in self._touches.sources(statement):
-                relation = self._touches.read_relation(statement, source)
+            for source in self._accesses.sources(statement):
+                relation = self._accesses.read_relation(statement, source)
                 if relation is not None:
                     storage = self._program.storage_for(statement, source).name
                     read.append((storage, _at(relation.range(), params)))

@@ -25,15 +25,15 @@ class Actor:
 
 
 @dataclass(frozen=True, eq=False)
-class Touch:
+class MemoryAccess:
     """A read or a write.
 
     `source` is the computation or the input whose value is named. `domain` holds the instances (of a write), or the
     pairs (of a read); `instance`, `value`, `place` and `coords` are functions on it: the instance, the value that is
     named, the place (coordinates of the rank, scope coordinates, the thread of a register that each of them has, then
     the element of the buffer), and the iterations of the statement's loops. `when` are these too, but those of the rank
-    last: what is first on its rank comes first. `device` is the one whose instance of the buffer is touched: touches of
-    different instances never meet. `ranks` is how many coordinates of the rank the place begins with.
+    last: what is first on its rank comes first. `device` is the one whose instance of the buffer is accessed: accesses
+    to different instances never meet. `ranks` is how many coordinates of the rank the place begins with.
     """
 
     actor: Actor
@@ -57,7 +57,7 @@ class Touch:
 
     @property
     def home(self) -> Home:
-        """The instance of the buffer that is touched."""
+        """The instance of the buffer that is accessed."""
         return home_of(self.buffer, self.device)
 
     @property
@@ -90,7 +90,7 @@ class Touch:
         return sets.graph(self.value, self.domain)
 
     @cached_property
-    def touched(self) -> isl.Set:
+    def accessed(self) -> isl.Set:
         """The places that are accessed."""
         return self.domain.apply(self.places)
 

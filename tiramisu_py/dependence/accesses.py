@@ -17,7 +17,7 @@ from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.declare.soundness import Values
 from tiramisu_py.algorithm.domains.reads import Reading
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.dependence.access import ENTRY, EXIT, Actor, Touch
+from tiramisu_py.dependence.access import ENTRY, EXIT, Actor, MemoryAccess
 from tiramisu_py.program.kernels import KernelNest, kernels
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.run_time_blocks import held
@@ -26,10 +26,10 @@ from tiramisu_py.program.statement import Device, Role, Statement
 from tiramisu_py.program.storage import Home, Storage, home_of
 
 #: Accesses by the objects that they are made from: the states of one program share most of them.
-Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "Touch | None"]
+Memory = dict[tuple[int, str, int, int, Device, tuple[int, ...]], "MemoryAccess | None"]
 
 
-class Touches:
+class MemoryAccesses:
     """All reads and writes of a program, computed on demand, buffer by buffer.
 
     Programs that share statements may share `memory`, as long as all of them are alive.
@@ -39,48 +39,48 @@ class Touches:
         self.program = program
         self.values = values or Values(program.algorithm)
         self._memory: Memory = {} if memory is None else memory
-        self._of_buffer: dict[str, dict[Home, tuple[list[Touch], list[Touch]]]] = {}
+        self._of_buffer: dict[str, dict[Home, tuple[list[MemoryAccess], list[MemoryAccess]]]] = {}
 
     # -- by instance of a buffer
 
     def homes(self) -> list[Home]:
-        """The instances of buffers that anyone touches, by buffer."""
+        """The instances of buffers that anyone accesses, by buffer."""
         return [home for buffer in self.program.buffers for home in self.homes_of(buffer)]
 
     def homes_of(self, buffer: str) -> list[Home]:
-        """The instances of one buffer that anyone touches."""
-        return list(self._touching(buffer))
+        """The instances of one buffer that anyone accesses."""
+        return list(self._accessing(buffer))
 
-    def writers(self, home: Home) -> list[Touch]:
+    def writers(self, home: Home) -> list[MemoryAccess]:
         """Who writes an instance of a buffer: the caller at entry, then statements in their order of declaration."""
         return self._at(home)[0]
 
-    def readers(self, home: Home) -> list[Touch]:
+    def readers(self, home: Home) -> list[MemoryAccess]:
         """Who reads an instance of a buffer: statements in their order of declaration, then the caller at exit."""
         return self._at(home)[1]
 
-    def of_buffer(self, buffer: str) -> list[Touch]:
+    def of_buffer(self, buffer: str) -> list[MemoryAccess]:
         """The writes, then the reads, of any instance of a buffer."""
-        found = self._touching(buffer).values()
+        found = self._accessing(buffer).values()
         return [w for writes, _ in found for w in writes] + [r for _, reads in found for r in reads]
 
-    def _at(self, home: Home) -> tuple[list[Touch], list[Touch]]:
-        return self._touching(home.buffer).get(home, ([], []))
+    def _at(self, home: Home) -> tuple[list[MemoryAccess], list[MemoryAccess]]:
+        return self._accessing(home.buffer).get(home, ([], []))
 
-    def _touching(self, buffer: str) -> dict[Home, tuple[list[Touch], list[Touch]]]:
+    def _accessing(self, buffer: str) -> dict[Home, tuple[list[MemoryAccess], list[MemoryAccess]]]:
         if buffer not in self._of_buffer:
             mine = [s.name for s in self.program.storages_in(buffer)]
-            touches = [self._entry(name) for name in mine]
+            accesses = [self._entry(name) for name in mine]
             for name in mine:
-                touches += [self.write(statement) for statement in self._stored.get(name, ())]
+                accesses += [self.write(statement) for statement in self._stored.get(name, ())]
             for name in mine:
-                touches += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
-            touches += [self._exit(name) for name in mine]
-            found: dict[Home, tuple[list[Touch], list[Touch]]] = {}
-            for touch in touches:
-                if touch is not None:
-                    writes, reads = found.setdefault(touch.home, ([], []))
-                    (writes if touch.is_write else reads).append(touch)
+                accesses += [self.read(statement, source) for statement, source in self._loaded.get(name, ())]
+            accesses += [self._exit(name) for name in mine]
+            found: dict[Home, tuple[list[MemoryAccess], list[MemoryAccess]]] = {}
+            for access in accesses:
+                if access is not None:
+                    writes, reads = found.setdefault(access.home, ([], []))
+                    (writes if access.is_write else reads).append(access)
             self._of_buffer[buffer] = found
         return self._of_buffer[buffer]
 
@@ -104,29 +104,29 @@ class Touches:
 
     # -- statements
 
-    def write(self, statement: Statement) -> Touch | None:
+    def write(self, statement: Statement) -> MemoryAccess | None:
         """A statement's write; None if the statement is outside the scope of the buffer."""
         storage = self.program.storages[statement.target]
         return self._remembered(statement, "", storage, lambda: self._write(statement))
 
-    def read(self, statement: Statement, source: str) -> Touch | None:
+    def read(self, statement: Statement, source: str) -> MemoryAccess | None:
         """A statement's read of one source; None if it reads none of it, or is outside the scope of the buffer."""
         storage = self.program.storage_for(statement, source)
         return self._remembered(statement, source, storage, lambda: self._read(statement, source))
 
-    def _write(self, statement: Statement) -> Touch | None:
+    def _write(self, statement: Statement) -> MemoryAccess | None:
         storage = self.program.storages[statement.target]
         value = sets.renamed(self.program.value_of(statement), statement.source)
         domain = statement.instances.intersect_params(self.program.context.params())
-        return self._touch(statement, storage, True, domain, sets.identity(statement.frame), value, statement.coords)
+        return self._access(statement, storage, True, domain, sets.identity(statement.frame), value, statement.coords)
 
-    def _read(self, statement: Statement, source: str) -> Touch | None:
+    def _read(self, statement: Statement, source: str) -> MemoryAccess | None:
         relation = self.read_relation(statement, source)
         return None if relation is None else self._of_pairs(statement, source, relation)
 
     def _remembered(
-        self, statement: Statement, source: str, storage: Storage, make: Callable[[], Touch | None]
-    ) -> Touch | None:
+        self, statement: Statement, source: str, storage: Storage, make: Callable[[], MemoryAccess | None]
+    ) -> MemoryAccess | None:
         device = self.program.loads_at(statement) if source else self.program.stores_at(statement)
         ranks = self.program.rank_depths(statement)
         key = (id(statement), source, id(storage), id(self.program.buffers[storage.buffer]), device, ranks)
@@ -150,7 +150,7 @@ class Touches:
         found = sets.united(parts)
         return None if found is None else point.apply_range(found).coalesce()
 
-    def accumulator(self, statement: Statement) -> Touch | None:
+    def accumulator(self, statement: Statement) -> MemoryAccess | None:
         """An update's read of the partial result, at its own place."""
         write = self.write(statement)
         if write is None:
@@ -171,7 +171,7 @@ class Touches:
         read = [source for e in (statement.body, *statement.guards) for source in self.values.sources(e)]
         return list(dict.fromkeys(read))
 
-    def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> Touch | None:
+    def _of_pairs(self, statement: Statement, source: str, relation: isl.Map) -> MemoryAccess | None:
         domain = sets.flat_pairs(relation, f"{statement.name} reads {source}")
         space, count = domain.get_space(), sets.in_size(relation)
         variables = sets.variables(space)
@@ -179,9 +179,9 @@ class Touches:
         value = sets.function(space, source, variables[count:])
         coords = sets.renamed(sets.compose(instance, statement.coords), None)
         storage = self.program.storage_for(statement, source)
-        return self._touch(statement, storage, False, domain, instance, value, coords)
+        return self._access(statement, storage, False, domain, instance, value, coords)
 
-    def _touch(
+    def _access(
         self,
         statement: Statement,
         storage: Storage,
@@ -190,7 +190,7 @@ class Touches:
         instance: isl.MultiAff,
         value: isl.MultiAff,
         coords: isl.MultiAff,
-    ) -> Touch | None:
+    ) -> MemoryAccess | None:
         buffer = self.program.buffers[storage.buffer]
         if not self.program.in_scope(statement, storage):
             return None
@@ -206,7 +206,7 @@ class Touches:
         actor = Actor(statement.name, statement)
         source, count = sets.out_name(sets.graph(value)), self.program.rank_axes
         when = sets.compose(instance, local_time(self.program, statement)) if count else coords
-        return Touch(
+        return MemoryAccess(
             actor, source, storage, buffer, is_write, domain, instance, value, place, coords, device, count, when
         )
 
@@ -224,13 +224,13 @@ class Touches:
 
     # -- the caller
 
-    def _entry(self, name: str) -> Touch | None:
+    def _entry(self, name: str) -> MemoryAccess | None:
         storage = self.program.storages[name]
         if storage.name != storage.source or storage.source not in self.program.algorithm.inputs:
             return None
         return self._callers(storage, True, ENTRY)
 
-    def _exit(self, name: str) -> Touch | None:
+    def _exit(self, name: str) -> MemoryAccess | None:
         storage = self.program.storages[name]
         if storage.name != storage.source:
             return None
@@ -243,7 +243,7 @@ class Touches:
         outputs = self.program.algorithm.outputs
         return any(s.name in outputs for s in self.program.storages_in(buffer))
 
-    def _callers(self, storage: Storage, is_write: bool, moment: int) -> Touch | None:
+    def _callers(self, storage: Storage, is_write: bool, moment: int) -> MemoryAccess | None:
         buffer = self.program.buffers[storage.buffer]
         if buffer.scope:
             return None
@@ -253,7 +253,7 @@ class Touches:
         element = sets.compose(value, storage.index)
         place = sets.renamed(sets.joined(sets.prefix(same, count), element), str(home_of(buffer, buffer.device)))
         actor, device = Actor("the caller", None, moment), buffer.device
-        return Touch(
+        return MemoryAccess(
             actor, storage.source, storage, buffer, is_write, domain, same, value, place, device=device, ranks=count
         )
 

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.dependence.inherited import Inherited, inherited
 from tiramisu_py.dependence.precedence import Precedence
@@ -39,17 +39,17 @@ _Found = TypeVar("_Found")
 class Candidate:
     """A write, and the pairs ``read -> write`` that access the same place."""
 
-    write: Touch
+    write: MemoryAccess
     pairs: isl.Map
 
 
 class Flow:
     """The dataflow of one program."""
 
-    def __init__(self, touches: Touches) -> None:
-        self.touches = touches
-        self.precedence = Precedence(touches.program)
-        self.happens = Happens(touches.program)
+    def __init__(self, accesses: MemoryAccesses) -> None:
+        self.accesses = accesses
+        self.precedence = Precedence(accesses.program)
+        self.happens = Happens(accesses.program)
         self._inherited: dict[Home, Inherited | None] = {}
         self._determined: dict[Home, bool] = {}
         self._ties: dict[str, bool] = {}
@@ -65,9 +65,9 @@ class Flow:
     @cached_property
     def kernels(self) -> tuple[KernelNest, ...]:
         """The kernels of the program."""
-        return kernels(self.touches.program)
+        return kernels(self.accesses.program)
 
-    def unserved(self, read: Touch) -> isl.Set:
+    def unserved(self, read: MemoryAccess) -> isl.Set:
         """The reads (pairs of instance and value) that do not see the value that they name."""
         missing = read.domain
         if self.determined(read):
@@ -89,32 +89,32 @@ class Flow:
             self._inherited[home] = inherited(self, home, Flow)
         return self._inherited[home]
 
-    def _without_certain(self, read: Touch, missing: isl.Set) -> isl.Set:
+    def _without_certain(self, read: MemoryAccess, missing: isl.Set) -> isl.Set:
         """`missing` without the reads of places that a write always precedes, if a place determines its value."""
-        for write in self.touches.writers(read.home):
+        for write in self.accesses.writers(read.home):
             if _may_serve(write, read) and self.precedence.always(write, read):
-                missing = missing.subtract(sets.preimage(write.touched, read.place))
+                missing = missing.subtract(sets.preimage(write.accessed, read.place))
         return missing
 
-    def determined(self, touch: Touch) -> bool:
+    def determined(self, access: MemoryAccess) -> bool:
         """Whether every place of the accessed buffer instance can hold only one value."""
-        name = touch.home
+        name = access.home
         if name not in self._determined:
-            storages = list(self.touches.program.storages_in(touch.buffer.name))
-            alone = len(storages) == 1 and all(w.source == touch.source for w in self.touches.writers(name))
-            self._determined[name] = alone and self._injective(touch)
+            storages = list(self.accesses.program.storages_in(access.buffer.name))
+            alone = len(storages) == 1 and all(w.source == access.source for w in self.accesses.writers(name))
+            self._determined[name] = alone and self._injective(access)
         return self._determined[name]
 
-    def _injective(self, touch: Touch) -> bool:
+    def _injective(self, access: MemoryAccess) -> bool:
         """Whether ``[scope, value] -> [scope, element]`` is injective, at least on the value set."""
-        if touch.storage.inner:
+        if access.storage.inner:
             return False  # the elements hold other values in other iterations of these loops
-        index, scope = touch.storage.index, len(touch.buffer.scope)
+        index, scope = access.storage.index, len(access.buffer.scope)
         owner = sets.prefix(sets.identity(index.get_space().domain()), scope)
         place = isl.Map.from_multi_aff(sets.joined(owner, index))
         if scope or place.is_injective():
             return bool(place.is_injective())
-        domain = sets.named(self.touches.values.domain(touch.source), None)
+        domain = sets.named(self.accesses.values.domain(access.source), None)
         return bool(place.intersect_domain(domain).is_injective())
 
     def has_ties(self, statement: Statement) -> bool:
@@ -125,40 +125,40 @@ class Flow:
 
     # -- candidates
 
-    def same_place(self, a: Touch, b: Touch) -> isl.Map:
+    def same_place(self, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
         """The pairs ``a -> b`` that access the same place."""
         return a.places.apply_range(b.places.reverse())
 
-    def same_value(self, a: Touch, b: Touch) -> isl.Map:
+    def same_value(self, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
         """The pairs ``a -> b`` that name the same value of one source."""
         return a.values.apply_range(b.values.reverse())
 
-    def same_rank(self, a: Touch, b: Touch) -> isl.Map:
+    def same_rank(self, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
         """The pairs ``a -> b`` on the same rank: all pairs in a program without ranks."""
         return a.on_ranks.apply_range(b.on_ranks.reverse())
 
-    def one_chain(self, a: Touch, b: Touch) -> isl.Map:
+    def one_chain(self, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
         """The pairs ``a -> b`` of the same place and value: for a reduction, partial results of one chain."""
         pairs = self.same_place(a, b)
         return pairs if self.determined(a) else pairs.intersect(self.same_value(a, b))
 
-    def right(self, read: Touch) -> Iterator[Candidate]:
+    def right(self, read: MemoryAccess) -> Iterator[Candidate]:
         """The writes of the value that a read names, at its place and before it."""
-        for write in self.touches.writers(read.home):
+        for write in self.accesses.writers(read.home):
             if write.source == read.source and _may_serve(write, read):
                 yield from self._earlier(read, write, self.one_chain(read, write))
 
-    def wrong(self, read: Touch) -> Iterator[Candidate]:
+    def wrong(self, read: MemoryAccess) -> Iterator[Candidate]:
         """The writes of other values at a read's place and before it."""
         if self.determined(read):
             return
-        for write in self.touches.writers(read.home):
+        for write in self.accesses.writers(read.home):
             pairs = self.same_place(read, write)
             if write.source == read.source:
                 pairs = pairs.subtract(self.same_value(read, write))
             yield from self._earlier(read, write, pairs)
 
-    def _earlier(self, read: Touch, write: Touch, pairs: isl.Map) -> Iterator[Candidate]:
+    def _earlier(self, read: MemoryAccess, write: MemoryAccess, pairs: isl.Map) -> Iterator[Candidate]:
         if self.precedence.always(write, read) is False or pairs.is_empty():
             return
         earlier = self.precedence.before(write, read, pairs.reverse())
@@ -176,7 +176,7 @@ class Flow:
             left = left.subtract(overwrites)
         return left
 
-    def _not_before(self, a: Touch, b: Touch, of_a: isl.Set, of_b: isl.Set) -> isl.Map:
+    def _not_before(self, a: MemoryAccess, b: MemoryAccess, of_a: isl.Set, of_b: isl.Set) -> isl.Map:
         """The pairs ``a -> b`` at the same place in which a does not come before b, for at least the given writes.
 
         `of_a` and `of_b` may have many pieces; their hulls, which may add writes, keep the number of pieces small.
@@ -185,6 +185,6 @@ class Flow:
         return self.precedence.not_before(a, b, pairs)
 
 
-def _may_serve(write: Touch, read: Touch) -> bool:
+def _may_serve(write: MemoryAccess, read: MemoryAccess) -> bool:
     """Whether a write of the value that a read names makes what is read: all of it, or the beginning of its chain."""
     return write.role is Role.COMBINE if read.is_merged else not write.adds

@@ -30,7 +30,7 @@ from functools import cached_property
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -118,12 +118,12 @@ class Happens:
         """`issue` on the instances."""
         return sets.graph(self.issue(statement), self._instances(statement))
 
-    def when(self, touch: Touch) -> isl.Map:
+    def when(self, access: MemoryAccess) -> isl.Map:
         """`issue` for an access, on the rank whose memory is accessed."""
-        assert touch.actor.statement is not None
-        issued = sets.outputs(sets.compose(touch.instance, self.issue(touch.actor.statement)))
-        there = [*sets.outputs(touch.rank), *issued[self._ranks :]]
-        return sets.graph(sets.function(touch.domain.get_space(), None, there), touch.domain)
+        assert access.actor.statement is not None
+        issued = sets.outputs(sets.compose(access.instance, self.issue(access.actor.statement)))
+        there = [*sets.outputs(access.rank), *issued[self._ranks :]]
+        return sets.graph(sets.function(access.domain.get_space(), None, there), access.domain)
 
     def _instances(self, statement: Statement) -> isl.Set:
         return statement.instances.intersect_params(self.program.context.params())
@@ -205,7 +205,7 @@ class Happens:
 
     # -- unordered pairs
 
-    def unordered(self, x: Touch, y: Touch, pairs: isl.Map) -> isl.Map:
+    def unordered(self, x: MemoryAccess, y: MemoryAccess, pairs: isl.Map) -> isl.Map:
         """The pairs ``x -> y`` in which x comes before y in time, but may not be complete when y begins."""
         first, second = x.actor.statement, y.actor.statement
         assert first is not None and second is not None

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -47,36 +47,36 @@ class Inherited:
         return bool(self.violated.is_empty())
 
 
-def inherited(flow: Flow, home: Home, made: Callable[[Touches], Flow]) -> Inherited | None:
+def inherited(flow: Flow, home: Home, made: Callable[[MemoryAccesses], Flow]) -> Inherited | None:
     """What the first reference says whose reads of an instance of a buffer are all served; None where there is none.
 
     `made` builds the dataflow of a reference.
     """
-    touches = flow.touches
-    if not _is_plain(touches, home):
+    accesses = flow.accesses
+    if not _is_plain(accesses, home):
         return None
-    for program in _references(touches, home):
-        plainer = made(Touches(program, touches.values))
-        if all(plainer.unserved(read).is_empty() for read in plainer.touches.readers(home)):
+    for program in _references(accesses, home):
+        plainer = made(MemoryAccesses(program, accesses.values))
+        if all(plainer.unserved(read).is_empty() for read in plainer.accesses.readers(home)):
             return Inherited(_violated(flow, plainer, home))
     return None
 
 
-def _is_plain(touches: Touches, home: Home) -> bool:
+def _is_plain(accesses: MemoryAccesses, home: Home) -> bool:
     """Whether places are the same in every order, and nothing but time orders executions; and tiles are all around."""
-    program, buffer = touches.program, home.buffer
+    program, buffer = accesses.program, home.buffer
     if program.rank_axes or program.blocks is not None or program.buffers[buffer].scope:
         return False
     if any(storage.inner for storage in program.storages_in(buffer)):
         return False
-    statements = _touching(touches, home)
+    statements = _accessing(accesses, home)
     if any(program.queue_of(s) is not None or s.message is not None or s.onto is not None for s in statements):
         return False
     return any(has_tiles(s) for s in statements)
 
 
-def _touching(touches: Touches, home: Home) -> list[Statement]:
-    found = [t.actor.statement for t in (*touches.writers(home), *touches.readers(home))]
+def _accessing(accesses: MemoryAccesses, home: Home) -> list[Statement]:
+    found = [t.actor.statement for t in (*accesses.writers(home), *accesses.readers(home))]
     return list({s.name: s for s in found if s is not None}.values())
 
 
@@ -85,9 +85,9 @@ def has_tiles(statement: Statement) -> bool:
     return any(sets.has_floors(form) for form in sets.outputs(statement.coords))
 
 
-def _references(touches: Touches, home: Home) -> Iterator[Program]:
+def _references(accesses: MemoryAccesses, home: Home) -> Iterator[Program]:
     """The program with the loops of its first state that has the same statements, and of the last one without tiles."""
-    program, statements = touches.program, _touching(touches, home)
+    program, statements = accesses.program, _accessing(accesses, home)
     usable = [found for state in program.history[:-1] if (found := _reference(program, state, statements)) is not None]
     if usable:
         yield usable[0]
@@ -116,34 +116,38 @@ def _reference(program: Program, state: Program, statements: list[Statement]) ->
 
 def _violated(flow: Flow, plainer: Flow, home: Home) -> isl.Set:
     """The parameters for which two conflicting accesses are in another order than in the reference."""
-    found = isl.Set.empty(flow.touches.program.context.get_space()).params()
-    for a, b in _conflicting(flow.touches, home):
+    found = isl.Set.empty(flow.accesses.program.context.get_space()).params()
+    for a, b in _conflicting(flow.accesses, home):
         pairs = flow.same_place(a, b)
-        x, y = _there(plainer.touches, a), _there(plainer.touches, b)
+        x, y = _there(plainer.accesses, a), _there(plainer.accesses, b)
         found = found.union(_reversed(flow.precedence, plainer.precedence, (a, b), (x, y), pairs))
         if a is not b:
             found = found.union(_reversed(flow.precedence, plainer.precedence, (b, a), (y, x), pairs.reverse()))
     return found.coalesce()
 
 
-def _conflicting(touches: Touches, home: Home) -> Iterator[tuple[Touch, Touch]]:
-    writes = [t for t in touches.writers(home) if t.actor.statement is not None]
-    reads = [t for t in touches.readers(home) if t.actor.statement is not None]
+def _conflicting(accesses: MemoryAccesses, home: Home) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    writes = [t for t in accesses.writers(home) if t.actor.statement is not None]
+    reads = [t for t in accesses.readers(home) if t.actor.statement is not None]
     for k, write in enumerate(writes):
         for other in (*reads, *writes[k:]):
             yield write, other
 
 
-def _there(touches: Touches, touch: Touch) -> Touch:
+def _there(accesses: MemoryAccesses, access: MemoryAccess) -> MemoryAccess:
     """The access in a reference that corresponds to an access here."""
-    statement = touches.program.statements[touch.actor.name]
-    found = touches.write(statement) if touch.is_write else touches.read(statement, touch.source)
+    statement = accesses.program.statements[access.actor.name]
+    found = accesses.write(statement) if access.is_write else accesses.read(statement, access.source)
     assert found is not None
     return found
 
 
 def _reversed(
-    now: Precedence, then: Precedence, here: tuple[Touch, Touch], there: tuple[Touch, Touch], pairs: isl.Map
+    now: Precedence,
+    then: Precedence,
+    here: tuple[MemoryAccess, MemoryAccess],
+    there: tuple[MemoryAccess, MemoryAccess],
+    pairs: isl.Map,
 ) -> isl.Set:
     """The parameters for which a pair is in order in the reference (`then`), and is not `now`."""
     before = then.before(*there, pairs)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuBlock, GpuThread, Rank
 from tiramisu_py.program.ordering import shared
@@ -24,10 +24,10 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
 
-def statement_of(touch: Touch) -> Statement:
+def statement_of(access: MemoryAccess) -> Statement:
     """The statement of an access that is not the caller's."""
-    assert touch.actor.statement is not None
-    return touch.actor.statement
+    assert access.actor.statement is not None
+    return access.actor.statement
 
 
 def ticking(program: Program, statement: Statement, count: int | None = None) -> list[int]:
@@ -36,35 +36,35 @@ def ticking(program: Program, statement: Statement, count: int | None = None) ->
     return [depth for depth, loop in enumerate(loops) if not isinstance(program.loops[loop].tag, GpuThread | Rank)]
 
 
-def clock(program: Program, touch: Touch, count: int | None = None) -> isl.Map:
+def clock(program: Program, access: MemoryAccess, count: int | None = None) -> isl.Map:
     """The coordinates of the outermost `count` loops (default: all), without thread and rank loops."""
-    assert touch.coords is not None
-    forms = sets.outputs(touch.coords)
-    kept = [forms[depth] for depth in ticking(program, statement_of(touch), count)]
-    return sets.graph(sets.function(touch.domain.get_space(), None, kept), touch.domain)
+    assert access.coords is not None
+    forms = sets.outputs(access.coords)
+    kept = [forms[depth] for depth in ticking(program, statement_of(access), count)]
+    return sets.graph(sets.function(access.domain.get_space(), None, kept), access.domain)
 
 
 # -- threads and blocks
 
 
-def same_block(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def same_block(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one launch and one block."""
     return _blocks(nest, a).apply_range(_blocks(nest, b).reverse())
 
 
-def other_block(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def other_block(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one launch, but different blocks."""
     host, depth = len(nest.host), len(nest.host) + len(nest.blocks)
     before, after = _blocks(nest, a), _blocks(nest, b)
     return _different(before, after, host, range(host, depth))
 
 
-def same_thread(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def same_thread(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one launch, one block and one thread."""
     return _threads(nest, a).apply_range(_threads(nest, b).reverse())
 
 
-def other_thread(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def other_thread(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one launch and one block, but different threads."""
     depth = len(nest.host) + len(nest.blocks)
     loops = zip(nest.thread_loops(statement_of(a)), nest.thread_loops(statement_of(b)), strict=True)
@@ -72,7 +72,7 @@ def other_thread(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
     return _different(_threads(nest, a), _threads(nest, b), depth, axes)
 
 
-def contending(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+def contending(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
     """The pairs ``a -> b`` that only a barrier can order: pairs of different threads of one block.
 
     Pairs of one thread are included if the earlier access is a deferred copy, which is complete at the next barrier.
@@ -94,16 +94,16 @@ def _through(before: isl.Map, times: isl.Map, after: isl.Map) -> isl.Map:
     return before.apply_range(times).apply_range(after.reverse())
 
 
-def _blocks(nest: KernelNest, touch: Touch) -> isl.Map:
-    """``touch -> [loops of the host, blocks]``."""
-    return touch.prefix(len(nest.host) + len(nest.blocks))
+def _blocks(nest: KernelNest, access: MemoryAccess) -> isl.Map:
+    """``access -> [loops of the host, blocks]``."""
+    return access.prefix(len(nest.host) + len(nest.blocks))
 
 
-def _threads(nest: KernelNest, touch: Touch) -> isl.Map:
-    """``touch -> [loops of the host, blocks, thread along x, y, z]``."""
-    statement = statement_of(touch)
+def _threads(nest: KernelNest, access: MemoryAccess) -> isl.Map:
+    """``access -> [loops of the host, blocks, thread along x, y, z]``."""
+    statement = statement_of(access)
     who = sets.joined(nest.block_of(statement), nest.thread_of(statement))
-    return sets.graph(sets.compose(touch.instance, who), touch.domain)
+    return sets.graph(sets.compose(access.instance, who), access.domain)
 
 
 def _different(before: isl.Map, after: isl.Map, equal: int, positions: range | list[int]) -> isl.Map:
@@ -165,7 +165,7 @@ def _ringing(program: Program, barrier: Statement) -> isl.Set:
     return instances.apply(sets.graph(sets.function(barrier.frame, None, kept)))
 
 
-def unsynchronised(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+def unsynchronised(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
     """The subset of `pairs` (``a -> b`` of one block) that no barrier separates in sigma, in either direction."""
     first, second = statement_of(a), statement_of(b)
     before, after = clock(nest.program, a), clock(nest.program, b)
@@ -176,7 +176,7 @@ def unsynchronised(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.
     return pairs.intersect(_through(before, left, after))
 
 
-def across_rounds(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def across_rounds(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one element of a block's memory, by different threads, that two rounds of a block may run in turn.
 
     A block of a launch with a `grid` goes on with a block that is further along axis 0: any such block may be the next.
@@ -197,10 +197,10 @@ def across_rounds(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
     return found.intersect_domain(_without_barrier(nest, a, later=True)).intersect_range(_without_barrier(nest, b))
 
 
-def _without_barrier(nest: KernelNest, touch: Touch, *, later: bool = False) -> isl.Set:
-    """The instances of a touch with no barrier before them in their block, or with none after them."""
-    statement, times = statement_of(touch), clock(nest.program, touch)
-    found = touch.domain
+def _without_barrier(nest: KernelNest, access: MemoryAccess, *, later: bool = False) -> isl.Set:
+    """The instances of an access with no barrier before them in their block, or with none after them."""
+    statement, times = statement_of(access), clock(nest.program, access)
+    found = access.domain
     for barrier in barriers(nest):
         when = _ringing(nest.program, barrier)
         if later:

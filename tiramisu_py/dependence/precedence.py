@@ -5,7 +5,7 @@ from __future__ import annotations
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.kernel_order import clock
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.program import Program
@@ -24,7 +24,7 @@ class Precedence:
         self.program = program
         self.positions = program.positions
 
-    def always(self, a: Touch, b: Touch) -> bool | None:
+    def always(self, a: MemoryAccess, b: MemoryAccess) -> bool | None:
         """Whether a comes before b for all instances (True), for none (False), or depending on them (None)."""
         if a.actor.moment != b.actor.moment:
             return a.actor.moment < b.actor.moment
@@ -33,7 +33,7 @@ class Precedence:
             return not a.is_write and b.is_write
         return self._at_equal(a, b) if shared(first, second) == 0 else None
 
-    def before(self, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map | None:
+    def before(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map | None:
         """The pairs ``a -> b`` of a relation in which a comes before b; None if there are none."""
         always = self.always(a, b)
         if always is not None:
@@ -46,7 +46,7 @@ class Precedence:
             return pairs
         return pairs.intersect(first.apply_range(less).apply_range(second.reverse()))
 
-    def not_before(self, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+    def not_before(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
         """The pairs ``a -> b`` of a relation in which a does not come before b, without a subtraction."""
         always = self.always(a, b)
         if always is not None:
@@ -60,7 +60,7 @@ class Precedence:
             return pairs
         return pairs.intersect(first.apply_range(rest).apply_range(second.reverse()))
 
-    def happens(self, a: Touch, b: Touch, pairs: isl.Map) -> bool:
+    def happens(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> bool:
         """Whether a comes before b for at least one of the pairs."""
         always = self.always(a, b)
         if always is not None:
@@ -68,7 +68,7 @@ class Precedence:
         times, less, _, _ = self._in_time(a, b, pairs)
         return not times.is_disjoint(less)
 
-    def _in_time(self, a: Touch, b: Touch, pairs: isl.Map) -> tuple[isl.Map, isl.Map, isl.Map, isl.Map]:
+    def _in_time(self, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> tuple[isl.Map, isl.Map, isl.Map, isl.Map]:
         """The pairs mapped to the shared loops' coordinates, the order on these, and the maps of both sides to them."""
         assert a.actor.statement is not None and b.actor.statement is not None
         count = shared(a.actor.statement, b.actor.statement)
@@ -78,7 +78,7 @@ class Precedence:
         less = isl.Map.lex_le(space) if self._at_equal(a, b) else isl.Map.lex_lt(space)
         return times, less, first, second
 
-    def _at_equal(self, a: Touch, b: Touch) -> bool:
+    def _at_equal(self, a: MemoryAccess, b: MemoryAccess) -> bool:
         """Whether a comes before b if the coordinates of all shared loops are equal."""
         first, second = a.actor.statement, b.actor.statement
         assert first is not None and second is not None

@@ -14,7 +14,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import NotAffine
 from tiramisu_py.algorithm.expressions import Const, Expr
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.loops import Loop, Vector
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
@@ -68,8 +68,8 @@ def loaded_past_the_end(program: Program) -> frozenset[str]:
     padded = [statement for statement in program.storing if padded_loop(program, statement) is not None]
     if not padded:
         return frozenset()
-    touches = Touches(program)
-    loaded = ((statement, source) for statement in padded for source in touches.sources(statement))
+    accesses = MemoryAccesses(program)
+    loaded = ((statement, source) for statement in padded for source in accesses.sources(statement))
     return frozenset(program.storage_for(statement, source).buffer for statement, source in loaded)
 
 
@@ -89,11 +89,11 @@ def with_room(program: Program) -> Program:
         loop = padded_loop(program, statement)
         if past is None or loop is None or not isinstance(loop.tag, Vector):
             continue
-        touches = Touches(program)
-        for touch in (touches.write(past), *(touches.read(past, source) for source in touches.sources(past))):
-            if touch is not None:
-                elements = touch.domain.apply(sets.graph(touch.element))
-                buffer = program.buffers[touch.buffer.name]
+        accesses = MemoryAccesses(program)
+        for access in (accesses.write(past), *(accesses.read(past, source) for source in accesses.sources(past))):
+            if access is not None:
+                elements = access.domain.apply(sets.graph(access.element))
+                buffer = program.buffers[access.buffer.name]
                 program = program.with_buffer(_with_room(program, buffer, elements, loop.tag.width))
     return program
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.spellings import distinct
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.value_boxes import loops_outside
 from tiramisu_py.derive.completion import as_proven
@@ -92,7 +92,7 @@ def _moved(program: Program, along: frozenset[LoopId], apart: bool, command: str
     """The program with transfers and waits, pipelined `along` some loops; `apart` separates the directions' streams."""
     known = set(program.statements)
     on_ranks = foreseen(program)
-    for need in list(needs(on_ranks, Touches(on_ranks))):
+    for need in list(needs(on_ranks, MemoryAccesses(on_ranks))):
         for batch in batches(program, need, along):
             program = _transferred(program, batch, command)
     names = [s.name for s in program.statements.values() if s.name not in known]
@@ -206,8 +206,8 @@ def _needed_orders(program: Program, name: str, batch: Batch, command: str) -> I
     last = max((program.positions[w.name][depth] for w in batch.writers), default=-1)
     for before in _arrivals(program, batch):
         yield Order(before.name, name, _level(batch), command, derived=True)
-    touches = Touches(foreseen(program))
-    arriving = touches.write(touches.program.statements[name])
+    accesses = MemoryAccesses(foreseen(program))
+    arriving = accesses.write(accesses.program.statements[name])
     for reader in batch.need.readers:
         beside = reader.actor.statement is not None and shared(statement_of(reader), transfer) == depth
         later = beside and program.positions[reader.actor.name][depth] > last

@@ -10,7 +10,7 @@ import islpy as isl
 
 from tiramisu_py.algorithm.domains.from_isl import condition_of_params
 from tiramisu_py.algorithm.expressions import Expr, ExternFunction
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.loop_functions import Precondition
@@ -60,15 +60,15 @@ def _lowered(program: Program) -> tuple[LoopFunction, About]:
     """The loops of a program, and the information for the first passes."""
     reductions = collected(with_whole_vectors(program))
     whole = replace(on_one_rank(reductions.program), definitions=reductions.definitions)
-    touches = Touches(whole.program)
-    arrays = Arrays(whole, touches)
+    accesses = MemoryAccesses(whole.program)
+    arrays = Arrays(whole, accesses)
     ranked = whole
     if whole.grid is not None:
         ranked = arrays.in_blocks()
-        ranked = localised(ranked, Touches(ranked.program, touches.values))
-        touches = Touches(ranked.program, touches.values)
+        ranked = localised(ranked, MemoryAccesses(ranked.program, accesses.values))
+        accesses = MemoryAccesses(ranked.program, accesses.values)
     lowered = _Lowering(ranked, reductions).function(program, arguments(whole.program, arrays))
-    boxes = device_boxes(ranked.program, touches) if lowered.devices else {}
+    boxes = device_boxes(ranked.program, accesses) if lowered.devices else {}
     params = ranked.program.algorithm.params
     return lowered, About(Names(params), params=params, definitions=ranked.definitions, boxes=boxes)
 

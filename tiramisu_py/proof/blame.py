@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import islpy as isl
 
 from tiramisu_py.algorithm.declare.soundness import Values
-from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.initial import caught_up
@@ -41,7 +41,9 @@ class History:
         if id(state) not in self._flows:
             same = state.algorithm is self.program.algorithm
             values = self.values if same else Values(state.algorithm)
-            self._flows[id(state)] = Flow(Touches(self._completed(state), values, self._memory if same else None))
+            self._flows[id(state)] = Flow(
+                MemoryAccesses(self._completed(state), values, self._memory if same else None)
+            )
         return self._flows[id(state)]
 
     def _completed(self, state: Program) -> Program:

@@ -12,10 +12,10 @@ from tiramisu_py.proof.violations.findings import Finding, fault
 
 def faults(flow: Flow) -> Iterator[Finding]:
     """Prefetches of what a statement no longer reads, or along a loop that it no longer has."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for statement in program.acting:
         for ahead in statement.prefetches:
-            if ahead.source not in flow.touches.sources(statement):
+            if ahead.source not in flow.accesses.sources(statement):
                 yield _gone(statement, ahead, f"{statement.handle} no longer reads {ahead.source}", "leave it out")
             elif all(program.loops[loop].name != ahead.loop for loop in statement.loops):
                 what = f"the loop {ahead.loop} is no longer there ({nest(program, statement)})"

@@ -15,8 +15,8 @@ from tiramisu_py.proof.violations.findings import Finding, Key
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every request that cannot be emitted."""
     yield from prefetches.faults(flow)
-    yield from unrolling.faults(flow.touches.program)
-    yield from _versions(flow.touches.program)
+    yield from unrolling.faults(flow.accesses.program)
+    yield from _versions(flow.accesses.program)
 
 
 def _versions(program: Program) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.editing import removed
@@ -23,18 +23,18 @@ def superfluous(program: Program) -> tuple[str, ...]:
     messages, a sentence says which of their values are not needed.
     """
     memory: Memory = {}
-    touches = Touches(program, None, memory)
-    names = (s.name for s in program.statements.values() if _is_proven_without(program, s, touches, memory))
-    return (*names, *idle(program, touches, memory))
+    accesses = MemoryAccesses(program, None, memory)
+    names = (s.name for s in program.statements.values() if _is_proven_without(program, s, accesses, memory))
+    return (*names, *idle(program, accesses, memory))
 
 
-def _is_proven_without(program: Program, statement: Statement, touches: Touches, memory: Memory) -> bool:
+def _is_proven_without(program: Program, statement: Statement, accesses: MemoryAccesses, memory: Memory) -> bool:
     try:
         changed = _without(program, statement)
         if changed is None:
             return False
         condition = threads if statement.role is Role.BARRIER else waits
-        return not any(True for _ in condition.findings(Flow(Touches(changed, touches.values, memory))))
+        return not any(True for _ in condition.findings(Flow(MemoryAccesses(changed, accesses.values, memory))))
     except (CommandError, isl.Error):
         return False
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import local_time
@@ -17,23 +17,23 @@ from tiramisu_py.proof.violations.findings import Spot, rank_words, words
 from tiramisu_py.sets import smallest
 
 
-def idle(program: Program, touches: Touches, memory: Memory) -> tuple[str, ...]:
+def idle(program: Program, accesses: MemoryAccesses, memory: Memory) -> tuple[str, ...]:
     """The values that messages of a proven program bring needlessly, in words: the first one of each exchange.
 
     Each exchange is tried alone: if two bring the same, both are named.
     """
     receives = [s for s in program.statements.values() if s.receives]
-    found = [_in_vain(program, statement, touches, memory) for statement in receives]
+    found = [_in_vain(program, statement, accesses, memory) for statement in receives]
     return tuple(sentence for sentence in found if sentence)
 
 
-def _in_vain(program: Program, receive: Statement, touches: Touches, memory: Memory) -> str:
-    write = touches.write(receive)
+def _in_vain(program: Program, receive: Statement, accesses: MemoryAccesses, memory: Memory) -> str:
+    write = accesses.write(receive)
     if write is None:
         return ""
     others = {name: s for name, s in program.statements.items() if s is not receive}
-    without = Flow(Touches(program.with_(statements=others), touches.values, memory))
-    read = without.touches.readers(write.home)
+    without = Flow(MemoryAccesses(program.with_(statements=others), accesses.values, memory))
+    read = without.accesses.readers(write.home)
     wanted = _needed(without, write, read, served=False)
     needed = _needed(without, write, read, served=True)
     vain = write.domain.subtract(needed)
@@ -51,7 +51,7 @@ def _in_vain(program: Program, receive: Statement, touches: Touches, memory: Mem
     return f"{what} ({count} of {whole} elements, {count * size} bytes, in vain{at})"
 
 
-def _needed(flow: Flow, write: Touch, reads: list[Touch], served: bool) -> isl.Set:
+def _needed(flow: Flow, write: MemoryAccess, reads: list[MemoryAccess], served: bool) -> isl.Set:
     """The part of a receive that reads need; with `served`, only reads that nothing else serves count."""
     found = sets.empty(write.domain.get_space())
     for read in reads:

@@ -11,8 +11,8 @@ import islpy as isl
 
 from tests.programs.gpu.kernels import only_kernel
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.kernels import KernelNest
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.program import Program
@@ -22,8 +22,8 @@ Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Access:
-    """Who touches a place, when, and how."""
+class Act:
+    """One access of one thread: when, and how."""
 
     thread: Numbers
     sigma: Numbers
@@ -39,27 +39,27 @@ def sigma(program: Program, statement: Statement) -> list[isl.Aff]:
     return [form for k, form in enumerate(time) if not (k % 2 and k // 2 < len(threads) and threads[k // 2])]
 
 
-def accesses(program: Program, sizes: Mapping[str, int]) -> dict[tuple[Numbers, str, Numbers], list[Access]]:
-    """The accesses of a program's kernel, by block and place."""
-    nest, touches = only_kernel(program), Touches(program)
-    found: dict[tuple[Numbers, str, Numbers], list[Access]] = defaultdict(list)
-    for home in touches.homes():
-        for touch in (*touches.writers(home), *touches.readers(home)):
-            if touch.actor.statement in nest.statements:
-                for block, place, access in enumerated(nest, touch, sizes):
-                    found[block, home, place].append(access)
+def acts(program: Program, sizes: Mapping[str, int]) -> dict[tuple[Numbers, str, Numbers], list[Act]]:
+    """What is done in a program's kernel, by block and place."""
+    nest, made = only_kernel(program), MemoryAccesses(program)
+    found: dict[tuple[Numbers, str, Numbers], list[Act]] = defaultdict(list)
+    for home in made.homes():
+        for access in (*made.writers(home), *made.readers(home)):
+            if access.actor.statement in nest.statements:
+                for block, place, act in enumerated(nest, access, sizes):
+                    found[block, home, place].append(act)
     return found
 
 
-def enumerated(nest: KernelNest, touch: Touch, sizes: Mapping[str, int]) -> list[tuple[Numbers, Numbers, Access]]:
-    statement = touch.actor.statement
+def enumerated(nest: KernelNest, access: MemoryAccess, sizes: Mapping[str, int]) -> list[tuple[Numbers, Numbers, Act]]:
+    statement = access.actor.statement
     assert statement is not None
     space = statement.frame
     block, thread = nest.block_of(statement), nest.thread_of(statement)
     when = sets.function(space, None, sigma(nest.program, statement))
     parts = [block, thread, when]
-    own = [sets.compose(touch.instance, part) for part in parts]
-    everything = sets.graph(sets.joined(*own, sets.renamed(touch.place, None)), touch.domain).range()
+    own = [sets.compose(access.instance, part) for part in parts]
+    everything = sets.graph(sets.joined(*own, sets.renamed(access.place, None)), access.domain).range()
     ends = [sets.size(isl.Map.from_multi_aff(part).range()) for part in parts]
     found = []
     for point in sets.points(sets.fixed(everything, sizes)):
@@ -67,9 +67,9 @@ def enumerated(nest: KernelNest, touch: Touch, sizes: Mapping[str, int]) -> list
         for end in ends:
             pieces.append(point[at : at + end])
             at += end
-        updates = statement.role is Role.UPDATE and touch.is_write
-        access = Access(pieces[1], pieces[2], touch.is_write, updates, statement.deferred and touch.is_write)
-        found.append((pieces[0], point[at:], access))
+        updates = statement.role is Role.UPDATE and access.is_write
+        act = Act(pieces[1], pieces[2], access.is_write, updates, statement.deferred and access.is_write)
+        found.append((pieces[0], point[at:], act))
     return found
 
 
@@ -101,7 +101,7 @@ def rings(program: Program, sizes: Mapping[str, int]) -> dict[Numbers, set[Numbe
 def exposed(program: Program, sizes: Mapping[str, int]) -> int:
     """How many conflicts of different threads no barrier separates, though sigma orders them."""
     barriers, count = rings(program, sizes), 0
-    for (block, _, _), here in accesses(program, sizes).items():
+    for (block, _, _), here in acts(program, sizes).items():
         for x, y in product(here, here):
             conflict = (x.writes or y.writes) and (x.thread != y.thread or x.deferred) and x.sigma < y.sigma
             if conflict and not any(x.sigma < b < y.sigma for b in barriers[block]):

@@ -19,7 +19,7 @@ from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Iter, select
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.barriers.barriers import conflicts, with_barriers
 from tiramisu_py.derive.barriers.fewest_points import fewest
 from tiramisu_py.function.handles.computations import Input
@@ -190,7 +190,7 @@ def without_statement(program: Program, name: str) -> Program:
 def unserved(program: Program) -> bool:
     """Whether a kernel has conflicts that barriers could separate and do not."""
     nest = only_kernel(program)
-    found = conflicts(nest, Touches(program))
+    found = conflicts(nest, MemoryAccesses(program))
     left = (kernel_order.without_separated(nest, one.first, one.second, one.times) for one in found)
     return any(not times.is_empty() for times in left)
 

@@ -17,7 +17,7 @@ from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32
 from tiramisu_py.counting.communication import communication
 from tiramisu_py.counting.lattice_points import count
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.derive_transfers import derived_transfers
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.program.loops import Launch
@@ -100,7 +100,7 @@ def test_a_transfer_of_the_user_is_respected() -> None:
 
 
 def values(f: Draft, name: str) -> isl.Set:
-    return Touches(f.program).values.domain(name)
+    return MemoryAccesses(f.program).values.domain(name)
 
 
 def test_one_device_after_the_other_hands_values_on_in_each_step_of_time() -> None:

@@ -19,7 +19,7 @@ from tests.lower.ranks.test_ranks import doubled, neighbours
 from tests.programs.ranks.distributed import NONBLOCKING, exchanged
 from tests.programs.ranks.sums import on_a_grid, shared_value
 from tiramisu_py import sets
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.lower.ranks import block_copies as blocks
 from tiramisu_py.lower.ranks.block_copies import Arrays
@@ -30,7 +30,7 @@ from tiramisu_py.program.statement import Statement
 from tiramisu_py.proof.memory.places import extent_box, outside
 
 
-class Held(Touches):
+class Held(MemoryAccesses):
     """The reads and writes of one rank, whose caller has the elements that the rank holds, and no others."""
 
     def __init__(self, program: Program, arrays: Arrays) -> None:
@@ -50,13 +50,13 @@ class Held(Touches):
 def wrong(f: tm.Function) -> set[str]:
     """Who, on one rank, reads something else than what it names, or touches what is not there."""
     whole = on_one_rank(collected(f.completed).program)
-    arrays = Arrays(whole, Touches(whole.program))
+    arrays = Arrays(whole, MemoryAccesses(whole.program))
     program = arrays.in_blocks().program
     flow = Flow(Held(program, arrays))
-    touches = [touch for buffer in arrays.holdings for touch in flow.touches.of_buffer(buffer)]
-    touches += [t for name in program.buffers if name.endswith("_local") for t in flow.touches.of_buffer(name)]
-    found = {f"{t.actor.name} reads {t.source}" for t in touches if not t.is_write and not flow.unserved(t).is_empty()}
-    cut = [t for t in touches if t.actor.statement is not None]
+    accesses = [access for buffer in arrays.holdings for access in flow.accesses.of_buffer(buffer)]
+    accesses += [t for name in program.buffers if name.endswith("_local") for t in flow.accesses.of_buffer(name)]
+    found = {f"{t.actor.name} reads {t.source}" for t in accesses if not t.is_write and not flow.unserved(t).is_empty()}
+    cut = [t for t in accesses if t.actor.statement is not None]
     return found | {
         f"{t.actor.name} is outside of {t.buffer.name}"
         for t in cut

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import tiramisu_py as tm
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.ranks.spread import spread
@@ -100,7 +100,7 @@ def _exchange(f: Any, a: Any, link: Link, talk: Talk) -> Any:
 
 def found(f: Any) -> list[Violation]:
     """What the conditions about ranks say of a program."""
-    flow = Flow(Touches(spread(f.completed)))
+    flow = Flow(MemoryAccesses(spread(f.completed)))
     return [finding.violation for condition in (executors, matching, deadlock) for finding in condition.findings(flow)]
 
 

@@ -1,7 +1,7 @@
 """A plain judge of GPU programs at given sizes: a graph of events, reachability, and a run with a dictionary as memory.
 
-It shares with the proof what is read and written (`Touches`), and nothing of the order: that is worked out here event
-by event from the time vectors.
+It shares with the proof what is read and written (`MemoryAccesses`), and nothing of the order: that is worked out here
+event by event from the time vectors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.kernels import kernels
 from tiramisu_py.program.loops import GpuThread
 from tiramisu_py.program.program import Program
@@ -25,7 +25,7 @@ Vector = tuple[int, ...]
 
 @dataclass
 class Event:
-    """One instance of a statement: its operation, its block and thread, its sigma, and what it touches."""
+    """One instance of a statement: its operation, its block and thread, its sigma, and what it accesses."""
 
     statement: Statement
     host: Vector
@@ -42,7 +42,7 @@ class Judge:
     def __init__(self, program: Program, sizes: dict[str, int]) -> None:
         self.program = program
         self.sizes = {name: sizes[name] for name in program.algorithm.params}
-        self.touches = Touches(program)
+        self.accesses = MemoryAccesses(program)
         self.nests = {s.name: nest for nest in kernels(program) for s in nest.statements}
         self.events = [e for s in program.statements.values() for e in self._events(s)]
         self.events.sort(key=lambda e: e.sigma)
@@ -53,21 +53,21 @@ class Judge:
     def _events(self, statement: Statement) -> list[Event]:
         domain = statement.instances.intersect_params(self.program.context.params())
         found = {at: self._event(statement, at) for at in sets.points(sets.fixed(domain, self.sizes))}
-        for touch in self._touches(statement):
-            for at in sets.points(sets.fixed(touch.domain, self.sizes)):
-                event = found[self._value(touch.instance, at)]
-                entry = (touch.home, self._value(touch.place, at), (touch.source, self._value(touch.value, at)))
-                (event.writes if touch.is_write else event.reads).append(entry)
+        for access in self._accesses(statement):
+            for at in sets.points(sets.fixed(access.domain, self.sizes)):
+                event = found[self._value(access.instance, at)]
+                entry = (access.home, self._value(access.place, at), (access.source, self._value(access.value, at)))
+                (event.writes if access.is_write else event.reads).append(entry)
         return list(found.values())
 
-    def _touches(self, statement: Statement) -> list[Touch]:
+    def _accesses(self, statement: Statement) -> list[MemoryAccess]:
         if not statement.stores:
             return []
         made = [
-            self.touches.write(statement),
-            *(self.touches.read(statement, s) for s in self.touches.sources(statement)),
+            self.accesses.write(statement),
+            *(self.accesses.read(statement, s) for s in self.accesses.sources(statement)),
         ]
-        return [touch for touch in made if touch is not None]
+        return [access for access in made if access is not None]
 
     def _value(self, function: Any, at: Vector) -> Vector:
         return smallest.evaluated(function, at, self.sizes)
@@ -190,8 +190,8 @@ class Judge:
             for home, place, _ in event.writes:
                 by_place[home, place].append((event, True))
         found = []
-        for touching in by_place.values():
-            for (x, xw), (y, yw) in combinations(touching, 2):
+        for accessing in by_place.values():
+            for (x, xw), (y, yw) in combinations(accessing, 2):
                 if (xw or yw) and x is not y and not self.before(x, y) and not self.before(y, x):
                     found.append((x, y))
         return found
@@ -205,23 +205,23 @@ class Judge:
         """Reads that do not see their value, in the order of issue (chains of a reduction count as one value)."""
         memory: dict[Any, Any] = {}
         wrong = []
-        entries = [t for h in self.touches.homes() for t in self.touches.writers(h) if t.actor.statement is None]
-        exits = [t for h in self.touches.homes() for t in self.touches.readers(h) if t.actor.statement is None]
-        for touch in entries:
-            memory |= {(touch.home, place): named for place, named in self._callers(touch)}
+        entries = [t for h in self.accesses.homes() for t in self.accesses.writers(h) if t.actor.statement is None]
+        exits = [t for h in self.accesses.homes() for t in self.accesses.readers(h) if t.actor.statement is None]
+        for access in entries:
+            memory |= {(access.home, place): named for place, named in self._callers(access)}
         for event in self.events:
             for home, place, named in event.reads:
                 if memory.get((home, place)) != named:
                     wrong.append((event.statement.name, named))
             for home, place, named in event.writes:
                 memory[home, place] = named
-        for touch in exits:
-            wrong += [("exit", named) for p, named in self._callers(touch) if memory.get((touch.home, p)) != named]
+        for access in exits:
+            wrong += [("exit", named) for p, named in self._callers(access) if memory.get((access.home, p)) != named]
         return wrong
 
-    def _callers(self, touch: Touch) -> list[tuple[Vector, Any]]:
-        at = sets.points(sets.fixed(touch.domain, self.sizes))
-        return [(self._value(touch.place, p), (touch.source, self._value(touch.value, p))) for p in at]
+    def _callers(self, access: MemoryAccess) -> list[tuple[Vector, Any]]:
+        at = sets.points(sets.fixed(access.domain, self.sizes))
+        return [(self._value(access.place, p), (access.source, self._value(access.value, p))) for p in at]
 
     def accepts(self) -> bool:
         """Whether the program is right at these sizes."""

@@ -16,8 +16,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.barriers.fewest_points import fewest
 from tiramisu_py.errors import UnsupportedError
 from tiramisu_py.program.fresh_names import free_name
@@ -30,17 +30,17 @@ from tiramisu_py.program.storage import Memory
 from tiramisu_py.schedule.devices.place_waits import with_barrier
 
 
-def with_barriers(program: Program, touches: Touches | None = None) -> Program:
+def with_barriers(program: Program, accesses: MemoryAccesses | None = None) -> Program:
     """The program with the barriers that its kernels need; kernels with barriers=False have only those of the user.
 
-    A kernel whose threads cannot be numbered is left unchanged (the proof reports it). `touches` are the program's
+    A kernel whose threads cannot be numbered is left unchanged (the proof reports it). `accesses` are the program's
     accesses, if they have been computed already.
     """
-    touched = touches or Touches(program)
+    accessed = accesses or MemoryAccesses(program)
     for nest in kernels(program):
         if nest.launch.barriers:
             try:
-                program = _settled(replace(nest, program=program), touched)
+                program = _settled(replace(nest, program=program), accessed)
             except UnsupportedError:
                 continue
     return program
@@ -55,10 +55,10 @@ class Conflict:
     times: isl.Map
 
 
-def conflicts(nest: KernelNest, touches: Touches) -> list[Conflict]:
+def conflicts(nest: KernelNest, accesses: MemoryAccesses) -> list[Conflict]:
     """All conflicts of a kernel that a barrier can order."""
     found: dict[tuple[str, str], Conflict] = {}
-    for a, b in _pairs(nest, touches):
+    for a, b in _pairs(nest, accesses):
         pairs = kernel_order.contending(nest, a, b, a.places.apply_range(b.places.reverse()))
         pairs = _without_combined(nest, a, b, pairs)
         if pairs.is_empty():
@@ -72,18 +72,18 @@ def conflicts(nest: KernelNest, touches: Touches) -> list[Conflict]:
     return list(found.values())
 
 
-def _pairs(nest: KernelNest, touches: Touches) -> Iterator[tuple[Touch, Touch]]:
+def _pairs(nest: KernelNest, accesses: MemoryAccesses) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
     """Pairs of accesses to one buffer instance by statements of a kernel, the first of them a write."""
     inside = {statement.name for statement in nest.statements}
-    for home in touches.homes():
-        writes = [t for t in touches.writers(home) if t.actor.name in inside]
-        reads = [t for t in touches.readers(home) if t.actor.name in inside] if writes else []
+    for home in accesses.homes():
+        writes = [t for t in accesses.writers(home) if t.actor.name in inside]
+        reads = [t for t in accesses.readers(home) if t.actor.name in inside] if writes else []
         for k, write in enumerate(writes):
             if write.buffer.memory is not Memory.REGISTER:
                 yield from ((write, other) for other in (*reads, *writes[k:]))
 
 
-def _without_combined(nest: KernelNest, a: Touch, b: Touch, pairs: isl.Map) -> isl.Map:
+def _without_combined(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, pairs: isl.Map) -> isl.Map:
     """The pairs, except for updates of one reduction that threads combine: these need no barrier in between."""
     updates = a.is_write and b.is_write and a.role is b.role is Role.UPDATE and a.source == b.source
     tags = [nest.program.loops[loop].tag for loop in kernel_order.statement_of(a).loops]
@@ -104,9 +104,9 @@ def _directed(nest: KernelNest, a: Statement, b: Statement, times: isl.Map) -> I
 # -- placing
 
 
-def _settled(nest: KernelNest, touches: Touches) -> Program:
+def _settled(nest: KernelNest, accesses: MemoryAccesses) -> Program:
     """The program with the barriers that one kernel needs."""
-    found = conflicts(nest, touches)
+    found = conflicts(nest, accesses)
     made: list[str] = []
     nodes = {s.loops[:depth] for s in nest.statements for depth in range(_outside(nest), len(s.loops) + 1)}
     for node in sorted(nodes, key=lambda loops: (-len(loops), loops)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.derive.devices.derive_waits import with_waits
 from tiramisu_py.errors import CommandError
@@ -58,8 +58,8 @@ def completed(program: Program, names: Sequence[str], command: str) -> Program:
 
 
 def is_ordered(program: Program, memory: Memory | None = None) -> bool:
-    """Whether waits order all that touches one place, and complete everything at the end."""
-    return not any(True for _ in waits.findings(Flow(Touches(foreseen(program), None, memory))))
+    """Whether waits order all that accesses one place, and complete everything at the end."""
+    return not any(True for _ in waits.findings(Flow(MemoryAccesses(foreseen(program), None, memory))))
 
 
 def _with_mode(program: Program, statement: Statement, asynchronous: bool) -> Program:

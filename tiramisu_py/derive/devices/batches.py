@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.value_boxes import boxes
 from tiramisu_py.derive.devices.needs import Need, keys
@@ -131,8 +131,10 @@ def _unkeyed(program: Program, need: Need, own: tuple[int, ...], moved: isl.Map)
     return sets.flat_pairs(moved.apply_range(sets.graph(index)), need.storage.source)
 
 
-def _groups(program: Program, need: Need, along: frozenset[LoopId]) -> list[tuple[tuple[LoopId, ...], list[Touch]]]:
-    found: dict[tuple[LoopId, ...], list[Touch]] = {}
+def _groups(
+    program: Program, need: Need, along: frozenset[LoopId]
+) -> list[tuple[tuple[LoopId, ...], list[MemoryAccess]]]:
+    found: dict[tuple[LoopId, ...], list[MemoryAccess]] = {}
     for writer in need.writers:
         loops = _around(program, need, writer, along)
         if loops is not None:
@@ -141,7 +143,7 @@ def _groups(program: Program, need: Need, along: frozenset[LoopId]) -> list[tupl
     return sorted(groups, key=lambda group: not any(w.role is Role.UPDATE for w in group[1]))
 
 
-def _around(program: Program, need: Need, writer: Touch, along: frozenset[LoopId]) -> tuple[LoopId, ...] | None:
+def _around(program: Program, need: Need, writer: MemoryAccess, along: frozenset[LoopId]) -> tuple[LoopId, ...] | None:
     """The loops of the host in which a writer's values are moved; None if no loops are legal."""
     if writer.actor.statement is None:
         return ()
@@ -152,8 +154,8 @@ def _around(program: Program, need: Need, writer: Touch, along: frozenset[LoopId
 
 
 def _apart(
-    program: Program, need: Need, loops: tuple[LoopId, ...], writers: list[Touch]
-) -> Iterator[tuple[tuple[LoopId, ...], list[Touch]]]:
+    program: Program, need: Need, loops: tuple[LoopId, ...], writers: list[MemoryAccess]
+) -> Iterator[tuple[tuple[LoopId, ...], list[MemoryAccess]]]:
     """The writers of a group together, or one by one if a reader comes between them."""
     at = {w: _position(program, w, len(loops)) for w in writers}
     readers = [
@@ -166,11 +168,11 @@ def _apart(
         yield loops, writers
 
 
-def _position(program: Program, touch: Touch, depth: int) -> int:
-    return program.positions[touch.actor.name][depth] if touch.actor.statement is not None else -1
+def _position(program: Program, access: MemoryAccess, depth: int) -> int:
+    return program.positions[access.actor.name][depth] if access.actor.statement is not None else -1
 
 
-def _moved(writers: list[Touch], depth: int, values: isl.Set) -> isl.Map:
+def _moved(writers: list[MemoryAccess], depth: int, values: isl.Set) -> isl.Map:
     """``coordinates of the outermost loops -> value``: which values each iteration stores (for good, of reductions)."""
     parts = list[isl.Map]()
     for writer in writers:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Memory, Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.dependence.kernel_order import statement_of
@@ -19,7 +19,7 @@ from tiramisu_py.program.ranks.spread import foreseen
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Home
 
-#: Two touches, by what they touch, and by the statement, the source and the kind of each.
+#: Two accesses, by what they access, and by the statement, the source and the kind of each.
 Pair = tuple[Home, tuple[str, str, bool], tuple[str, str, bool]]
 
 
@@ -69,10 +69,10 @@ class Conflicts:
         """Pairs of statements with conflicting accesses in no guaranteed order; `only` the given ones, if any."""
         if not Happens(program).operations:
             return
-        touches = Touches(foreseen(program), memory=self._memory)
-        flow, happens = Flow(touches), Happens(touches.program)
-        for x, y in _pairs(touches):
-            first, second = (program.statements[statement_of(touch).name] for touch in (x, y))
+        accesses = MemoryAccesses(foreseen(program), memory=self._memory)
+        flow, happens = Flow(accesses), Happens(accesses.program)
+        for x, y in _pairs(accesses):
+            first, second = (program.statements[statement_of(access).name] for access in (x, y))
             pair = (x.home, _key(x), _key(y))
             if not _crosses(program, first, second) or (pair in self._ordered if only is None else pair not in only):
                 continue
@@ -85,8 +85,8 @@ class Conflicts:
                 yield DeviceConflict(first, second, distance(iterations), pair)
 
 
-def _key(touch: Touch) -> tuple[str, str, bool]:
-    return (touch.actor.name, touch.source, touch.is_write)
+def _key(access: MemoryAccess) -> tuple[str, str, bool]:
+    return (access.actor.name, access.source, access.is_write)
 
 
 def _crosses(program: Program, first: Statement, second: Statement) -> bool:
@@ -94,10 +94,10 @@ def _crosses(program: Program, first: Statement, second: Statement) -> bool:
     return queue is not None and queue != program.queue_of(second)
 
 
-def _pairs(touches: Touches) -> Iterator[tuple[Touch, Touch]]:
-    for home in touches.homes():
-        writes = [t for t in touches.writers(home) if t.actor.statement is not None]
-        reads = [t for t in touches.readers(home) if t.actor.statement is not None]
+def _pairs(accesses: MemoryAccesses) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    for home in accesses.homes():
+        writes = [t for t in accesses.writers(home) if t.actor.statement is not None]
+        reads = [t for t in accesses.readers(home) if t.actor.statement is not None]
         for k, write in enumerate(writes):
             for other in (*reads, *writes[k + 1 :]):
                 yield write, other

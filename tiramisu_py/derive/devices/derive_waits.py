@@ -8,7 +8,7 @@ from functools import partial
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.spellings import distinct
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.derive.devices.conflicts import Conflicts, DeviceConflict, Distance, Pair
 from tiramisu_py.errors import CommandError
@@ -184,11 +184,11 @@ def _last_open(program: Program, done: set[tuple[str, int]]) -> tuple[Statement,
 
 def _scoped(program: Program) -> list[tuple[Statement, int]]:
     """The operations on buffers that are local to an iteration of host loops, with the number of these loops."""
-    touches = Touches(program)
+    accesses = MemoryAccesses(program)
     found: dict[tuple[str, int], Statement] = {}
     for buffer in program.buffers.values():
-        for touch in touches.of_buffer(buffer.name) if buffer.scope else ():
-            statement, depth = touch.actor.statement, len(buffer.scope)
+        for access in accesses.of_buffer(buffer.name) if buffer.scope else ():
+            statement, depth = access.actor.statement, len(buffer.scope)
             if statement and program.queue_of(statement) is not None and depth <= program.host_depth(statement):
                 found[statement.name, depth] = statement
     return [(statement, depth) for (_, depth), statement in found.items()]

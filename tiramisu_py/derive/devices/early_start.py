@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.loops import LoopId, Parallel, Vector
 from tiramisu_py.program.ordering import Order, shared
 from tiramisu_py.program.program import Program
@@ -120,11 +120,11 @@ class Edges:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._touches: dict[str, list[Touch]] = {}
-        touches = Touches(foreseen(program))
-        for home in touches.homes():
-            for touch in (*touches.writers(home), *touches.readers(home)):
-                self._touches.setdefault(touch.actor.name, []).append(touch)
+        self._accesses: dict[str, list[MemoryAccess]] = {}
+        accesses = MemoryAccesses(foreseen(program))
+        for home in accesses.homes():
+            for access in (*accesses.writers(home), *accesses.readers(home)):
+                self._accesses.setdefault(access.actor.name, []).append(access)
 
     def among(self, level: Level, children: Sequence[Child]) -> set[tuple[int, int]]:
         """The pairs of children, by number, whose current order must be kept."""
@@ -154,17 +154,17 @@ class Edges:
         waits = statement.waits
         return waits is not None and any(s.message is None for s in self.program.awaited(statement))
 
-    def _of(self, child: Child) -> list[Touch]:
+    def _of(self, child: Child) -> list[MemoryAccess]:
         """The accesses of a child; for a wait for messages, the accesses of these."""
         found = []
         for statement in child.statements:
             waiting = statement.waits is not None
             for one in self.program.awaited(statement) if waiting else (statement,):
-                found += self._touches.get(one.name, [])
+                found += self._accesses.get(one.name, [])
         return found
 
 
-def meet(x: Touch, y: Touch, depth: int) -> bool:
+def meet(x: MemoryAccess, y: MemoryAccess, depth: int) -> bool:
     """Whether two accesses conflict (same place, at least one write) in one iteration of the outermost loops."""
     if x.home != y.home or not (x.is_write or y.is_write):
         return False

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Device
 from tiramisu_py.program.storage import Memory, Storage
@@ -31,19 +31,19 @@ class Need:
     target: Device
     values: isl.Set
     spare: isl.Set
-    writers: tuple[Touch, ...]
-    readers: tuple[Touch, ...]
+    writers: tuple[MemoryAccess, ...]
+    readers: tuple[MemoryAccess, ...]
 
 
-def needs(program: Program, touches: Touches) -> Iterator[Need]:
+def needs(program: Program, accesses: MemoryAccesses) -> Iterator[Need]:
     """The values that must be transferred so that each device has the values that it reads."""
     for storage in program.storages.values():
         if program.buffers[storage.buffer].memory in APART:
-            yield from _of_storage(program, touches, storage)
+            yield from _of_storage(program, accesses, storage)
 
 
-def _of_storage(program: Program, touches: Touches, storage: Storage) -> Iterator[Need]:
-    mine = [t for t in touches.of_buffer(storage.buffer) if t.storage.name == storage.name]
+def _of_storage(program: Program, accesses: MemoryAccesses, storage: Storage) -> Iterator[Need]:
+    mine = [t for t in accesses.of_buffer(storage.buffer) if t.storage.name == storage.name]
     stored = _by_device(t for t in mine if t.is_write)
     for target, readers in _by_device(t for t in mine if not t.is_write).items():
         if not _exists(program, storage, target):
@@ -59,14 +59,14 @@ def _of_storage(program: Program, touches: Touches, storage: Storage) -> Iterato
                 found = missing.intersect(there).coalesce()
                 missing = missing.subtract(found)
                 if not found.is_empty():
-                    ends = _touching(stored[source], found), _touching(readers, found)
+                    ends = _accessing(stored[source], found), _accessing(readers, found)
                     yield Need(storage, source, target, found, there.subtract(own), *ends)
 
 
-def _by_device(touches: Iterable[Touch]) -> dict[Device, list[Touch]]:
-    found: dict[Device, list[Touch]] = {}
-    for touch in touches:
-        found.setdefault(touch.device, []).append(touch)
+def _by_device(accesses: Iterable[MemoryAccess]) -> dict[Device, list[MemoryAccess]]:
+    found: dict[Device, list[MemoryAccess]] = {}
+    for access in accesses:
+        found.setdefault(access.device, []).append(access)
     return found
 
 
@@ -75,21 +75,21 @@ def _exists(program: Program, storage: Storage, device: Device) -> bool:
     return device is not None or program.buffers[storage.buffer].memory is not Memory.GPU
 
 
-def values_of(touch: Touch) -> isl.Set:
+def values_of(access: MemoryAccess) -> isl.Set:
     """The values that an access names: coordinates of the rank, of the buffer's scope, and then indices."""
-    return sets.as_set(touch.domain.apply(keys(touch)))
+    return sets.as_set(access.domain.apply(keys(access)))
 
 
-def keys(touch: Touch) -> isl.Map:
-    """``touch -> [coordinates of the rank, of the buffer's scope, indices]`` of the value that it names."""
-    scope = [] if touch.coords is None else [sets.prefix(touch.coords, len(touch.buffer.scope))]
-    key = sets.joined(touch.rank, *scope, touch.value)
-    return sets.graph(sets.renamed(key, touch.source), touch.domain)
+def keys(access: MemoryAccess) -> isl.Map:
+    """``access -> [coordinates of the rank, of the buffer's scope, indices]`` of the value that it names."""
+    scope = [] if access.coords is None else [sets.prefix(access.coords, len(access.buffer.scope))]
+    key = sets.joined(access.rank, *scope, access.value)
+    return sets.graph(sets.renamed(key, access.source), access.domain)
 
 
-def _values(touches: list[Touch]) -> isl.Set:
-    return sets.union_of(map(values_of, touches)).coalesce()
+def _values(accesses: list[MemoryAccess]) -> isl.Set:
+    return sets.union_of(map(values_of, accesses)).coalesce()
 
 
-def _touching(touches: list[Touch], values: isl.Set) -> tuple[Touch, ...]:
-    return tuple(t for t in touches if not values_of(t).is_disjoint(values))
+def _accessing(accesses: list[MemoryAccess], values: isl.Set) -> tuple[MemoryAccess, ...]:
+    return tuple(t for t in accesses if not values_of(t).is_disjoint(values))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.kernel_order import statement_of
 from tiramisu_py.dependence.value_boxes import box_around
 from tiramisu_py.derive.devices.needs import keys
@@ -96,7 +96,7 @@ def depth_in(program: Program, statement: Statement, along: frozenset[LoopId]) -
 
 
 def first_reads(
-    program: Program, readers: Sequence[Touch], values: isl.Set, spare: isl.Set, along: frozenset[LoopId]
+    program: Program, readers: Sequence[MemoryAccess], values: isl.Set, spare: isl.Set, along: frozenset[LoopId]
 ) -> Iterator[FirstRead]:
     """The values whose first reader is in a pipeline, by the loops of that reader; each value once.
 
@@ -138,7 +138,7 @@ def _in_boxes(times: isl.Map, allowed: isl.Set) -> isl.Map:
     return boxed.coalesce() if boxed.domain().is_subset(allowed) else times
 
 
-def _time(program: Program, reader: Touch, depth: int, size: int) -> isl.Map:
+def _time(program: Program, reader: MemoryAccess, depth: int, size: int) -> isl.Map:
     """``value -> [position, coordinate, position, coordinate, ...]`` of the reader's outermost loops."""
     assert reader.coords is not None
     space, coords = reader.domain.get_space(), sets.outputs(reader.coords)

@@ -20,7 +20,7 @@ from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.expressions import Access, Iter
 from tiramisu_py.algorithm.spellings import distinct
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.ranks.exchange_placement import LinkTraffic, MeetingPoint, meetings
 from tiramisu_py.derive.ranks.exchanges_of_blocks import with_block_exchanges
 from tiramisu_py.derive.ranks.form_collectives import are_calls, as_collective
@@ -57,7 +57,7 @@ def with_exchanges(program: Program, command: str, together: bool = False) -> tu
         return program, []
     spread_out = foreseen(program)
     found = []
-    for meeting in meetings(spread_out, list(lacks(spread_out, Touches(spread_out), together))):
+    for meeting in meetings(spread_out, list(lacks(spread_out, MemoryAccesses(spread_out), together))):
         made = _exchanged(program, meeting, command, together)
         if made is not None:
             program = made.program

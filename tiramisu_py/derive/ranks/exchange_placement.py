@@ -15,7 +15,7 @@ from math import inf
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.derive.ranks.missing_values import Distance, Lack, coordinates, keys
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.ordering import shared
@@ -102,30 +102,30 @@ def _after(program: Program, lack: Lack, depth: int) -> float | None:
         space = times.get_space().domain()
         carried = times.is_subset(isl.Map.lex_lt(space))
         if not carried:
-            at, until = (_position(program, touch, depth) for touch in (writer, lack.reader))
+            at, until = (_position(program, access, depth) for access in (writer, lack.reader))
             if not times.is_subset(isl.Map.lex_le(space)) or not at < until:
                 return None
             low = max(low, at)
     return low
 
 
-def _times(program: Program, lack: Lack, writer: Touch, depth: int) -> isl.Map:
+def _times(program: Program, lack: Lack, writer: MemoryAccess, depth: int) -> isl.Map:
     """``iteration in which a value is stored -> iteration in which it is read``."""
     stored = lack.route.apply_range(_when(program, writer, depth))
     return stored.reverse().apply_range(_when(program, lack.reader, depth))
 
 
-def _when(program: Program, touch: Touch, depth: int) -> isl.Map:
+def _when(program: Program, access: MemoryAccess, depth: int) -> isl.Map:
     """``key -> iterations`` of the outermost loops, without those over ranks."""
-    iterations = sets.graph(coordinates(program, touch, depth), touch.domain)
-    return keys(program, touch).reverse().apply_range(iterations).coalesce()
+    iterations = sets.graph(coordinates(program, access, depth), access.domain)
+    return keys(program, access).reverse().apply_range(iterations).coalesce()
 
 
-def _position(program: Program, touch: Touch, depth: int) -> float:
+def _position(program: Program, access: MemoryAccess, depth: int) -> float:
     """The child of the innermost of `depth` loops that contains an access; the caller is before and after all."""
-    statement = touch.actor.statement
+    statement = access.actor.statement
     if statement is None:
-        return -inf if touch.is_write else inf
+        return -inf if access.is_write else inf
     return program.positions[statement.name][depth]
 
 

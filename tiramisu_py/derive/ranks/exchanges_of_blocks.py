@@ -20,7 +20,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domains.affine import Affine
 from tiramisu_py.algorithm.expressions import Access, Iter
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.ranks.message_waits import waiting_for
 from tiramisu_py.program.fresh_names import free_exchange
 from tiramisu_py.program.loops import Bulk
@@ -51,12 +51,12 @@ def with_block_exchanges(program: Program, command: str) -> Program:
 
 
 def _halos(program: Program, mine: Program) -> Iterator[BlockHalo]:
-    touches = Touches(mine)
+    accesses = MemoryAccesses(mine)
     for source in (*program.algorithm.inputs, *program.algorithm.computations):
         dim = block_dim(program, source)
         if dim is None or source not in program.storages:
             continue
-        lacking, readers = _lacking(mine, touches, source)
+        lacking, readers = _lacking(mine, accesses, source)
         if lacking is None:
             continue
         assert mine.blocks is not None
@@ -69,14 +69,14 @@ def _halos(program: Program, mine: Program) -> Iterator[BlockHalo]:
                 yield BlockHalo(source, values.coalesce(), away, readers)
 
 
-def _lacking(mine: Program, touches: Touches, source: str) -> tuple[isl.Set | None, tuple[str, ...]]:
+def _lacking(mine: Program, accesses: MemoryAccesses, source: str) -> tuple[isl.Set | None, tuple[str, ...]]:
     """The values of a source that statements on a rank read and the rank does not have, and these statements."""
     home = mine.storages[source].buffer
-    touching = [t for t in touches.of_buffer(home) if t.source == source and t.storage.name == source]
-    had = [t for t in touching if t.is_write]
+    accessing = [t for t in accesses.of_buffer(home) if t.source == source and t.storage.name == source]
+    had = [t for t in accessing if t.is_write]
     parts = list[isl.Set]()
     readers = []
-    for read in touching:
+    for read in accessing:
         reader = read.actor.statement
         if read.is_write or reader is None:
             continue

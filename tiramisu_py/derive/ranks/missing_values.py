@@ -14,8 +14,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.counting.lattice_points import few_points
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.derive.ranks.form_collectives import takes_all
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role
@@ -37,13 +37,13 @@ class Lack:
     """
 
     storage: Storage
-    writers: tuple[Touch, ...]
-    reader: Touch
+    writers: tuple[MemoryAccess, ...]
+    reader: MemoryAccess
     distance: Distance | None
     route: isl.Map
 
 
-def lacks(program: Program, touches: Touches, together: bool = False) -> Iterator[Lack]:
+def lacks(program: Program, accesses: MemoryAccesses, together: bool = False) -> Iterator[Lack]:
     """The values that must be sent so that each rank has the values that it reads; the program is spread.
 
     With `together`, values sent from one rank to all others, from all others to one, or from all to all get no
@@ -53,7 +53,7 @@ def lacks(program: Program, touches: Touches, together: bool = False) -> Iterato
     """
     for storage in program.storages.values():
         through_host = program.buffers[storage.buffer].memory in (Memory.HOST, Memory.PINNED)
-        mine = [t for t in touches.of_buffer(storage.buffer) if t.storage.name == storage.name]
+        mine = [t for t in accesses.of_buffer(storage.buffer) if t.storage.name == storage.name]
         mine = [t for t in mine if t.device is None or through_host]
         writers = [t for t in mine if t.is_write]
         for reader in (t for t in mine if not t.is_write):
@@ -61,7 +61,7 @@ def lacks(program: Program, touches: Touches, together: bool = False) -> Iterato
 
 
 def _of_reader(
-    program: Program, storage: Storage, writers: list[Touch], reader: Touch, together: bool
+    program: Program, storage: Storage, writers: list[MemoryAccess], reader: MemoryAccess, together: bool
 ) -> Iterator[Lack]:
     if not writers:
         return
@@ -72,13 +72,13 @@ def _of_reader(
         yield Lack(storage, groups[number], reader, distance, route)
 
 
-def _groups(writers: list[Touch]) -> list[tuple[Touch, ...]]:
+def _groups(writers: list[MemoryAccess]) -> list[tuple[MemoryAccess, ...]]:
     """Groups of writers: all writers of a reduction together, since its value is complete after all, others alone."""
     reducing = tuple(w for w in writers if w.role in (Role.INIT, Role.UPDATE))
     return [(w,) for w in writers if w not in reducing] + ([reducing] if reducing else [])
 
 
-def _complete(program: Program, writers: Sequence[Touch]) -> isl.Set:
+def _complete(program: Program, writers: Sequence[MemoryAccess]) -> isl.Set:
     """The values that ranks have from some writers; a reduction's value is where its terms are added, or has none."""
     starts = [w for w in writers if w.role is Role.INIT]
     updates = [w for w in writers if w.role is Role.UPDATE]
@@ -139,21 +139,21 @@ def _moved(of: isl.Set, distance: Distance) -> isl.MultiAff:
 # -- keys
 
 
-def keys(program: Program, touch: Touch) -> isl.Map:
-    """``touch -> [coordinates of the rank, of the storage's frame, indices]`` of the value that it names."""
-    frame = coordinates(program, touch, len(program.frame(touch.storage)))
-    return sets.graph(sets.joined(touch.rank, frame, touch.value), touch.domain)
+def keys(program: Program, access: MemoryAccess) -> isl.Map:
+    """``access -> [coordinates of the rank, of the storage's frame, indices]`` of the value that it names."""
+    frame = coordinates(program, access, len(program.frame(access.storage)))
+    return sets.graph(sets.joined(access.rank, frame, access.value), access.domain)
 
 
-def coordinates(program: Program, touch: Touch, depth: int) -> isl.MultiAff:
-    """``touch -> coordinates of its outermost loops``, without loops over ranks; no coordinates for the caller."""
-    statement = touch.actor.statement
-    if statement is None or touch.coords is None:
-        return sets.function(touch.domain.get_space(), None, [])
-    forms = zip(statement.loops[:depth], sets.outputs(touch.coords), strict=False)
+def coordinates(program: Program, access: MemoryAccess, depth: int) -> isl.MultiAff:
+    """``access -> coordinates of its outermost loops``, without loops over ranks; no coordinates for the caller."""
+    statement = access.actor.statement
+    if statement is None or access.coords is None:
+        return sets.function(access.domain.get_space(), None, [])
+    forms = zip(statement.loops[:depth], sets.outputs(access.coords), strict=False)
     kept = [form for loop, form in forms if not program.loops[loop].is_rank]
-    return sets.function(touch.domain.get_space(), None, kept)
+    return sets.function(access.domain.get_space(), None, kept)
 
 
-def _values(program: Program, touches: list[Touch] | tuple[Touch, ...]) -> isl.Set:
-    return sets.union_of(touch.domain.apply(keys(program, touch)) for touch in touches).coalesce()
+def _values(program: Program, accesses: list[MemoryAccess] | tuple[MemoryAccess, ...]) -> isl.Set:
+    return sets.union_of(access.domain.apply(keys(program, access)) for access in accesses).coalesce()

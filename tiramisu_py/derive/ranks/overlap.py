@@ -87,20 +87,20 @@ def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list
     found = sets.empty(reader.frame)
     spread_out = foreseen(program)
     for placed in exchanged.meeting.placed:
-        touch = placed.lack.reader
-        if touch.actor.name == reader.name:
-            here = keys(spread_out, touch).intersect_range(_received(exchanged, placed.lack.storage.name)).domain()
-            instances = here.apply(sets.graph(touch.instance))
+        access = placed.lack.reader
+        if access.actor.name == reader.name:
+            here = keys(spread_out, access).intersect_range(_received(exchanged, placed.lack.storage.name)).domain()
+            instances = here.apply(sets.graph(access.instance))
             found = found.union(sets.named(sets.project_prefix(instances, len(reader.dims)), reader.name))
     coords = sets.graph(reader.coords, reader.instances)
-    touched = found.apply(coords)
+    accessed = found.apply(coords)
     for depth, loop in enumerate(reader.loops):
         if depth < len(exchanged.meeting.loops) or program.loops[loop].is_rank:
-            touched = sets.freed(touched, depth)
-    exact = _pieces(coords, touched)
+            accessed = sets.freed(accessed, depth)
+    exact = _pieces(coords, accessed)
     if _is_simple(reader, exact):
         return exact
-    slabs = [_slab(program, exchanged, reader, piece) for piece in sets.basic_sets(touched.coalesce())]
+    slabs = [_slab(program, exchanged, reader, piece) for piece in sets.basic_sets(accessed.coalesce())]
     for rounded in (slabs, [sets.at_any_params(slab) for slab in slabs]) if slabs else ():
         wider = _pieces(coords, sets.union_of(rounded).coalesce())
         if _is_simple(reader, wider) or (reader.part_of and _interior(reader, wider).is_empty()):
@@ -108,9 +108,9 @@ def _boundary(program: Program, exchanged: Exchanged, reader: Statement) -> list
     return exact
 
 
-def _pieces(coords: isl.Map, touched: isl.Set) -> list[isl.Set]:
-    """The instances whose coordinates are touched, a set for each convex piece of these."""
-    pieces = sets.basic_sets(touched.coalesce())
+def _pieces(coords: isl.Map, accessed: isl.Set) -> list[isl.Set]:
+    """The instances whose coordinates are accessed, a set for each convex piece of these."""
+    pieces = sets.basic_sets(accessed.coalesce())
     return [sets.plain(coords.intersect_range(piece).domain()) for piece in pieces]
 
 
@@ -123,16 +123,16 @@ def _is_simple(reader: Statement, boundary: list[isl.Set]) -> bool:
     return len(sets.basic_sets(_interior(reader, boundary))) == 1
 
 
-def _slab(program: Program, exchanged: Exchanged, reader: Statement, touched: isl.Set) -> isl.Set:
-    """The slab of whole rows, or of whole columns if that is thinner, around the touched instances."""
+def _slab(program: Program, exchanged: Exchanged, reader: Statement, accessed: isl.Set) -> isl.Set:
+    """The slab of whole rows, or of whole columns if that is thinner, around the accessed instances."""
     first = len(exchanged.meeting.loops)
     inside = [d for d, loop in enumerate(reader.loops) if d >= first and not program.loops[loop].is_rank]
-    at_any = sets.at_any_params(touched)
+    at_any = sets.at_any_params(accessed)
     across = {d: side[1] - side[0] for d in inside if (side := sets.interval(at_any, d)) is not None}
     thin = min(across, key=lambda d: across[d], default=None)
     for depth in inside if thin is not None else ():
-        touched = touched if depth == thin else sets.freed(touched, depth)
-    return touched
+        accessed = accessed if depth == thin else sets.freed(accessed, depth)
+    return accessed
 
 
 def _received(exchanged: Exchanged, storage: str) -> isl.Set:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
@@ -81,8 +81,8 @@ class Repeated:
         return self._pairs[key]
 
     def _found(self, reader: Statement, writer: Statement) -> isl.Map | None:
-        program, touches = self.program, Touches(self.program)
-        read = touches.read_relation(reader, writer.source) if writer.source in touches.sources(reader) else None
+        program, accesses = self.program, MemoryAccesses(self.program)
+        read = accesses.read_relation(reader, writer.source) if writer.source in accesses.sources(reader) else None
         if read is None or program.storage_for(reader, writer.source).name != writer.target:
             return None
         pairs = sets.range_named(read, writer.source).apply_range(values_of(program, writer).reverse())

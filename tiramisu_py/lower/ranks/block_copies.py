@@ -23,10 +23,10 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
 from tiramisu_py.algorithm.expressions import Access, Iter
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.lower.ranks.held_parts import Holding, holding_of, is_callers
-from tiramisu_py.lower.ranks.local_boxes import elements_of, touched_of
+from tiramisu_py.lower.ranks.local_boxes import accessed_of, elements_of
 from tiramisu_py.lower.ranks.one_rank import Ranked
 from tiramisu_py.lower.statements.loop_names import unique
 from tiramisu_py.program.loops import Loop, Parallel
@@ -38,8 +38,8 @@ from tiramisu_py.program.storage import Buffer, Storage
 class Arrays:
     """This rank's parts of the caller's arrays."""
 
-    def __init__(self, ranked: Ranked, touches: Touches) -> None:
-        self.touches = touches
+    def __init__(self, ranked: Ranked, accesses: MemoryAccesses) -> None:
+        self.accesses = accesses
         self.whole = ranked
         self.holdings: dict[str, Holding] = {}
         for buffer in ranked.program.buffers.values():
@@ -56,9 +56,9 @@ class Arrays:
         """The program over this rank's blocks, with indices from 0, and over local arrays if blocks do not suffice."""
         program = self.whole.program
         for name, holding in self.holdings.items():
-            touched = touched_of(self.touches, program.buffers[name])
-            if touched is not None and not touched.is_subset(holding.elements()):
-                program = _Elsewhere(program, holding, self.touches).program()
+            accessed = accessed_of(self.accesses, program.buffers[name])
+            if accessed is not None and not accessed.is_subset(holding.elements()):
+                program = _Elsewhere(program, holding, self.accesses).program()
             program = _in_block(program, holding)
         begins = {name: value for holding in self.holdings.values() for name, value in holding.definitions().items()}
         return replace(self.whole, program=program, definitions={**self.whole.definitions, **begins})
@@ -74,10 +74,10 @@ def _in_block(program: Program, holding: Holding) -> Program:
 class _Elsewhere:
     """An array of the caller that a local array replaces while the function runs."""
 
-    def __init__(self, program: Program, holding: Holding, touches: Touches) -> None:
+    def __init__(self, program: Program, holding: Holding, accesses: MemoryAccesses) -> None:
         self.before = program
         self.holding = holding
-        self.touches = touches
+        self.accesses = accesses
         self.array = holding.buffer
         if self.array.device is not None:
             raise CompilerDefect(
@@ -91,17 +91,17 @@ class _Elsewhere:
 
     def _ranks(self) -> isl.Set:
         """The ranks that touch elements outside their block; all ranks, if a statement runs on both kinds of ranks."""
-        touched, everyone = touched_of(self.touches, self.array), self.before.context
-        assert touched is not None
+        accessed, everyone = accessed_of(self.accesses, self.array), self.before.context
+        assert accessed is not None
         coordinates = self.holding.ranked.coordinates
-        short = touched.subtract(self.holding.elements()).params().intersect(everyone)
-        for touch in () if self._outputs() else self.touches.of_buffer(self.array.name):
-            if touch.is_write and touch.actor.statement is not None and touch.device == self.array.device:
-                short = short.union(touch.domain.params().intersect(everyone))  # an input must not change
+        short = accessed.subtract(self.holding.elements()).params().intersect(everyone)
+        for access in () if self._outputs() else self.accesses.of_buffer(self.array.name):
+            if access.is_write and access.actor.statement is not None and access.device == self.array.device:
+                short = short.union(access.domain.params().intersect(everyone))  # an input must not change
         short = sets.without_params(short, [name for name in sets.params(short) if name not in coordinates])
         short = short.align_params(everyone.get_space()).intersect(everyone).coalesce()
-        for touch in self.touches.of_buffer(self.array.name):
-            on = None if touch.actor.statement is None else touch.domain.params().intersect(everyone)
+        for access in self.accesses.of_buffer(self.array.name):
+            on = None if access.actor.statement is None else access.domain.params().intersect(everyone)
             if on is not None and not on.is_subset(short) and not on.is_disjoint(short):
                 return everyone
         return short
@@ -128,7 +128,7 @@ class _Elsewhere:
         if not statement.acts or statement.instances.params().intersect(self.before.context).is_disjoint(self.ranks):
             return statement
         sources = dict(statement.sources)
-        for source in self.touches.sources(statement):
+        for source in self.accesses.sources(statement):
             used = self.before.storage_for(statement, source).name
             if used in self.storages:
                 sources[source] = self.storages[used]
@@ -136,7 +136,7 @@ class _Elsewhere:
 
     def _entry(self) -> Statement | None:
         """The copy of the elements that the rank holds and reads (or may leave as they are)."""
-        read = touched_of(self.touches, self.array, {False: True})
+        read = accessed_of(self.accesses, self.array, {False: True})
         callers = [s for s in self.before.storages_in(self.array.name) if is_callers(self.before, s)]
         inputs = [s for s in callers if s.source in self.before.algorithm.inputs]
         needed = sets.united([*([read] if inputs and read is not None else []), *self._stored(guarded=True)])
@@ -161,10 +161,10 @@ class _Elsewhere:
     def _stored(self, guarded: bool = False) -> list[isl.Set]:
         """The elements that each statement stores; with `guarded`, only of statements with guards."""
         found = []
-        for touch in self.touches.of_buffer(self.array.name):
-            statement = touch.actor.statement
-            if touch.is_write and statement is not None and (statement.guards or not guarded):
-                found.append(elements_of(self.before, touch))
+        for access in self.accesses.of_buffer(self.array.name):
+            statement = access.actor.statement
+            if access.is_write and statement is not None and (statement.guards or not guarded):
+                found.append(elements_of(self.before, access))
         return found
 
     def _copy(

@@ -1,4 +1,4 @@
-"""Memory of a GPU: for each array, the box that kernels and transfers touch there.
+"""Memory of a GPU: for each array, the box that kernels and transfers access there.
 
     by@gpu1[R, C], of which GPU 1 computes rows G to R   -->   by@gpu1[R - G, C], from row G on
 
@@ -16,7 +16,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.device_boxes import BoxSide, DeviceBox
@@ -32,14 +32,14 @@ from tiramisu_py.program.storage import Buffer, Memory
 LEAST = 8
 
 
-def device_boxes(program: Program, touches: Touches) -> Mapping[str, DeviceBox]:
+def device_boxes(program: Program, accesses: MemoryAccesses) -> Mapping[str, DeviceBox]:
     """The boxes that are smaller than their buffers, by the names of the arrays."""
     found = {}
     for buffer in program.buffers.values():
         if buffer.scope or buffer.memory in (*INSIDE, Memory.HOST_MAPPED) or _is_combined(program, buffer):
             continue
-        for device, touched in _touched(touches, buffer):
-            sides = tuple(_side(program, buffer, touched, axis) for axis in range(len(buffer.extents)))
+        for device, accessed in _accessed(accesses, buffer):
+            sides = tuple(_side(program, buffer, accessed, axis) for axis in range(len(buffer.extents)))
             if any(sides):
                 found[array_name(buffer, device)] = DeviceBox(buffer, device, sides)
     return found
@@ -56,21 +56,21 @@ def _is_combined(program: Program, buffer: Buffer) -> bool:
     )
 
 
-def _touched(touches: Touches, buffer: Buffer) -> Iterator[tuple[int, isl.Set]]:
-    """The elements that are touched on each GPU, except in the caller's own array."""
+def _accessed(accesses: MemoryAccesses, buffer: Buffer) -> Iterator[tuple[int, isl.Set]]:
+    """The elements that are accessed on each GPU, except in the caller's own array."""
     parts = list[tuple[int, isl.Set]]()
-    for touch in touches.of_buffer(buffer.name):
-        device = touch.device
-        if device is None or touch.actor.statement is None or (buffer.argument and device == buffer.device):
+    for access in accesses.of_buffer(buffer.name):
+        device = access.device
+        if device is None or access.actor.statement is None or (buffer.argument and device == buffer.device):
             continue
-        parts.append((device, elements_of(touches.program, touch)))
-    for device, touched in sets.united_by_key(parts).items():
-        yield device, touched.coalesce()
+        parts.append((device, elements_of(accesses.program, access)))
+    for device, accessed in sets.united_by_key(parts).items():
+        yield device, accessed.coalesce()
 
 
-def _side(program: Program, buffer: Buffer, touched: isl.Set, axis: int) -> BoxSide | None:
+def _side(program: Program, buffer: Buffer, accessed: isl.Set, axis: int) -> BoxSide | None:
     context, is_last = program.context, axis == len(buffer.extents) - 1
-    line = sets.component_of(touched, axis).intersect_params(context).coalesce()
+    line = sets.component_of(accessed, axis).intersect_params(context).coalesce()
     whole = _form(program, buffer.extents[axis])
     if whole is None or line.is_empty():
         return None

@@ -1,4 +1,4 @@
-"""Memory of one rank: for each array, the box that the rank touches.
+"""Memory of one rank: for each array, the box that the rank accesses.
 
     bx[100][C], rows 25*rank0 - 1 to 25*rank0 + 25 on each rank   -->   bx[27][C], from row 25*rank0 - 1
 
@@ -16,8 +16,8 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.ir.arithmetic import build as arithmetic
 from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.lower.ranks.boxes_by_rank import each_range
@@ -40,15 +40,15 @@ class LocalSide:
     extent: Expr
 
 
-def localised(ranked: Ranked, touches: Touches) -> Ranked:
+def localised(ranked: Ranked, accesses: MemoryAccesses) -> Ranked:
     """The program with each array of the whole call cut down to the box that this rank touches."""
     program, boxes = ranked.program, dict[str, list[LocalSide | None]]()
     for buffer in program.buffers.values():
         if buffer.scope or buffer.argument or buffer.memory in INSIDE or not _is_local(program, buffer):
             continue
-        touched = touched_of(touches, buffer)
-        if touched is not None:
-            boxes[buffer.name] = sides(ranked, touched)
+        accessed = accessed_of(accesses, buffer)
+        if accessed is not None:
+            boxes[buffer.name] = sides(ranked, accessed)
     begins = dict[str, Expr]()
     for name, box in boxes.items():
         for axis, side in enumerate(box):
@@ -62,19 +62,19 @@ def localised(ranked: Ranked, touches: Touches) -> Ranked:
     return replace(ranked, program=program, definitions={**ranked.definitions, **begins})
 
 
-def touched_of(touches: Touches, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
-    """The elements of a buffer that statements touch; with `which`, only the writes (True) or reads (False) it has."""
+def accessed_of(accesses: MemoryAccesses, buffer: Buffer, which: Mapping[bool, bool] | None = None) -> isl.Set | None:
+    """The elements of a buffer that statements access; with `which`, only the writes (True) or reads (False) it has."""
     parts = list[isl.Set]()
-    for touch in touches.of_buffer(buffer.name):
-        if touch.actor.statement is not None and (which is None or which.get(touch.is_write, False)):
-            parts.append(elements_of(touches.program, touch))
+    for access in accesses.of_buffer(buffer.name):
+        if access.actor.statement is not None and (which is None or which.get(access.is_write, False)):
+            parts.append(elements_of(accesses.program, access))
     found = sets.united(parts)
     return None if found is None else found.coalesce()
 
 
-def elements_of(program: Program, touch: Touch) -> isl.Set:
-    """The elements that are touched on this rank."""
-    return touch.domain.intersect_params(program.context).apply(sets.graph(touch.element))
+def elements_of(program: Program, access: MemoryAccess) -> isl.Set:
+    """The elements that are accessed on this rank."""
+    return access.domain.intersect_params(program.context).apply(sets.graph(access.element))
 
 
 def _is_local(program: Program, buffer: Buffer) -> bool:
@@ -111,9 +111,9 @@ def _origin(side: LocalSide, frame: isl.Space) -> isl.Aff:
     return sets.on_frame(sets.outputs(sets.with_params_of(on_params, frame))[0], frame)
 
 
-def sides(ranked: Ranked, touched: isl.Set) -> list[LocalSide | None]:
+def sides(ranked: Ranked, accessed: isl.Set) -> list[LocalSide | None]:
     """A box around elements, by dimension; None for a dimension that is the same on all ranks."""
-    return [_side(ranked, sets.component_of(touched, axis), axis == 0) for axis in range(sets.size(touched))]
+    return [_side(ranked, sets.component_of(accessed, axis), axis == 0) for axis in range(sets.size(accessed))]
 
 
 def _side(ranked: Ranked, line: isl.Set, is_first: bool) -> LocalSide | None:

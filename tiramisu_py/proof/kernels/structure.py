@@ -19,7 +19,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, fault
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything in a kernel, or around one, that no GPU can launch."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for statement in program.statements.values():
         yield from _misplaced(program, statement)
     for nest in flow.kernels:

@@ -13,7 +13,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.kernels import KernelNest
@@ -45,7 +45,7 @@ def nests_by_statement(flow: Flow) -> dict[str, KernelNest]:
     return {s.name: nest for nest in flow.kernels if well_formed(nest) for s in nest.statements}
 
 
-def _between(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> Iterator[Finding]:
+def _between(flow: Flow, nests: dict[str, KernelNest], a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     nest = nests.get(a.actor.name)
     if nest is None or nests.get(b.actor.name) is not nest or (a is b and _alone(a)):
         return
@@ -60,7 +60,7 @@ def _between(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> It
         yield Finding(pair_key(_RACE, a, b), partial(_thread_race, flow, nest, a, b, bad))
 
 
-def _rounds(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> Iterator[Finding]:
+def _rounds(flow: Flow, nests: dict[str, KernelNest], a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     """Conflicts in shared memory between two rounds of a persistent kernel."""
     nest = nests.get(a.actor.name)
     if nest is None or nest.launch.grid is None or a.buffer.memory is not Memory.SHARED:
@@ -72,7 +72,7 @@ def _rounds(flow: Flow, nests: dict[str, KernelNest], a: Touch, b: Touch) -> Ite
             return
 
 
-def _alone(write: Touch) -> bool:
+def _alone(write: MemoryAccess) -> bool:
     """Whether no two instances store to one place."""
     return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
 
@@ -80,7 +80,7 @@ def _alone(write: Touch) -> bool:
 # -- what is not ordered
 
 
-def across_blocks(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+def across_blocks(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, conflict: isl.Map) -> isl.Map:
     """The conflicts ``a -> b`` between different blocks of one launch."""
     if len(a.buffer.scope) >= len(nest.host) + len(nest.blocks):
         return sets.no_pair(conflict)  # each block has its own
@@ -97,7 +97,7 @@ def across_blocks(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> is
     return bad.subtract(combined.intersect(a.values.apply_range(b.values.reverse())))
 
 
-def across_threads(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+def across_threads(nest: KernelNest, a: MemoryAccess, b: MemoryAccess, conflict: isl.Map) -> isl.Map:
     """The conflicts ``a -> b`` between different threads of one block that no barrier separates."""
     if a.buffer.memory is Memory.REGISTER:
         return sets.no_pair(conflict)  # each thread has its own
@@ -107,7 +107,7 @@ def across_threads(nest: KernelNest, a: Touch, b: Touch, conflict: isl.Map) -> i
     return bad if bad.is_empty() else kernel_order.unsynchronised(nest, a, b, bad)
 
 
-def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def _combined_threads(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of updates of one value, by threads that differ only along axes whose loops combine."""
     (first, second), program = statements(a, b), nest.program
     axes = zip(nest.thread_loops(first), nest.thread_loops(second), strict=True)
@@ -125,7 +125,7 @@ def _combined_threads(nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
     return before.apply_range(alike).apply_range(after.reverse()).intersect(a.values.apply_range(b.values.reverse()))
 
 
-def one_reduction(a: Touch, b: Touch) -> bool:
+def one_reduction(a: MemoryAccess, b: MemoryAccess) -> bool:
     """Whether both are updates of one reduction."""
     return a.adds and b.adds and a.source == b.source and a.is_write and b.is_write
 
@@ -138,7 +138,7 @@ def combine_of(program: Program, loop: LoopId) -> Combine | None:
 # -- in words
 
 
-def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+def _block_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(flow, a, b, bad)
     where = f"{_block(nest, one)} and {_block(nest, other)} of the kernel of {nest.name}, which have no order"
     message = f"{_conflict(flow, one, other)}, by {where}, {witness}"
@@ -156,7 +156,7 @@ def _block_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
     return Violation("race", message, witness, repair=apart)
 
 
-def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+def _thread_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(flow, a, b, bad)
     threads = f"{thread_words(nest, one)} and {thread_words(nest, other)}"
     if thread_words(nest, one) == thread_words(nest, other):
@@ -170,7 +170,7 @@ def _thread_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map)
     return Violation("race", message, witness, repair=tile or apart)
 
 
-def _round_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+def _round_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(flow, a, b, bad)
     threads = (
         f"{thread_words(nest, one)} of {_block(nest, one)} and {thread_words(nest, other)} of {_block(nest, other)}"
@@ -182,39 +182,39 @@ def _round_race(flow: Flow, nest: KernelNest, a: Touch, b: Touch, bad: isl.Map) 
     return Violation("race", message, witness)
 
 
-def _in_place(a: Touch, b: Touch) -> bool:
+def _in_place(a: MemoryAccess, b: MemoryAccess) -> bool:
     """Whether a statement stores to elements from which it reads another source."""
     first, second = statements(a, b)
     return first is second and a.source != b.source
 
 
-def _in_order(flow: Flow, one: Spot, other: Spot) -> tuple[Touch, Touch]:
-    """The touches of two spots, the earlier one first."""
-    a, b = (smallest.singleton(spot.touch.domain.get_space(), spot.at) for spot in (one, other))
+def _in_order(flow: Flow, one: Spot, other: Spot) -> tuple[MemoryAccess, MemoryAccess]:
+    """The accesses of two spots, the earlier one first."""
+    a, b = (smallest.singleton(spot.access.domain.get_space(), spot.at) for spot in (one, other))
     pair = isl.Map.from_domain_and_range(sets.at_params(a, one.params), sets.at_params(b, one.params))
-    if flow.precedence.happens(other.touch, one.touch, pair.reverse()):
-        return other.touch, one.touch
-    return one.touch, other.touch
+    if flow.precedence.happens(other.access, one.access, pair.reverse()):
+        return other.access, one.access
+    return one.access, other.access
 
 
 def _conflict(flow: Flow, one: Spot, other: Spot) -> str:
-    if not other.touch.is_write:
-        reader = reading(flow.touches.program, other)
+    if not other.access.is_write:
+        reader = reading(flow.accesses.program, other)
         stored = "it is stored" if other.named == one.named else f"{words(one.named)} is stored"
         return f"{reader} reads {words(other.named)} from {words(one.element)}, where {stored}"
-    does = "update" if one_reduction(one.touch, other.touch) else "store to"
+    does = "update" if one_reduction(one.access, other.access) else "store to"
     if one.named == other.named:
         return f"two executions for {words(one.named)} both {does} {words(one.element)}"
     return f"{words(one.named)} and {words(other.named)} both {does} {words(one.element)}"
 
 
-def _combined(nest: KernelNest, touch: Touch) -> str:
+def _combined(nest: KernelNest, access: MemoryAccess) -> str:
     """The command that combines partial results, atomically or in a tree."""
-    return f"{tagged(nest, touch)}, combine=tm.ATOMIC), or tm.TREE where all threads of a block add to one element"
+    return f"{tagged(nest, access)}, combine=tm.ATOMIC), or tm.TREE where all threads of a block add to one element"
 
 
-def tagged(nest: KernelNest, touch: Touch) -> str:
-    statement, _ = statements(touch, touch)
+def tagged(nest: KernelNest, access: MemoryAccess) -> str:
+    statement, _ = statements(access, access)
     outer = sorted(nest.blocks, key=lambda loop: _axis(nest.program, loop), reverse=True)
     blocks = ", ".join(nest.program.loops[loop].name for loop in outer)
     own = [loop for loop in nest.thread_loops(statement) if loop is not None]
@@ -222,7 +222,7 @@ def tagged(nest: KernelNest, touch: Touch) -> str:
     return f"{statement.handle}.tag_gpu(blocks=[{blocks}], threads=[{threads}]"
 
 
-def _barrier(nest: KernelNest, a: Touch, b: Touch) -> str:
+def _barrier(nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> str:
     first, second = statements(a, b)
     program = nest.program
     common = [program.loops[loop] for loop in first.loops[: shared(first, second)]]
@@ -234,14 +234,14 @@ def _barrier(nest: KernelNest, a: Touch, b: Touch) -> str:
 
 
 def _block(nest: KernelNest, spot: Spot) -> str:
-    statement, _ = statements(spot.touch, spot.touch)
+    statement, _ = statements(spot.access, spot.access)
     axes = {_axis(nest.program, loop): loop for loop in nest.blocks}
     loops = [axes.get(axis) for axis in range(max(axes) + 1)]
     return f"block {_tuple(_numbers(nest, spot, statement, loops))}"
 
 
 def thread_words(nest: KernelNest, spot: Spot) -> str:
-    statement, _ = statements(spot.touch, spot.touch)
+    statement, _ = statements(spot.access, spot.access)
     used = max((axis for axis, extent in enumerate(nest.shape) if extent > 1), default=0) + 1
     return f"thread {_tuple(_numbers(nest, spot, statement, nest.thread_loops(statement))[:used])}"
 
@@ -249,7 +249,7 @@ def thread_words(nest: KernelNest, spot: Spot) -> str:
 def _numbers(
     nest: KernelNest, spot: Spot, statement: Statement, loops: list[LoopId | None] | tuple[LoopId | None, ...]
 ) -> tuple[int, ...]:
-    instance = smallest.evaluated(spot.touch.instance, spot.at, spot.params)
+    instance = smallest.evaluated(spot.access.instance, spot.at, spot.params)
     return smallest.evaluated(nest.numbers(statement, loops), instance, spot.params)
 
 

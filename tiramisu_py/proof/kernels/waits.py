@@ -13,7 +13,7 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.happens_before import Queue
 from tiramisu_py.errors import Violation, Witness
@@ -61,21 +61,21 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 # -- two accesses
 
 
-def _between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+def _between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     for x, y in ((a, b), (b, a)):
         bad = _unordered(flow, x, y)
         if bad is not None and not bad.is_empty():
             yield Finding(pair_key(_RACE, a, b), partial(_too_early, flow, x, y, bad))
 
 
-def _unordered(flow: Flow, x: Touch, y: Touch) -> isl.Map | None:
+def _unordered(flow: Flow, x: MemoryAccess, y: MemoryAccess) -> isl.Map | None:
     if flow.happens.lane(statements(x, y)[0]) is None:
         return None
     return flow.happens.unordered(x, y, flow.same_place(x, y))
 
 
-def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
-    program = flow.touches.program
+def _too_early(flow: Flow, x: MemoryAccess, y: MemoryAccess, bad: isl.Map) -> Violation:
+    program = flow.accesses.program
     (first, second), (pair, one, other) = statements(x, y), pair_spots(flow, x, y, bad)
     if first.message is not None:
         return _before_the_wait(program, one, other, pair)
@@ -90,15 +90,15 @@ def _too_early(flow: Flow, x: Touch, y: Touch, bad: isl.Map) -> Violation:
 
 def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) -> Violation:
     """The violation of `other`, which touches the memory of a message, `one`, that may not be complete."""
-    first, second = statements(one.touch, other.touch)
+    first, second = statements(one.access, other.access)
     wait, where = first.handle, on_rank(other)
     who = doing(program, other)
-    if other.touch.is_write:
+    if other.access.is_write:
         mine = f"sends {words(one.named)} from there" if first.stores is False else f"receives {words(one.named)} there"
         does = f"{who} overwrites {words(other.element)}{where} before the wait for {wait}, which {mine}"
     else:
         does = f"{who} reads {words(other.named)}{where} before the wait for {wait}, which receives {words(one.named)}"
-    writer, reader = (one, other) if one.touch.is_write else (other, one)
+    writer, reader = (one, other) if one.access.is_write else (other, one)
     reading_ = other.computed(program) if reader is other else reader.named
     witness = Witness(pair.params, writer.named, reading_, one.element)
     to_itself = "leave out what a rank sends to itself: it has these values"
@@ -108,12 +108,12 @@ def _before_the_wait(program: Program, one: Spot, other: Spot, pair: Witness) ->
 
 def _is_own(program: Program, one: Spot, other: Statement) -> bool:
     """Whether a rank sends values to itself that the other half of the exchange receives over them."""
-    statement = one.touch.actor.statement
+    statement = one.access.actor.statement
     if statement is None or statement.message is None or statement.message.is_relative or not one.rank:
         return False
     if other.message is None or other.message.exchange != statement.message.exchange:
         return False
-    instance = smallest.evaluated(one.touch.instance, one.at, one.params)
+    instance = smallest.evaluated(one.access.instance, one.at, one.params)
     return smallest.evaluated(statement.message.peer, instance, one.params) == one.rank
 
 
@@ -130,7 +130,7 @@ def _wait_for(program: Program, message: Statement, other: Statement) -> str:
 
 def doing(program: Program, spot: Spot) -> str:
     """What an instance does, in words: a message, a transfer, or the computation of a value."""
-    statement = spot.touch.actor.statement
+    statement = spot.access.actor.statement
     assert statement is not None
     named = spot.computed(program)
     if statement.message is not None:
@@ -157,12 +157,12 @@ def _unfinished(flow: Flow, sought: Key | None) -> Iterator[Finding]:
     pending = [s for s in flow.happens.pending if wanted(keys[s.name], sought)]
     found = [(s, bad) for s in pending if not (bad := flow.happens.unfinished(s)).is_empty()]
     for statement, bad in _last(flow, found) if sought is None else found:
-        yield Finding(keys[statement.name], partial(_at_return, flow.touches.program, statement, bad))
+        yield Finding(keys[statement.name], partial(_at_return, flow.accesses.program, statement, bad))
 
 
 def _last(flow: Flow, found: list[tuple[Statement, isl.Set]]) -> list[tuple[Statement, isl.Set]]:
     """The last operation of each sequence, for sequences that no other one of these waits for."""
-    program, happens = flow.touches.program, flow.happens
+    program, happens = flow.accesses.program, flow.happens
     by_queue = {happens.lane(s): (s, bad) for s, bad in sorted(found, key=lambda f: program.positions[f[0].name])}
     ends = [one for queue, one in by_queue.items() if not set(happens.reached(queue)) & set(by_queue)]
     return ends or list(by_queue.values())
@@ -194,44 +194,44 @@ def _first(program: Program, statement: Statement, bad: isl.Set) -> tuple[dict[s
 
 def _freed(flow: Flow) -> Iterator[Finding]:
     """Operations on a buffer local to an iteration of host loops that may not be complete when it ends."""
-    for touch, bad in _unfinished_scopes(flow):
-        key = Key(_FREED, (work(touch.actor.statement), touch.buffer.name))
-        yield Finding(key, partial(_at_the_end_of_a_loop, flow.touches.program, touch, bad))
+    for access, bad in _unfinished_scopes(flow):
+        key = Key(_FREED, (work(access.actor.statement), access.buffer.name))
+        yield Finding(key, partial(_at_the_end_of_a_loop, flow.accesses.program, access, bad))
 
 
-def _at_the_end_of_a_loop(program: Program, touch: Touch, bad: isl.Set) -> Violation:
-    statement, _ = statements(touch, touch)
+def _at_the_end_of_a_loop(program: Program, access: MemoryAccess, bad: isl.Set) -> Violation:
+    statement, _ = statements(access, access)
     params, named, where = _first(program, statement, bad)
-    loop = program.loops[touch.buffer.scope[-1]].name
+    loop = program.loops[access.buffer.scope[-1]].name
     witness = Witness(params, named, None)
     who = f"the computation of {words(named)} on {queue_words(program, statement)}"
     if statement.message is not None:
         who = f"{statement.handle} of {words(named)}"
     message = (
-        f"{touch.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
+        f"{access.buffer.name} exists for one iteration of loop {loop}, at whose end nothing waits for "
         f"{who}{where}, {witness}"
     )
-    repair = f"{statement.handle}.wait() at the end of loop {loop}, or {touch.source}.store_at(tm.root)"
+    repair = f"{statement.handle}.wait() at the end of loop {loop}, or {access.source}.store_at(tm.root)"
     return Violation("race", message, witness, repair=repair)
 
 
-def _unfinished_scopes(flow: Flow) -> Iterator[tuple[Touch, isl.Set]]:
-    program = flow.touches.program
+def _unfinished_scopes(flow: Flow) -> Iterator[tuple[MemoryAccess, isl.Set]]:
+    program = flow.accesses.program
     for buffer in program.buffers.values():
-        last: dict[Queue, tuple[Touch, isl.Set]] = {}
-        for touch in _by_operations(flow, flow.touches.of_buffer(buffer.name)) if buffer.scope else ():
-            statement, _ = statements(touch, touch)
+        last: dict[Queue, tuple[MemoryAccess, isl.Set]] = {}
+        for access in _by_operations(flow, flow.accesses.of_buffer(buffer.name)) if buffer.scope else ():
+            statement, _ = statements(access, access)
             if len(buffer.scope) <= program.host_depth(statement):
                 bad = flow.happens.unfinished(statement, len(buffer.scope))
                 if not bad.is_empty():
-                    last[flow.happens.lane(statement)] = (touch, bad)
+                    last[flow.happens.lane(statement)] = (access, bad)
         yield from last.values()
 
 
-def _by_operations(flow: Flow, touches: list[Touch]) -> list[Touch]:
-    """The touches by operations of a GPU and by asynchronous messages, in the order of time."""
-    found = [t for t in touches if t.actor.statement is not None and flow.happens.lane(t.actor.statement) is not None]
-    return sorted(found, key=lambda touch: flow.touches.program.positions[touch.actor.name])
+def _by_operations(flow: Flow, accesses: list[MemoryAccess]) -> list[MemoryAccess]:
+    """The accesses by operations of a GPU and by asynchronous messages, in the order of time."""
+    found = [t for t in accesses if t.actor.statement is not None and flow.happens.lane(t.actor.statement) is not None]
+    return sorted(found, key=lambda access: flow.accesses.program.positions[access.actor.name])
 
 
 # -- waits that come too early
@@ -248,7 +248,7 @@ def _early(flow: Flow, sought: Key | None, *, of_messages: bool) -> Iterator[Fin
 def _not_issued(flow: Flow, wait: Statement, operation: Statement, bad: isl.Map) -> Violation:
     times = flow.happens.times(operation)
     instances = sets.preimage(bad.domain(), flow.happens.issue(operation)).intersect(times.domain())
-    params, named, where = _first(flow.touches.program, operation, instances)
+    params, named, where = _first(flow.accesses.program, operation, instances)
     witness = Witness(params, named, None)
     who = operation.handle if operation.message is not None else operation.name
     message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"

@@ -14,7 +14,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Iter
 from tiramisu_py.algorithm.traversal import walk
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.storage import Buffer, home_of
@@ -26,33 +26,33 @@ from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, words
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every store to an element of an output's array that holds no value of the output at the end."""
-    for buffer in flow.touches.program.buffers.values():
+    for buffer in flow.accesses.program.buffers.values():
         if sought is None or buffer.name in sought.about:
             for write, bad in _strays(flow, buffer):
                 yield Finding(Key("stray", (buffer.name, write.source)), partial(_stray, write, bad))
 
 
-def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[Touch, isl.Set]]:
-    inside = flow.touches.program.storages_in(buffer.name)
+def _strays(flow: Flow, buffer: Buffer) -> Iterator[tuple[MemoryAccess, isl.Set]]:
+    inside = flow.accesses.program.storages_in(buffer.name)
     outputs = [storage.source for storage in inside if _is_output(flow, storage.name)]
     if not outputs:
         return
     home = home_of(buffer, buffer.device)
-    others = [w for w in flow.touches.writers(home) if w.actor.statement is not None and w.source not in outputs]
-    exits = [r for r in flow.touches.readers(home) if r.actor.statement is None and r.source in outputs]
+    others = [w for w in flow.accesses.writers(home) if w.actor.statement is not None and w.source not in outputs]
+    exits = [r for r in flow.accesses.readers(home) if r.actor.statement is None and r.source in outputs]
     for write in others:
         bad = write.domain
         for kept in exits:
             if not _is_conditional(flow, kept.source):
-                bad = bad.subtract(sets.preimage(kept.touched, write.place))
+                bad = bad.subtract(sets.preimage(kept.accessed, write.place))
         bad = _in_callers_array(flow, outputs[0], write, bad)
         if not bad.is_empty():
             yield write, bad
 
 
-def _in_callers_array(flow: Flow, output: str, write: Touch, bad: isl.Set) -> isl.Set:
+def _in_callers_array(flow: Flow, output: str, write: MemoryAccess, bad: isl.Set) -> isl.Set:
     """The stores to elements that this rank's part of the caller's array holds."""
-    program = flow.touches.program
+    program = flow.accesses.program
     if bad.is_empty() or not program.is_spread:
         return bad
     held = held_places(program, output, extent_box(program, write.buffer), str(write.home))
@@ -60,17 +60,17 @@ def _in_callers_array(flow: Flow, output: str, write: Touch, bad: isl.Set) -> is
 
 
 def _is_output(flow: Flow, name: str) -> bool:
-    return name in flow.touches.program.algorithm.outputs
+    return name in flow.accesses.program.algorithm.outputs
 
 
 def _is_conditional(flow: Flow, source: str) -> bool:
     """Whether some condition on values decides which values of a source exist."""
-    computation = flow.touches.program.algorithm.computations[source]
+    computation = flow.accesses.program.algorithm.computations[source]
     inner = [{e.name for e in walk(g) if isinstance(e, Iter)} & set(computation.over) for g in computation.guards]
     return not all(inner)
 
 
-def _stray(write: Touch, bad: isl.Set) -> Violation:
+def _stray(write: MemoryAccess, bad: isl.Set) -> Violation:
     spot = first_spot(write, bad)
     witness = Witness(spot.params, spot.named, None, spot.element)
     message = (

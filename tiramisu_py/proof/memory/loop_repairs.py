@@ -18,8 +18,8 @@ from itertools import combinations
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.inherited import has_tiles
 from tiramisu_py.errors import CommandError
@@ -36,15 +36,15 @@ MOST_LOOPS = 6
 Skew = tuple[int, int, int]
 
 
-def order_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
+def order_repair(flow: Flow, read: MemoryAccess, writes: Sequence[MemoryAccess]) -> str:
     """The changes that place a read after the writes of the value it names; "" if no simple one is known."""
     alone = all(write.actor.statement is read.actor.statement for write in writes)
     return shift_repair(flow, read, writes) or (_rearranged(flow, read) if alone else "")
 
 
-def _rearranged(flow: Flow, read: Touch) -> str:
+def _rearranged(flow: Flow, read: MemoryAccess) -> str:
     """The commands that order a statement along its dependences on itself; "" if none are found."""
-    statement, program = read.actor.statement, flow.touches.program
+    statement, program = read.actor.statement, flow.accesses.program
     plain = not program.rank_axes and program.blocks is None and not flow.kernels
     if statement is None or not plain or not 0 < len(statement.loops) <= MOST_LOOPS:
         return ""
@@ -56,11 +56,11 @@ def _rearranged(flow: Flow, read: Touch) -> str:
 
 def _is_right(flow: Flow, program: Program, home: Home) -> bool:
     """Whether a program serves all reads of a buffer instance, and has no race for it."""
-    other = Flow(Touches(program, flow.touches.values))
+    other = Flow(MemoryAccesses(program, flow.accesses.values))
     inherited = other.inherited(home)
     if inherited is not None and not inherited.is_kept:
         return False  # or legal only by values, which takes long to find out
-    if any(not other.unserved(read).is_empty() for read in other.touches.readers(home)):
+    if any(not other.unserved(read).is_empty() for read in other.accesses.readers(home)):
         return False
     pairs = races.pairs(other, home.buffer)
     return not any(True for a, b in pairs for _ in races.between(other, a, b))
@@ -70,7 +70,7 @@ def _is_right(flow: Flow, program: Program, home: Home) -> bool:
 
 
 def _reversed(flow: Flow, statement: Statement, home: Home) -> str:
-    program = flow.touches.program
+    program = flow.accesses.program
     loops = {program.loops[loop].name: loop for loop in statement.loops}
     if has_tiles(statement):
         return ""
@@ -88,7 +88,7 @@ def _reversed(flow: Flow, statement: Statement, home: Home) -> str:
 
 
 def _skewed(flow: Flow, statement: Statement, home: Home) -> str:
-    program = flow.touches.program
+    program = flow.accesses.program
     history = program.history
     for before, after in zip(reversed(history[:-1]), reversed(history[1:]), strict=True):
         then = before.statements.get(statement.name)
@@ -99,7 +99,7 @@ def _skewed(flow: Flow, statement: Statement, home: Home) -> str:
         state = _with_loops(program, before, statement, then)
         if not _is_right(flow, state, home):
             continue
-        skews = _skews(Flow(Touches(state, flow.touches.values)), then.name, home)
+        skews = _skews(Flow(MemoryAccesses(state, flow.accesses.values)), then.name, home)
         changed = _after_skews(statement, then, skews)
         if not skews or changed is None or not _is_right(flow, program.with_statement(changed), home):
             return ""
@@ -121,7 +121,7 @@ def _skews(flow: Flow, name: str, home: Home) -> list[Skew]:
     """The skews, outermost first, after which no dependence of a statement on itself points backwards along a loop."""
     distances = list(_distances(flow, name, home))
     found: list[Skew] = []
-    for inner in range(1, sets.out_size(sets.graph(flow.touches.program.statements[name].coords))):
+    for inner in range(1, sets.out_size(sets.graph(flow.accesses.program.statements[name].coords))):
         for outer in range(inner):
             carried = [_carried(pairs, outer) for pairs in distances]
             known = [sets.least_distance(pairs, inner) for pairs in carried if not pairs.is_empty()]
@@ -136,11 +136,11 @@ def _skews(flow: Flow, name: str, home: Home) -> list[Skew]:
 
 def _distances(flow: Flow, name: str, home: Home) -> Iterator[isl.Map]:
     """``coordinates -> coordinates`` of conflicting accesses by one statement, the earlier one first."""
-    mine = [t for t in (*flow.touches.writers(home), *flow.touches.readers(home)) if t.actor.name == name]
+    mine = [t for t in (*flow.accesses.writers(home), *flow.accesses.readers(home)) if t.actor.name == name]
     for a in mine:
         for b in mine:
             if a.is_write or b.is_write:
-                count = len(flow.touches.program.statements[name].loops)
+                count = len(flow.accesses.program.statements[name].loops)
                 pairs = flow.same_place(a, b).apply_domain(a.prefix(count)).apply_range(b.prefix(count))
                 yield pairs.intersect(isl.Map.lex_lt(pairs.get_space().domain()))
 

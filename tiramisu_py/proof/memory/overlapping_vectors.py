@@ -21,7 +21,7 @@ from functools import reduce
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Loop, Vector
@@ -35,7 +35,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, on_rank, reading
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every read that would not see the same in the second run, and every message that would be repeated."""
-    for statement in flow.touches.program.acting:
+    for statement in flow.accesses.program.acting:
         key = Key("again", (work(statement),))
         for violation in _of(flow, statement) if wanted(key, sought) else ():
             yield Finding.of(key, violation)
@@ -44,7 +44,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
     """The violations of one statement."""
     for depth, number in enumerate(statement.loops):
-        loop = flow.touches.program.loops[number]
+        loop = flow.accesses.program.loops[number]
         if isinstance(loop.tag, Vector) and loop.tag.remainder == "overlap" and loop.tag.combine is None:
             if statement.message is not None:
                 yield _message(statement, loop)
@@ -56,17 +56,17 @@ def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
                     yield violation
 
 
-def _reads(flow: Flow, statement: Statement) -> Iterator[Touch]:
+def _reads(flow: Flow, statement: Statement) -> Iterator[MemoryAccess]:
     """The reads of a statement: of its sources and, for an update, of its partial result."""
-    found = [flow.touches.read(statement, source) for source in flow.touches.sources(statement)]
+    found = [flow.accesses.read(statement, source) for source in flow.accesses.sources(statement)]
     if statement.role is Role.UPDATE:
-        found.append(flow.touches.accumulator(statement))
-    return (touch for touch in found if touch is not None)
+        found.append(flow.accesses.accumulator(statement))
+    return (access for access in found if access is not None)
 
 
 def _repeated(flow: Flow, statement: Statement, depth: int, width: int) -> isl.Set:
     """``[loops around, vector loop]``: the iterations of a vector loop that may run twice."""
-    program, outer = flow.touches.program, statement.loops[: depth + 1]
+    program, outer = flow.accesses.program, statement.loops[: depth + 1]
     parts = [
         sets.graph(sets.renamed(sets.prefix(s.coords, depth + 1), None), s.instances).range()
         for s in program.acting
@@ -78,12 +78,12 @@ def _repeated(flow: Flow, statement: Statement, depth: int, width: int) -> isl.S
     return sets.less_at(pairs.intersect_domain(apart), depth).range()
 
 
-def _wrong(flow: Flow, read: Touch, depth: int, loop: Loop, repeated: isl.Set) -> Violation | None:
+def _wrong(flow: Flow, read: MemoryAccess, depth: int, loop: Loop, repeated: isl.Set) -> Violation | None:
     own = isl.Set.empty(read.domain.get_space())
     for right in flow.right(read):
         if _share(right.write, read, depth):
             own = own.union(right.pairs.intersect(_same_iteration(read, right.write, depth)).domain())
-    for write in flow.touches.writers(read.home):
+    for write in flow.accesses.writers(read.home):
         if not _share(write, read, depth):
             continue
         again = flow.same_place(read, write).intersect(_same_iteration(read, write, depth)).subtract_domain(own)
@@ -93,18 +93,18 @@ def _wrong(flow: Flow, read: Touch, depth: int, loop: Loop, repeated: isl.Set) -
     return None
 
 
-def _share(write: Touch, read: Touch, depth: int) -> bool:
+def _share(write: MemoryAccess, read: MemoryAccess, depth: int) -> bool:
     """Whether two statements share a loop and all loops around it."""
     a, b = write.actor.statement, read.actor.statement
     return a is not None and b is not None and shared(a, b) > depth
 
 
-def _same_iteration(a: Touch, b: Touch, depth: int) -> isl.Map:
+def _same_iteration(a: MemoryAccess, b: MemoryAccess, depth: int) -> isl.Map:
     return a.prefix(depth + 1).apply_range(b.prefix(depth + 1).reverse())
 
 
-def _violation(flow: Flow, read: Touch, write: Touch, again: isl.Map, loop: Loop) -> Violation:
-    program = flow.touches.program
+def _violation(flow: Flow, read: MemoryAccess, write: MemoryAccess, again: isl.Map, loop: Loop) -> Violation:
+    program = flow.accesses.program
     if read.role is Role.UPDATE and read.source == write.source:
         pairs = again.reverse()
         witness, stored, _ = pair_spots(flow, write, read, pairs)

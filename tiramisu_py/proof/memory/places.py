@@ -14,14 +14,14 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declare.soundness import box
 from tiramisu_py.algorithm.domains.affine import NotAffine
 from tiramisu_py.algorithm.domains.conditions import missing_condition
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.storage import Buffer, Storage
 from tiramisu_py.proof.memory.values import first_spot
-from tiramisu_py.proof.violations.findings import Finding, Key, access, wanted, words, work
+from tiramisu_py.proof.violations.findings import Finding, Key, access_key, wanted, words, work
 from tiramisu_py.sets import smallest
 
 #: The sorts of findings: accesses out of scope, arrays that the caller cannot reach, values that do not exist, buffers
@@ -31,7 +31,7 @@ _OUT_OF_SCOPE, _HIDDEN, _NO_VALUE, _TYPE, _EXTENTS, _OUTSIDE = "scope", "hidden"
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every access to a place that does not exist, or does not fit its values."""
-    program = flow.touches.program
+    program = flow.accesses.program
     yield from _unreachable(flow) if sought is None or sought.sort == _OUT_OF_SCOPE else ()
     yield from _hidden(program)
     yield from _nonexistent(flow, sought)
@@ -45,7 +45,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def _unreachable(flow: Flow) -> Iterator[Finding]:
-    program = flow.touches.program
+    program = flow.accesses.program
     for statement, storage, source in _used(flow):
         if not program.in_scope(statement, storage):
             accessing = _accessing(flow, statement, source)
@@ -57,19 +57,19 @@ def _unreachable(flow: Flow) -> Iterator[Finding]:
 
 def _used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     """The storages that each statement stores to (the source is then empty) and loads from."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for statement in program.acting:
         if statement.stores:
             yield statement, program.storages[statement.target], ""
-        for source in flow.touches.sources(statement):
+        for source in flow.accesses.sources(statement):
             yield statement, program.storage_for(statement, source), source
 
 
 def _accessing(flow: Flow, statement: Statement, source: str) -> isl.Set:
     """The instances that read a source; all for a store, or if only a branch that is never taken reads it."""
-    relation = flow.touches.read_relation(statement, source) if source else None
+    relation = flow.accesses.read_relation(statement, source) if source else None
     if relation is None or relation.is_empty():
-        return statement.instances.intersect_params(flow.touches.program.context.params())
+        return statement.instances.intersect_params(flow.accesses.program.context.params())
     return relation.domain()
 
 
@@ -110,18 +110,18 @@ def _nonexistent(flow: Flow, sought: Key | None) -> Iterator[Finding]:
     Start and combination run over a whole array of partial results. Some of these may belong to no value: they have no
     term, and are merged into nothing.
     """
-    for statement in flow.touches.program.storing:
-        if statement.target in flow.touches.partials and not statement.adds:
+    for statement in flow.accesses.program.storing:
+        if statement.target in flow.accesses.partials and not statement.adds:
             continue
         key = Key(_NO_VALUE, (work(statement),))
-        write = flow.touches.write(statement) if wanted(key, sought) else None
+        write = flow.accesses.write(statement) if wanted(key, sought) else None
         if write is not None:
-            bad = write.domain.subtract(sets.preimage(flow.touches.values.domain(write.source), write.value))
+            bad = write.domain.subtract(sets.preimage(flow.accesses.values.domain(write.source), write.value))
             if not bad.is_empty():
                 yield Finding(key, partial(_no_such_value, write, bad))
 
 
-def _no_such_value(write: Touch, bad: isl.Set) -> Violation:
+def _no_such_value(write: MemoryAccess, bad: isl.Set) -> Violation:
     spot = first_spot(write, bad)
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
     message = f"{words(spot.named)} is computed, but {write.source} has no such value, {witness}"
@@ -145,18 +145,18 @@ def _mistyped(program: Program, storage: Storage) -> Iterator[Finding]:
 
 def _outside(flow: Flow, buffer: Buffer, sought: Key | None) -> Iterator[Finding]:
     try:
-        inside = extent_box(flow.touches.program, buffer)
+        inside = extent_box(flow.accesses.program, buffer)
     except NotAffine as error:
         message = f"the extents of {buffer.name} cannot be checked: {error.part} is not affine in the parameters"
         witness = Witness({}, element=(buffer.name, ()))
         yield Finding.of(Key(_EXTENTS, (buffer.name,)), Violation("unknown", message, witness))
         return
-    for touch in flow.touches.of_buffer(buffer.name):
-        key = Key(_OUTSIDE, access(touch))
+    for access in flow.accesses.of_buffer(buffer.name):
+        key = Key(_OUTSIDE, access_key(access))
         if wanted(key, sought):
-            bad = outside(touch, inside)
+            bad = outside(access, inside)
             if not bad.is_empty():
-                yield Finding(key, partial(_beyond, flow, touch, bad))
+                yield Finding(key, partial(_beyond, flow, access, bad))
 
 
 def extent_box(program: Program, buffer: Buffer) -> isl.Set:
@@ -164,24 +164,24 @@ def extent_box(program: Program, buffer: Buffer) -> isl.Set:
     return box(sets.sized_frame(program.algorithm.param_space, buffer.name, len(buffer.extents)), buffer.extents)
 
 
-def outside(touch: Touch, inside: isl.Set) -> isl.Set:
-    """The part of a touch's domain that touches no element of its buffer."""
-    return touch.domain.subtract(sets.preimage(inside, touch.element))
+def outside(access: MemoryAccess, inside: isl.Set) -> isl.Set:
+    """The part of an access's domain that is at no element of its buffer."""
+    return access.domain.subtract(sets.preimage(inside, access.element))
 
 
-def _beyond(flow: Flow, touch: Touch, bad: isl.Set) -> Violation:
-    program = flow.touches.program
-    spot = first_spot(touch, bad)
+def _beyond(flow: Flow, access: MemoryAccess, bad: isl.Set) -> Violation:
+    program = flow.accesses.program
+    spot = first_spot(access, bad)
     who = spot.computed(program)
-    witness = Witness(spot.params, spot.named if touch.is_write else None, who, spot.element)
-    shape = f"[{', '.join(map(str, touch.buffer.extents))}]"
-    does = f"{words(spot.named)} is stored to" if touch.is_write else f"{words(who)} reads {words(spot.named)} from"
-    if touch.actor.statement is None:
+    witness = Witness(spot.params, spot.named if access.is_write else None, who, spot.element)
+    shape = f"[{', '.join(map(str, access.buffer.extents))}]"
+    does = f"{words(spot.named)} is stored to" if access.is_write else f"{words(who)} reads {words(spot.named)} from"
+    if access.actor.statement is None:
         does = f"the caller finds {words(spot.named)} in"
     needed = missing_condition(bad, program.context)
     if min(spot.element[1], default=0) < 0:
-        advice = f"choose indices of {touch.buffer.name} that start at 0: {touch.source}.store_in([...])"
+        advice = f"choose indices of {access.buffer.name} that start at 0: {access.source}.store_in([...])"
     else:
-        advice = f"make {touch.buffer.name} larger" + (f", or assume {needed}" if needed else "")
-    message = f"{does} {words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
+        advice = f"make {access.buffer.name} larger" + (f", or assume {needed}" if needed else "")
+    message = f"{does} {words(spot.element)}, but {access.buffer.name} has the shape {shape}, {witness}"
     return Violation("bounds", message, witness, repair=advice)

@@ -14,7 +14,7 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Bulk, Loop, Parallel, Vector
@@ -23,7 +23,7 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Home
 from tiramisu_py.proof.violations.condition import Sentence, Topic
-from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access, on_rank, reading, words
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot, access_key, on_rank, reading, words
 from tiramisu_py.sets import smallest
 
 #: The sort of findings about two accesses.
@@ -36,14 +36,14 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
         yield from between(flow, a, b)
 
 
-def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tuple[Touch, Touch]]:
-    """Pairs of statements' touches of one instance of a buffer, the first of them a write.
+def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    """Pairs of statements' accesses to one instance of a buffer, the first of them a write.
 
     With a key `sought`, only the pairs that stand for the two accesses of this key, for findings of this sort.
     """
-    storages = flow.touches.program.storages
+    storages = flow.accesses.program.storages
     if sought is None:
-        found: Iterable[str] = flow.touches.program.buffers
+        found: Iterable[str] = flow.accesses.program.buffers
     else:
         found = [storage.buffer for name, storage in storages.items() if sought.about[:1] == (name,)]
     for buffer in found:
@@ -52,26 +52,26 @@ def all_pairs(flow: Flow, sort: str, sought: Key | None = None) -> Iterator[tupl
                 yield a, b
 
 
-def pair_key(sort: str, a: Touch, b: Touch) -> Key:
+def pair_key(sort: str, a: MemoryAccess, b: MemoryAccess) -> Key:
     """The key of a finding about two accesses of one buffer."""
-    return Key(sort, (a.storage.name, access(a), access(b)))
+    return Key(sort, (a.storage.name, access_key(a), access_key(b)))
 
 
-def pairs(flow: Flow, buffer: str) -> Iterator[tuple[Touch, Touch]]:
-    """Pairs of statements' touches of one instance of this buffer, the first of them a write."""
-    for home in flow.touches.homes_of(buffer):
+def pairs(flow: Flow, buffer: str) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    """Pairs of statements' accesses to one instance of this buffer, the first of them a write."""
+    for home in flow.accesses.homes_of(buffer):
         yield from _pairs_at(flow, home)
 
 
-def _pairs_at(flow: Flow, home: Home) -> Iterator[tuple[Touch, Touch]]:
-    writes = [t for t in flow.touches.writers(home) if t.actor.statement is not None]
-    reads = [t for t in flow.touches.readers(home) if t.actor.statement is not None]
+def _pairs_at(flow: Flow, home: Home) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    writes = [t for t in flow.accesses.writers(home) if t.actor.statement is not None]
+    reads = [t for t in flow.accesses.readers(home) if t.actor.statement is not None]
     for k, write in enumerate(writes):
         for other in (*reads, *writes[k:]):
             yield write, other
 
 
-def between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+def between(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     """The conflicts of two accesses that have no order."""
     first, second = statements(a, b)
     depths = unordered(flow, a, b)
@@ -82,7 +82,7 @@ def between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
     if conflict.is_empty():
         return
     for depth in depths:
-        bad = race_at(a, b, conflict, depth, flow.touches.program.loops[first.loops[depth]])
+        bad = race_at(a, b, conflict, depth, flow.accesses.program.loops[first.loops[depth]])
         if not bad.is_empty():
             yield Finding(pair_key(_RACE, a, b), partial(_race, flow, a, b, bad, depth))
     if ties:
@@ -91,24 +91,24 @@ def between(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
             yield Finding(pair_key(_RACE, a, b), partial(_tie, flow, a, b, bad))
 
 
-def statements(a: Touch, b: Touch) -> tuple[Statement, Statement]:
-    """The statements of two touches, neither of them the caller's."""
+def statements(a: MemoryAccess, b: MemoryAccess) -> tuple[Statement, Statement]:
+    """The statements of two accesses, neither of them the caller's."""
     assert a.actor.statement is not None and b.actor.statement is not None
     return a.actor.statement, b.actor.statement
 
 
-def _injective(write: Touch) -> bool:
+def _injective(write: MemoryAccess) -> bool:
     """Whether no two instances store to one place."""
     return bool(isl.Map.from_multi_aff(write.place).is_injective() or write.places.is_injective())
 
 
-def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
+def unordered(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> list[int]:
     """The depths of shared loops, except over blocks and threads, whose iterations are unordered and share the buffer.
 
     The iterations of a bulk transfer are one operation, so they are unordered too.
     """
     first, second = statements(a, b)
-    loops = flow.touches.program.loops
+    loops = flow.accesses.program.loops
     inside = len(a.buffer.scope)
     return [
         k
@@ -117,7 +117,7 @@ def unordered(flow: Flow, a: Touch, b: Touch) -> list[int]:
     ]
 
 
-def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:
+def race_at(a: MemoryAccess, b: MemoryAccess, conflict: isl.Map, depth: int, loop: Loop | None) -> isl.Map:
     """The conflicts ``a -> b`` in different iterations of a loop, but the same iteration of all loops around it.
 
     Given a `loop`, updates that its `combine` lets run together are left out.
@@ -134,13 +134,13 @@ def race_at(a: Touch, b: Touch, conflict: isl.Map, depth: int, loop: Loop | None
     return conflict.intersect(before.apply_range(apart).apply_range(after.reverse()))
 
 
-def commuting(a: Touch, b: Touch, loop: Loop) -> bool:
+def commuting(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> bool:
     """Whether both are updates of one reduction, and the loop says how they are combined."""
     combined = isinstance(loop.tag, Parallel | Vector) and loop.tag.combine is not None
     return combined and a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write
 
 
-def _same_time(a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
+def _same_time(a: MemoryAccess, b: MemoryAccess, conflict: isl.Map) -> isl.Map:
     """The conflicts between different instances of one statement that have the same time."""
     first, _ = statements(a, b)
     count = len(first.loops)
@@ -151,8 +151,8 @@ def _same_time(a: Touch, b: Touch, conflict: isl.Map) -> isl.Map:
 # -- in words
 
 
-def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation:
-    program = flow.touches.program
+def _race(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map, depth: int) -> Violation:
+    program = flow.accesses.program
     witness, write, other = pair_spots(flow, a, b, bad)
     statement, _ = statements(a, b)
     loop = program.loops[statement.loops[depth]]
@@ -173,7 +173,7 @@ def _race(flow: Flow, a: Touch, b: Touch, bad: isl.Map, depth: int) -> Violation
     return Violation("race", message, witness, repair=repair)
 
 
-def _within_a_vector(a: Touch, b: Touch, bad: isl.Map, depth: int, loop: Loop) -> bool:
+def _within_a_vector(a: MemoryAccess, b: MemoryAccess, bad: isl.Map, depth: int, loop: Loop) -> bool:
     """Whether some races are between iterations that may be in one vector, or the loop is no vector loop."""
     if not isinstance(loop.tag, Vector):
         return True
@@ -190,7 +190,7 @@ def _vectors_in_order(program: Program, statement: Statement, loop: Loop) -> str
     return f"{cut} runs one vector after another: what is at least {width} iterations apart has an order then"
 
 
-def _advice(a: Touch, b: Touch, loop: Loop) -> str:
+def _advice(a: MemoryAccess, b: MemoryAccess, loop: Loop) -> str:
     first, _ = statements(a, b)
     command = "parallelize" if isinstance(loop.tag, Parallel) else "vectorize"
     if a.role is b.role is Role.UPDATE and a.source == b.source and a.is_write and b.is_write:
@@ -202,23 +202,25 @@ def _advice(a: Touch, b: Touch, loop: Loop) -> str:
     return f"leave loop {loop.name} sequential: it carries a dependence"
 
 
-def _tie(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+def _tie(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, two = pair_spots(flow, a, b, bad)
-    first, second = one.computed(flow.touches.program), two.computed(flow.touches.program)
+    first, second = one.computed(flow.accesses.program), two.computed(flow.accesses.program)
     message = (
         f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time{on_rank(one)}, {witness}"
     )
     return Violation("race", message, witness, repair="give the executions different times")
 
 
-def pair_spots(flow: Flow, a: Touch, b: Touch, bad: isl.Map) -> tuple[Witness, Spot, Spot]:
+def pair_spots(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> tuple[Witness, Spot, Spot]:
     """The smallest pair of a relation ``a -> b``, as a witness and as one spot for each side."""
     params, x, y = _smallest(a, b, bad)
     one, other = Spot(a, params, x), Spot(b, params, y)
-    return Witness(params, one.named, other.computed(flow.touches.program), one.element), one, other
+    return Witness(params, one.named, other.computed(flow.accesses.program), one.element), one, other
 
 
-def _smallest(a: Touch, b: Touch, bad: isl.Map) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
+def _smallest(
+    a: MemoryAccess, b: MemoryAccess, bad: isl.Map
+) -> tuple[dict[str, int], tuple[int, ...], tuple[int, ...]]:
     """The pair with the least sum of parameters, then the earliest second access, then the earliest first one."""
     params = smallest.smallest_params(bad)
     fixed = sets.fixed_map(bad, params)

@@ -18,7 +18,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Every statement that cannot reach the memory it loads from or stores to."""
-    program = flow.touches.program
+    program = flow.accesses.program
     nests = {s.name: nest for nest in flow.kernels for s in nest.statements}
     for statement, storage, does in used(flow):
         buffer = program.buffers[storage.buffer]
@@ -32,11 +32,11 @@ def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
 
 def used(flow: Flow) -> Iterator[tuple[Statement, Storage, str]]:
     """The storages that each statement stores to or loads from, with the verb for it."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for statement in program.acting:
         if statement.stores:
             yield statement, program.storages[statement.target], "stores to"
-        for source in flow.touches.sources(statement):
+        for source in flow.accesses.sources(statement):
             yield statement, program.storage_for(statement, source), "reads"
 
 

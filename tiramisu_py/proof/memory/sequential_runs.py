@@ -15,7 +15,7 @@ import islpy as isl
 import numpy as np
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.statement import Role
 from tiramisu_py.program.storage import Home
@@ -30,10 +30,10 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class Unserved:
-    """Reads that are not served at given sizes: the earliest one of each touch."""
+    """Reads that are not served at given sizes: the earliest one of each access."""
 
     params: dict[str, int]
-    reads: tuple[tuple[Touch, Point], ...]
+    reads: tuple[tuple[MemoryAccess, Point], ...]
 
 
 def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None:
@@ -58,7 +58,7 @@ def first_unserved(flow: Flow, home: Home, violated: isl.Set) -> Unserved | None
 
 def is_sequential(flow: Flow, home: Home) -> bool:
     """Whether the time of the loops alone orders all accesses to a buffer instance."""
-    program = flow.touches.program
+    program = flow.accesses.program
     if program.rank_axes or program.blocks is not None or flow.kernels:
         return False
     return all(s is None or s.message is None for s in (t.actor.statement for t in _all(flow, home)))
@@ -68,44 +68,44 @@ def unserved_at(flow: Flow, home: Home, params: Mapping[str, int]) -> Unserved |
     """The unserved reads of a buffer instance at given sizes; None if two writes to one place have one time."""
     events = sorted(_events(flow, home, params), key=lambda event: event[0])
     memory: dict[Point, tuple[tuple[int, ...], tuple[str, Point] | None]] = {}
-    found: dict[Touch, Point] = {}
-    for when, touch, at, place, value in events:
+    found: dict[MemoryAccess, Point] = {}
+    for when, access, at, place, value in events:
         held = memory.get(place)
-        named = (touch.source, value)
-        if not touch.is_write:
-            if (held is None or held[1] != named) and touch not in found:
-                found[touch] = at
+        named = (access.source, value)
+        if not access.is_write:
+            if (held is None or held[1] != named) and access not in found:
+                found[access] = at
         elif held is not None and held[0] == when:
             return None
-        elif touch.role is not Role.UPDATE:
+        elif access.role is not Role.UPDATE:
             memory[place] = (when, named)
         elif held is None or held[1] != named:
             memory[place] = (when, None)
     return Unserved(dict(params), tuple(found.items()))
 
 
-def _all(flow: Flow, home: Home) -> list[Touch]:
-    return [*flow.touches.writers(home), *flow.touches.readers(home)]
+def _all(flow: Flow, home: Home) -> list[MemoryAccess]:
+    return [*flow.accesses.writers(home), *flow.accesses.readers(home)]
 
 
 def _size(flow: Flow, home: Home, params: Mapping[str, int]) -> int:
-    return sum(sets.count(sets.fixed(touch.domain, params)) for touch in _all(flow, home))
+    return sum(sets.count(sets.fixed(access.domain, params)) for access in _all(flow, home))
 
 
 def _events(
     flow: Flow, home: Home, params: Mapping[str, int]
-) -> Iterator[tuple[tuple[int, ...], Touch, Point, Point, Point]]:
-    """Time, touch, point, place and value of each access; at one time reads come before writes."""
-    times, width = flow.touches.program.times, flow.touches.program.time_size
-    for touch in _all(flow, home):
-        points = sets.points(sets.fixed(touch.domain, params))
-        statement = touch.actor.statement
+) -> Iterator[tuple[tuple[int, ...], MemoryAccess, Point, Point, Point]]:
+    """Time, access, point, place and value of each element accessed; at one time reads come before writes."""
+    times, width = flow.accesses.program.times, flow.accesses.program.time_size
+    for access in _all(flow, home):
+        points = sets.points(sets.fixed(access.domain, params))
+        statement = access.actor.statement
         timed = [(0,) * width] * len(points)
         if statement is not None:
-            timed = images(sets.compose(touch.instance, times[statement.name]), points, params)
-        places, values = images(touch.place, points, params), images(touch.value, points, params)
+            timed = images(sets.compose(access.instance, times[statement.name]), points, params)
+        places, values = images(access.place, points, params), images(access.value, points, params)
         for when, at, place, value in zip(timed, points, places, values, strict=True):
-            yield (touch.actor.moment, *when, int(touch.is_write)), touch, at, place, value
+            yield (access.actor.moment, *when, int(access.is_write)), access, at, place, value
 
 
 # -- quasi-affine functions in plain numbers

@@ -9,7 +9,7 @@ from functools import partial
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
@@ -24,11 +24,11 @@ from tiramisu_py.proof.violations.findings import (
     Key,
     Named,
     Spot,
-    access,
+    access_key,
+    accesses_alike,
     memory_words,
     on_rank,
     reading,
-    touches_alike,
     words,
 )
 from tiramisu_py.proof.violations.missing_message import missing_message
@@ -41,22 +41,22 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     if sought is not None:
         yield from _again(flow, sought)
         return
-    for home in flow.touches.homes():
+    for home in flow.accesses.homes():
         found = _soon(flow, home)
         yield from found
-        yield from () if found else _unserved(flow, flow.touches.readers(home))
+        yield from () if found else _unserved(flow, flow.accesses.readers(home))
 
 
-def _unserved(flow: Flow, reads: Iterable[Touch]) -> Iterator[Finding]:
+def _unserved(flow: Flow, reads: Iterable[MemoryAccess]) -> Iterator[Finding]:
     for read in reads:
         bad = flow.unserved(read)
         if not bad.is_empty():
-            yield Finding(Key("unserved", access(read)), partial(explained, flow, read, bad))
+            yield Finding(Key("unserved", access_key(read)), partial(explained, flow, read, bad))
 
 
 def _soon(flow: Flow, home: Home) -> list[Finding]:
     """The findings of small runs, tried if conflicts are ordered otherwise than in a program that serves all reads."""
-    if all(map(flow.determined, flow.touches.readers(home))):
+    if all(map(flow.determined, flow.accesses.readers(home))):
         return []
     inherited = flow.inherited(home)
     if inherited is None or inherited.is_kept:
@@ -68,23 +68,23 @@ def _of_run(flow: Flow, unserved: Unserved | None) -> Iterator[Finding]:
     for read, at in () if unserved is None else unserved.reads:
         assert unserved is not None
         bad = smallest.alone(read.domain, at, unserved.params)
-        yield Finding(Key("unserved", access(read), unserved.params), partial(explained, flow, read, bad))
+        yield Finding(Key("unserved", access_key(read), unserved.params), partial(explained, flow, read, bad))
 
 
 def _again(flow: Flow, sought: Key) -> Iterator[Finding]:
     """The unserved reads that stand for one of another state; a run at the sizes of that one may find them at once."""
-    alike = touches_alike(flow, sought.about)
+    alike = accesses_alike(flow, sought.about)
     for home in {read.home for read in alike} if sought.at is not None else ():
         if is_sequential(flow, home):
             yield from _of_run(flow, unserved_at(flow, home, sought.at or {}))
     yield from _unserved(flow, alike)
 
 
-def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
+def explained(flow: Flow, read: MemoryAccess, bad: isl.Set) -> Violation:
     """The smallest counterexample of unserved reads, and what went wrong there."""
     spot = first_spot(read, bad)
     only = replace(read, domain=one(read, spot))
-    program = flow.touches.program
+    program = flow.accesses.program
     reader, value, element = spot.computed(program), spot.named, spot.element
     if read.is_merged:
         witness = Witness(spot.params, value, reader, element)
@@ -124,23 +124,25 @@ def explained(flow: Flow, read: Touch, bad: isl.Set) -> Violation:
     return Violation("order", f"{where}, but nothing computes {words(value)}, {witness}", witness)
 
 
-def _is_transfer(write: Touch) -> bool:
+def _is_transfer(write: MemoryAccess) -> bool:
     return write.actor.statement is not None and write.actor.statement.transfer is not None
 
 
-def _receives(write: Touch) -> bool:
+def _receives(write: MemoryAccess) -> bool:
     return write.actor.statement is not None and write.actor.statement.receives
 
 
 def _asking(program: Program, spot: Spot) -> str:
-    statement = spot.touch.actor.statement
+    statement = spot.access.actor.statement
     if statement is None:
         return "the caller finds"
     does = "sends" if statement.role is Role.SEND else "copies" if statement.transfer is not None else "reads"
     return f"{reading(program, spot)} {does}"
 
 
-def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], witness: Witness) -> Violation:
+def _not_brought(
+    flow: Flow, only: MemoryAccess, asks: str, elsewhere: list[MemoryAccess], witness: Witness
+) -> Violation:
     """A value that exists, but only in the memory of another device."""
     there = list(dict.fromkeys(w.device for w in elsewhere))
     computed = [w.device for w in elsewhere if w.role is not Role.COPY]
@@ -154,21 +156,21 @@ def _not_brought(flow: Flow, only: Touch, asks: str, elsewhere: list[Touch], wit
     return Violation("communication", message, witness, repair=repair)
 
 
-def _on_its_rank(flow: Flow, write: Touch, read: Touch) -> bool:
+def _on_its_rank(flow: Flow, write: MemoryAccess, read: MemoryAccess) -> bool:
     """Whether the value that a read names is written on the rank of the read, wherever it is kept there."""
     return not read.ranks or not flow.same_value(write, read).is_disjoint(flow.same_rank(write, read))
 
 
-def _precedes(flow: Flow, write: Touch, read: Touch) -> bool:
+def _precedes(flow: Flow, write: MemoryAccess, read: MemoryAccess) -> bool:
     return flow.precedence.happens(write, read, flow.one_chain(write, read))
 
 
-def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
-    reader = spot.computed(flow.touches.program)
+def _overwritten(flow: Flow, only: MemoryAccess, spot: Spot, where: str) -> Violation:
+    reader = spot.computed(flow.accesses.program)
     other = _last_wrong(flow, only, spot.params)
     witness = Witness(spot.params, other, reader, spot.element)
     by = f"{words(other)} has been" if other else "another value has been"
-    if only.actor.statement is None and only.source in flow.touches.program.algorithm.inputs:
+    if only.actor.statement is None and only.source in flow.accesses.program.algorithm.inputs:
         changed = f"the caller's array {only.source} is changed{on_rank(spot)}"
         message = f"{changed}: {by} written to {words(spot.element)}, {witness}"
         advice = f"{only.source} is not an output: keep {other[0] if other else 'the value'} in a buffer of its own"
@@ -177,19 +179,19 @@ def _overwritten(flow: Flow, only: Touch, spot: Spot, where: str) -> Violation:
     return Violation("overwritten", message, witness, repair=storage_repair(flow, only))
 
 
-def _who_computes(flow: Flow, only: Touch) -> list[Touch]:
+def _who_computes(flow: Flow, only: MemoryAccess) -> list[MemoryAccess]:
     """The writes, anywhere, of the value that one read names."""
     found = []
-    for home in flow.touches.homes():
-        for write in flow.touches.writers(home):
-            if write.storage.name in flow.touches.partials and write.storage is not only.storage:
+    for home in flow.accesses.homes():
+        for write in flow.accesses.writers(home):
+            if write.storage.name in flow.accesses.partials and write.storage is not only.storage:
                 continue
             if write.source == only.source and not flow.same_value(only, write).is_empty():
                 found.append(write)
     return found
 
 
-def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None:
+def _last_wrong(flow: Flow, only: MemoryAccess, params: dict[str, int]) -> Named | None:
     """The value that is at the place instead: the last write of another value before the read."""
     latest: tuple[tuple[int, ...], Named] | None = None
     for candidate in flow.wrong(only):
@@ -198,26 +200,26 @@ def _last_wrong(flow: Flow, only: Touch, params: dict[str, int]) -> Named | None
         if write.actor.statement is None:
             when, at = smallest.BEFORE_ALL, smallest.first(writes)
         else:
-            clock = flow.touches.program.times[write.actor.name]
+            clock = flow.accesses.program.times[write.actor.name]
             when, at = smallest.latest(writes, clock, params)
         if latest is None or when > latest[0]:
             latest = (when, Spot(write, params, at).named)
     return None if latest is None else latest[1]
 
 
-def first_spot(touch: Touch, bad: isl.Set) -> Spot:
-    """The smallest element of a part of a touch's domain, as a spot.
+def first_spot(access: MemoryAccess, bad: isl.Set) -> Spot:
+    """The smallest element of a part of an access's domain, as a spot.
 
     Least sum of the parameters, then earliest in time, then on the first rank.
     """
     params = smallest.smallest_params(bad)
-    clock = touch.when if touch.when is not None else touch.value
-    return Spot(touch, params, smallest.earliest(bad, clock, params))
+    clock = access.when if access.when is not None else access.value
+    return Spot(access, params, smallest.earliest(bad, clock, params))
 
 
-def one(touch: Touch, spot: Spot) -> isl.Set:
+def one(access: MemoryAccess, spot: Spot) -> isl.Set:
     """The domain that holds one element at given parameters."""
-    return smallest.alone(touch.domain, spot.at, spot.params)
+    return smallest.alone(access.domain, spot.at, spot.params)
 
 
 # -- in the report

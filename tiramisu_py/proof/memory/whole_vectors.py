@@ -20,8 +20,8 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Binary, Call, Cast, Const, Expr, Unary
 from tiramisu_py.algorithm.traversal import accesses, walk
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.vector_padding import padded_loop, past_the_end
 from tiramisu_py.errors import Violation, Witness
@@ -42,14 +42,14 @@ _SHIFTS = ("<<", ">>")
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every effect that an iteration past the end of a vector loop would have on others."""
-    for statement in flow.touches.program.acting:
+    for statement in flow.accesses.program.acting:
         key = Key("past the end", (work(statement),))
         for violation in _of(flow, statement) if wanted(key, sought) else ():
             yield Finding.of(key, violation)
 
 
 def _of(flow: Flow, statement: Statement) -> Iterator[Violation]:
-    program = flow.touches.program
+    program = flow.accesses.program
     loop = padded_loop(program, statement)
     if loop is None or statement.instances.intersect_params(program.context).is_empty():
         return
@@ -77,7 +77,7 @@ def _mask(loop: Loop) -> str:
 
 def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
     """Why the iterations of a statement past the end of a loop cannot be run; "" where they may be."""
-    program = flow.touches.program
+    program = flow.accesses.program
     buffer = program.buffers[program.storages[statement.target].buffer]
     if program.rank_axes or program.blocks is not None or statement.message is not None:
         return "what a rank computes is its own part"
@@ -97,7 +97,7 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
 def _of_body(flow: Flow, statement: Statement) -> str:
     if statement.role is not Role.VALUE:
         return ""
-    reader = Affine(flow.touches.program.algorithm.frame(statement.source, _names(flow, statement)))
+    reader = Affine(flow.accesses.program.algorithm.frame(statement.source, _names(flow, statement)))
     for access in accesses(statement.body):
         for index in access.indices:
             if not _is_affine(reader, index):
@@ -111,7 +111,7 @@ def _of_body(flow: Flow, statement: Statement) -> str:
 
 
 def _names(flow: Flow, statement: Statement) -> tuple[str, ...]:
-    return flow.touches.program.point_names(statement)
+    return flow.accesses.program.point_names(statement)
 
 
 def _is_affine(reader: Affine, index: Expr) -> bool:
@@ -132,7 +132,7 @@ def _has_result(e: Binary) -> bool:
     return e.op not in _SHIFTS or (known is not None and 0 <= known < e.dtype.bits)
 
 
-# -- what is touched
+# -- what is accessed
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,45 +145,45 @@ class _Lanes:
     loop: Loop
 
     def violations(self) -> Iterator[Violation]:
-        touches = Touches(self.flow.touches.program, self.flow.touches.values)
-        write = touches.write(self.past)
-        reads = [touches.read(self.past, source) for source in touches.sources(self.past)]
-        found = [touch for touch in (write, *reads) if touch is not None]
-        for touch in found:
-            bad = outside(touch, extent_box(self.flow.touches.program, touch.buffer))
+        whole = MemoryAccesses(self.flow.accesses.program, self.flow.accesses.values)
+        write = whole.write(self.past)
+        reads = [whole.read(self.past, source) for source in whole.sources(self.past)]
+        found = [access for access in (write, *reads) if access is not None]
+        for access in found:
+            bad = outside(access, extent_box(self.flow.accesses.program, access.buffer))
             if not bad.is_empty():
-                yield self._beyond(touch, bad)
+                yield self._beyond(access, bad)
                 return
-        for touch in found:
-            yield from self._conflicts(touch)
-            if touch.buffer.dtype.is_bool and not touch.is_write and not touch.buffer.argument:
-                yield self._undefined(touch)
+        for access in found:
+            yield from self._conflicts(access)
+            if access.buffer.dtype.is_bool and not access.is_write and not access.buffer.argument:
+                yield self._undefined(access)
 
-    def _undefined(self, touch: Touch) -> Violation:
+    def _undefined(self, access: MemoryAccess) -> Violation:
         message = (
-            f"past the end of loop {self.loop.name}, {self.statement.handle} reads {touch.buffer.name}, where there "
+            f"past the end of loop {self.loop.name}, {self.statement.handle} reads {access.buffer.name}, where there "
             "may be no truth value yet"
         )
         return Violation("bounds", message, Witness({}), repair=_mask(self.loop))
 
     # -- elements
 
-    def _beyond(self, touch: Touch, bad: isl.Set) -> Violation:
-        spot = first_spot(touch, bad)
-        shape = f"[{', '.join(map(str, touch.buffer.extents))}]"
-        does = "stores to" if touch.is_write else "reads"
+    def _beyond(self, access: MemoryAccess, bad: isl.Set) -> Violation:
+        spot = first_spot(access, bad)
+        shape = f"[{', '.join(map(str, access.buffer.extents))}]"
+        does = "stores to" if access.is_write else "reads"
         witness = Witness(spot.params, element=spot.element)
         message = (
             f"past the end of loop {self.loop.name}, the last vector of {self.statement.handle} {does} "
-            f"{words(spot.element)}, but {touch.buffer.name} has the shape {shape}, {witness}"
+            f"{words(spot.element)}, but {access.buffer.name} has the shape {shape}, {witness}"
         )
-        return Violation("bounds", message, witness, repair=self._larger(touch, bad) + _mask(self.loop))
+        return Violation("bounds", message, witness, repair=self._larger(access, bad) + _mask(self.loop))
 
-    def _larger(self, touch: Touch, bad: isl.Set) -> str:
+    def _larger(self, access: MemoryAccess, bad: isl.Set) -> str:
         """How much larger an array would have to be; "" unless that is a constant."""
-        buffer = touch.buffer
-        lacking = lacks(self.flow, buffer, bad.apply(sets.graph(touch.element)))
-        if touch.is_write or lacking is None:
+        buffer = access.buffer
+        lacking = lacks(self.flow, buffer, bad.apply(sets.graph(access.element)))
+        if access.is_write or lacking is None:
             return ""
         axis, count = lacking
         last = axis == len(buffer.extents) - 1
@@ -193,29 +193,29 @@ class _Lanes:
 
     # -- others
 
-    def _conflicts(self, touch: Touch) -> Iterator[Violation]:
+    def _conflicts(self, access: MemoryAccess) -> Iterator[Violation]:
         """Stores of others where a lane past the end reads or stores, and reads of others where it stores."""
-        others = list(self.flow.touches.writers(touch.home))
-        if touch.is_write:
-            others += [*self.flow.touches.readers(touch.home), touch]
+        others = list(self.flow.accesses.writers(access.home))
+        if access.is_write:
+            others += [*self.flow.accesses.readers(access.home), access]
         for other in others:
             if other.actor.statement is None:
                 continue
-            pairs = self.flow.same_place(touch, other)
+            pairs = self.flow.same_place(access, other)
             if pairs.is_empty():
                 continue
-            for depth in unordered(self.flow, touch, other):
-                apart = race_at(touch, other, pairs, depth, None)
+            for depth in unordered(self.flow, access, other):
+                apart = race_at(access, other, pairs, depth, None)
                 if not apart.is_empty():
-                    yield self._race(touch, other, apart, depth)
+                    yield self._race(access, other, apart, depth)
                     return
-            if touch.is_write and not other.is_write:
-                late = self._read_later(touch, other, pairs)
+            if access.is_write and not other.is_write:
+                late = self._read_later(access, other, pairs)
                 if not late.is_empty():
-                    yield self._overwritten(touch, other, late)
+                    yield self._overwritten(access, other, late)
                     return
 
-    def _read_later(self, write: Touch, read: Touch, pairs: isl.Map) -> isl.Map:
+    def _read_later(self, write: MemoryAccess, read: MemoryAccess, pairs: isl.Map) -> isl.Map:
         """The pairs of a lane's store and a later read, unless a value is stored in between."""
         later = self.flow.precedence.before(write, read, pairs)
         if later is None:
@@ -226,11 +226,11 @@ class _Lanes:
                 later = later.subtract(between.apply_range(right.pairs.reverse()))
         return later
 
-    def _race(self, touch: Touch, other: Touch, bad: isl.Map, depth: int) -> Violation:
-        program = self.flow.touches.program
-        witness, _, second = pair_spots(self.flow, touch, other, bad)
+    def _race(self, access: MemoryAccess, other: MemoryAccess, bad: isl.Map, depth: int) -> Violation:
+        program = self.flow.accesses.program
+        witness, _, second = pair_spots(self.flow, access, other, bad)
         loop = program.loops[self.statement.loops[depth]]
-        does = "stores to" if touch.is_write else "reads"
+        does = "stores to" if access.is_write else "reads"
         meanwhile = self._words(other, second)
         message = (
             f"past the end of loop {self.loop.name}, the last vector of {self.statement.handle} {does} "
@@ -238,16 +238,16 @@ class _Lanes:
         )
         return Violation("race", message, self._plain(witness, second), repair=_mask(self.loop))
 
-    def _words(self, other: Touch, spot: Spot) -> str:
+    def _words(self, other: MemoryAccess, spot: Spot) -> str:
         if other.actor.statement is not None and other.actor.statement.name == self.past.name and other.is_write:
             return "stores there too"
         return f"{'stores' if other.is_write else 'reads'} {words(spot.named)} there"
 
-    def _overwritten(self, touch: Touch, other: Touch, bad: isl.Map) -> Violation:
-        witness, _, spot = pair_spots(self.flow, touch, other, bad)
+    def _overwritten(self, access: MemoryAccess, other: MemoryAccess, bad: isl.Map) -> Violation:
+        witness, _, spot = pair_spots(self.flow, access, other, bad)
         message = (
             f"past the end of loop {self.loop.name}, the last vector of {self.statement.handle} stores to "
-            f"{words(spot.element)}, from which {reading(self.flow.touches.program, spot)} reads {words(spot.named)} "
+            f"{words(spot.element)}, from which {reading(self.flow.accesses.program, spot)} reads {words(spot.named)} "
             f"later, {witness}"
         )
         return Violation("overwritten", message, self._plain(witness, spot), repair=_mask(self.loop))
@@ -258,9 +258,9 @@ class _Lanes:
 
 def lacks(flow: Flow, buffer: Buffer, elements: isl.Set) -> tuple[int, int] | None:
     """The axis along which elements are past the end of a buffer, and by how many at most; None if they are not."""
-    space = sets.sized_frame(flow.touches.program.algorithm.param_space, buffer.name, len(buffer.extents))
+    space = sets.sized_frame(flow.accesses.program.algorithm.param_space, buffer.name, len(buffer.extents))
     reader = Affine(space, {})
-    elements = elements.intersect_params(flow.touches.program.context.params())
+    elements = elements.intersect_params(flow.accesses.program.context.params())
     for axis, extent in enumerate(buffer.extents):
         most = sets.most(sets.variables(space)[axis].to_pw_aff().sub(reader.value(extent)), elements)
         if most is not None and most >= 0:

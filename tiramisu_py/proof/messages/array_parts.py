@@ -21,7 +21,7 @@ from tiramisu_py.sets import smallest
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """Everything that is dealt to no rank, or to ranks in two ways."""
-    program = flow.touches.program
+    program = flow.accesses.program
     if not program.is_spread:
         return
     yield from _varying(program)
@@ -96,11 +96,11 @@ def _misdealt(program: Program, source: str) -> Iterator[Finding]:
 
 def _unheld(flow: Flow, source: str) -> Iterator[Finding]:
     """Values of an output that would be in the array of a rank that does not exist."""
-    program = flow.touches.program
+    program = flow.accesses.program
     if source not in program.distributions:
         return
-    exits = [r for r in flow.touches.of_buffer(program.storages[source].buffer) if not r.is_write]
-    bad = flow.touches.values.domain(source)
+    exits = [r for r in flow.accesses.of_buffer(program.storages[source].buffer) if not r.is_write]
+    bad = flow.accesses.values.domain(source)
     if program.blocks is not None:
         bad, exits = bad.subtract(in_any_block(program, source, bad)), []
     for read in exits:

@@ -28,7 +28,7 @@ from tiramisu_py.sets import smallest
 
 def findings(flow: Flow, _: Key | None = None) -> Iterator[Finding]:
     """For each exchange declared collective, the first reason why it cannot be."""
-    for one in collectives(flow.touches.program):
+    for one in collectives(flow.accesses.program):
         found = next(_violations(flow, one), None)
         if found is not None:
             yield Finding.of(Key(found.kind, (one.name,)), found)

@@ -82,7 +82,7 @@ def _again(order: Needs, sought: Key) -> Iterator[Finding]:
 
 def _needs(flow: Flow) -> Needs:
     """What needs what; a call of all ranks stands for both halves of a collective exchange."""
-    program, found = flow.touches.program, exchanges(flow)
+    program, found = flow.accesses.program, exchanges(flow)
     together = collectives(program)
     if not together:
         return _with_meetings(program, found, {})

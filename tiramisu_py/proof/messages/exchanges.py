@@ -160,7 +160,7 @@ def _one_to_one(pairs: Pairs) -> bool:
 
 def exchanges(flow: Flow) -> tuple[Exchange, ...]:
     """The exchanges of a program."""
-    return flow.kept("exchanges", lambda: tuple(_exchanges(flow.touches.program)))
+    return flow.kept("exchanges", lambda: tuple(_exchanges(flow.accesses.program)))
 
 
 def _exchanges(program: Program) -> Iterator[Exchange]:

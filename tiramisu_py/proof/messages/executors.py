@@ -23,7 +23,7 @@ _COMPUTED, _DONE, _PEERLESS, _OTHER_GRID = "computed", "done", "without a peer",
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every statement on a rank that does not exist, and every message to or from such a rank."""
-    program = flow.touches.program
+    program = flow.accesses.program
     if not program.rank_axes:
         return
     every = list(program.statements.values())

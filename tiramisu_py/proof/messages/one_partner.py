@@ -25,9 +25,9 @@ from tiramisu_py.proof.violations.findings import Finding, Key, on_that_rank, ra
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Messages to several ranks at a time, and persistent requests that would be for several messages."""
-    for half in flow.touches.program.acting:
+    for half in flow.accesses.program.acting:
         if half.message is not None and not half.message.collective:
-            found = (f for f in _of(flow.touches.program, half) if wanted(f.key, sought))
+            found = (f for f in _of(flow.accesses.program, half) if wanted(f.key, sought))
             yield from islice(found, 1)
 
 

@@ -77,7 +77,7 @@ def _late(happens: Happens, half: Statement, wait: Statement, again: isl.Map) ->
 
 
 def _shared_request(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
-    program, happens = flow.touches.program, flow.happens
+    program, happens = flow.accesses.program, flow.happens
     pairs = happens.times(half).apply_range(bad).apply_range(happens.times(half).reverse())
     params, late = soonest(program, half, pairs.range())
     before = pairs.intersect_range(smallest.alone(pairs.range(), late, params)).domain()
@@ -94,7 +94,7 @@ def _shared_request(flow: Flow, half: Statement, bad: isl.Map) -> Violation:
 
 
 def _mistaken_request(flow: Flow, half: Statement, wait: Statement, bad: isl.Map) -> Violation:
-    program, happens = flow.touches.program, flow.happens
+    program, happens = flow.accesses.program, flow.happens
     params, instance = soonest(program, half, bad.domain().apply(happens.times(half).reverse()))
     named, rank, _ = element_of(program, half, instance, params)
     witness = Witness(params, named, None)

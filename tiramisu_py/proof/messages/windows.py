@@ -13,7 +13,7 @@ from functools import partial, wraps
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
@@ -37,9 +37,9 @@ def in_window(condition: Findings) -> Findings:
 
 def windowed(flow: Flow) -> Flow:
     """The dataflow of a rank and its neighbours; the same one if blocks have no individual bounds."""
-    if flow.touches.program.blocks is None:
+    if flow.accesses.program.blocks is None:
         return flow
-    return flow.kept("window", lambda: Flow(Touches(window(flow.touches.program))))
+    return flow.kept("window", lambda: Flow(MemoryAccesses(window(flow.accesses.program))))
 
 
 def _in_words(finding: Finding) -> Violation:

@@ -9,7 +9,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import GpuBlock, Parallel, Vector
@@ -22,7 +22,7 @@ from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
 
 def reordered(flow: Flow) -> Iterator[str]:
     """The reductions of floating-point numbers whose terms are combined in another order than the algorithm's."""
-    for name, computation in flow.touches.program.algorithm.computations.items():
+    for name, computation in flow.accesses.program.algorithm.computations.items():
         if computation.is_reduction and computation.dtype.is_float and is_reordered(flow, name):
             yield name
 
@@ -34,7 +34,7 @@ def is_reordered(flow: Flow, name: str) -> bool:
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """The reductions declared `ordered` whose order is not kept."""
-    for name, computation in flow.touches.program.algorithm.computations.items():
+    for name, computation in flow.accesses.program.algorithm.computations.items():
         key = Key("order", (name,))
         if computation.is_reduction and computation.ordered and wanted(key, sought):
             for a, b, bad in _out_of_order(flow, name):
@@ -42,8 +42,8 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
                 break
 
 
-def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map]]:
-    computation = flow.touches.program.algorithm.computations.get(name)
+def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
+    computation = flow.accesses.program.algorithm.computations.get(name)
     if computation is None:
         return
     chains = Chains(flow, computation)
@@ -56,7 +56,7 @@ def _out_of_order(flow: Flow, name: str) -> Iterator[tuple[Touch, Touch, isl.Map
     yield from _combined_by_ranks(chains)
 
 
-def _combined_by_ranks(chains: Chains) -> Iterator[tuple[Touch, Touch, isl.Map]]:
+def _combined_by_ranks(chains: Chains) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
     """``a -> b`` of terms on different executors, which are combined in an order that the executors choose."""
     for merge in chains.updates:
         assert merge.actor.statement is not None
@@ -70,7 +70,7 @@ def _combined_by_ranks(chains: Chains) -> Iterator[tuple[Touch, Touch, isl.Map]]
                     yield a, b, bad
 
 
-def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
+def _late(chains: Chains, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     """``a -> b`` of one chain where the term of a is the earlier one, but a does not come before b in time."""
     flow, first, second = chains.flow, a.actor.statement, b.actor.statement
     assert first is not None and second is not None
@@ -85,13 +85,13 @@ def _late(chains: Chains, a: Touch, b: Touch) -> isl.Map:
     earlier = flow.precedence.before(a, b, ascending)
     late = ascending if earlier is None else ascending.subtract(earlier)
     for depth in range(shared(first, second)):
-        loop = flow.touches.program.loops[first.loops[depth]]
+        loop = flow.accesses.program.loops[first.loops[depth]]
         if isinstance(loop.tag, Parallel | Vector | GpuBlock) and loop.tag.combine is not None:
             late = late.union(race_at(a, b, ascending, depth, None))
     return late
 
 
-def _unlocked(flow: Flow, c: Computation, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+def _unlocked(flow: Flow, c: Computation, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, _ = pair_spots(flow, a, b, bad)
     message = f"{c.name} is ordered, but two terms of {words(one.named)} are combined in another order, {witness}"
     return Violation("reduction", message, witness, repair=f"keep the order of the loops over {', '.join(c.over)}")

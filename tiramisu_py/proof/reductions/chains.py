@@ -18,7 +18,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.ordering import shared
 from tiramisu_py.program.ranks.combined_reductions import meetings
@@ -31,7 +31,7 @@ class Miscount:
 
     keys: isl.Set
     what: str
-    touch: Touch
+    access: MemoryAccess
 
 
 class Chains:
@@ -40,15 +40,15 @@ class Chains:
     def __init__(self, flow: Flow, computation: Computation) -> None:
         self.flow = flow
         self.computation = computation
-        found = flow.touches.program.statements_of(computation.name)
-        writes = [w for w in map(flow.touches.write, found) if w is not None]
+        found = flow.accesses.program.statements_of(computation.name)
+        writes = [w for w in map(flow.accesses.write, found) if w is not None]
         self.starts = [w for w in writes if w.role is Role.INIT]
         self.updates = [w for w in writes if w.adds]
         self.combinations = _combinations(flow, computation)
         self.partials = {w.home for w in self.combinations}
         self._terms: dict[str, isl.Map] = {}
         homes = dict.fromkeys(w.home for w in self.updates)
-        copied = [w for home in homes for w in flow.touches.writers(home) if w.role is Role.COPY]
+        copied = [w for home in homes for w in flow.accesses.writers(home) if w.role is Role.COPY]
         self.copies = [w for w in copied if w.source == computation.name]
         self.generation = 0
         common = min((shared(a, b) for a, b in combinations(found, 2)), default=0)
@@ -57,14 +57,14 @@ class Chains:
 
     # -- terms
 
-    def terms(self, update: Touch) -> isl.Map:
+    def terms(self, update: MemoryAccess) -> isl.Map:
         """``instance -> point`` of the terms that an update, or a merge, adds."""
         statement = update.actor.statement
         assert statement is not None
         if statement.role is Role.UPDATE:
             return sets.graph(statement.point, update.domain)
         if statement.name not in self._terms:
-            space = self.flow.touches.program.algorithm.param_space
+            space = self.flow.accesses.program.algorithm.param_space
             points = sets.sized_frame(space, self.computation.name, len(self.computation.point_iterators))
             self._terms[statement.name] = found = sets.no_pairs(statement.frame, points)  # one merged into itself
             for one, consumed in self.consumed(statement):
@@ -72,9 +72,9 @@ class Chains:
             self._terms[statement.name] = found.coalesce()
         return self._terms[statement.name]
 
-    def consumed(self, merge: Statement) -> Iterator[tuple[Touch, isl.Map]]:
+    def consumed(self, merge: Statement) -> Iterator[tuple[MemoryAccess, isl.Map]]:
         """``update -> merge`` for all updates of the partial results that a statement merges into another one."""
-        read = self.flow.touches.read(merge, merge.source)
+        read = self.flow.accesses.read(merge, merge.source)
         for combination in self.combinations:
             if read is None or read.home != combination.home:
                 continue
@@ -85,19 +85,19 @@ class Chains:
             met = combination.actor.statement
             assert met is not None
             merged = sets.graph(read.instance, read.domain).reverse().apply_range(earlier.reverse())
-            together = merged.apply_range(meetings(self.flow.touches.program, met))
+            together = merged.apply_range(meetings(self.flow.accesses.program, met))
             for update in self.updates:
                 if update.home == combination.home:
                     yield update, self.flow.one_chain(update, combination).apply_range(together.reverse())
 
     # -- keys
 
-    def key(self, write: Touch, generation: int, point: isl.MultiAff) -> isl.Map:
+    def key(self, write: MemoryAccess, generation: int, point: isl.MultiAff) -> isl.Map:
         """``instance -> [place, generation, point]``."""
         assert write.coords is not None
         return sets.graph(sets.joined(write.place, sets.prefix(write.coords, generation), point), write.domain)
 
-    def _keys_of_terms(self, update: Touch) -> isl.Map:
+    def _keys_of_terms(self, update: MemoryAccess) -> isl.Map:
         """``instance -> [place, generation, point]`` of all terms that an update adds."""
         statement = update.actor.statement
         assert statement is not None and update.coords is not None
@@ -106,7 +106,7 @@ class Chains:
         at = sets.graph(sets.joined(update.place, sets.prefix(update.coords, self.generation)), update.domain)
         return sets.side_by_side(at, self.terms(update))
 
-    def same(self, a: Touch, b: Touch) -> isl.Map:
+    def same(self, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
         """``a -> b`` of one chain."""
         pairs = self.flow.one_chain(a, b)
         if not self.generation:
@@ -116,11 +116,11 @@ class Chains:
     def _repeated_starts(self, generation: int) -> list[isl.Set]:
         return [bad for group in self._by_buffer(self.starts) for bad in self._repeated_in(group, generation)]
 
-    def _repeated_in(self, starts: list[Touch], generation: int) -> Iterator[isl.Set]:
+    def _repeated_in(self, starts: list[MemoryAccess], generation: int) -> Iterator[isl.Set]:
         yield from _repeated([self.key(w, generation, w.value) for w in starts])
 
     @staticmethod
-    def _by_buffer(writes: list[Touch]) -> list[list[Touch]]:
+    def _by_buffer(writes: list[MemoryAccess]) -> list[list[MemoryAccess]]:
         names = dict.fromkeys(write.home for write in writes)
         return [[write for write in writes if write.home == name] for name in names]
 
@@ -144,7 +144,7 @@ class Chains:
             counts.append((added.subtract(needed), "gets a term without a start"))
             yield from (Miscount(bad, what, group[0]) for bad, what in counts if not bad.is_empty())
 
-    def merged_again(self) -> Iterator[tuple[Touch, Touch, isl.Map]]:
+    def merged_again(self) -> Iterator[tuple[MemoryAccess, MemoryAccess, isl.Map]]:
         """``update -> update`` of updates that add one term to partial results that are merged together."""
         for merge in self.updates:
             statement = merge.actor.statement
@@ -165,24 +165,26 @@ class Chains:
                 if not bad.is_empty():
                     yield Miscount(bad, "is combined twice", group[0])
 
-    def _needed(self, write: Touch, starts: list[isl.Map]) -> isl.Set:
+    def _needed(self, write: MemoryAccess, starts: list[isl.Map]) -> isl.Set:
         """``{ [place, generation, point] : the chain [place, generation, value of the point] is started }``."""
-        algorithm, c = self.flow.touches.program.algorithm, self.computation
+        algorithm, c = self.flow.accesses.program.algorithm, self.computation
         chain, point = self._keys(write)
         points = sets.named(c.points, c.name).intersect_params(algorithm.context.params())
         started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
         return sets.preimage(started, chain).intersect(sets.preimage(points, point))
 
-    def _keys(self, write: Touch) -> tuple[isl.MultiAff, isl.MultiAff]:
+    def _keys(self, write: MemoryAccess) -> tuple[isl.MultiAff, isl.MultiAff]:
         """``[place, generation, point] -> [place, generation, value]``, and ``-> point``."""
         c = self.computation
         before = sets.out_size(write.places) + self.generation
-        space = sets.sized_frame(self.flow.touches.program.algorithm.param_space, None, before + len(c.point_iterators))
+        space = sets.sized_frame(
+            self.flow.accesses.program.algorithm.param_space, None, before + len(c.point_iterators)
+        )
         variables = sets.variables(space)
         chain = sets.function(space, None, variables[: before + len(c.iterators)])
         return chain, sets.function(space, c.name, variables[before:])
 
-    def _unused(self, group: list[Touch], starts: list[isl.Map], updates: list[isl.Map]) -> isl.Set:
+    def _unused(self, group: list[MemoryAccess], starts: list[isl.Map], updates: list[isl.Map]) -> isl.Set:
         """The keys of chains that a rank starts needlessly: no term is added there, and nothing reads them.
 
         A read of a value that a copy (a receive) has brought since is no read of the started chain.
@@ -192,14 +194,14 @@ class Chains:
         if self.generation or not group[0].ranks:
             return none
         used = union_of([m.range() for m in updates], none).apply(sets.graph(chain))
-        for read in self.flow.touches.readers(group[0].home):
+        for read in self.flow.accesses.readers(group[0].home):
             if read.source == self.computation.name:
                 own = read.domain.subtract(self._brought(read))
                 used = used.union(own.apply(sets.graph(sets.joined(read.place, read.value))))
         started = union_of([m.range() for m in starts], sets.empty(chain.get_space().range()))
         return sets.preimage(started.subtract(used), chain)
 
-    def _brought(self, read: Touch) -> isl.Set:
+    def _brought(self, read: MemoryAccess) -> isl.Set:
         """The reads that come after a copy of the complete value, which came after the start."""
         flow = self.flow
         found = sets.empty(read.domain.get_space())
@@ -229,7 +231,7 @@ def union_of(listed: list[isl.Set], like: isl.Set) -> isl.Set:
     return sets.union_of([sets.empty(like.get_space()), *listed]).coalesce()
 
 
-def _combinations(flow: Flow, computation: Computation) -> list[Touch]:
+def _combinations(flow: Flow, computation: Computation) -> list[MemoryAccess]:
     """The stores of the combinations of a reduction's partial results."""
-    found = (s for s in flow.touches.program.storing if s.role is Role.COMBINE and s.source == computation.name)
-    return [w for w in map(flow.touches.write, found) if w is not None]
+    found = (s for s in flow.accesses.program.storing if s.role is Role.COMBINE and s.source == computation.name)
+    return [w for w in map(flow.accesses.write, found) if w is not None]

@@ -11,7 +11,7 @@ from functools import partial
 
 import islpy as isl
 
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation
 from tiramisu_py.program.loops import Combine, LoopId, Parallel, Vector
@@ -34,7 +34,7 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
         yield from _mixtures(flow)
 
 
-def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
+def _uncombined(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[Finding]:
     """Accesses to partial results inside the loop that keeps private copies of them."""
     for update, other in ((a, b), (b, a)):
         if update.role is Role.UPDATE and update.is_write and not (other.role is Role.UPDATE and other.is_write):
@@ -44,21 +44,21 @@ def _uncombined(flow: Flow, a: Touch, b: Touch) -> Iterator[Finding]:
                     yield Finding(pair_key(_UNCOMBINED, a, b), partial(_not_combined, flow, update, other, bad, depth))
 
 
-def _private_depths(flow: Flow, a: Touch, b: Touch) -> Iterator[int]:
+def _private_depths(flow: Flow, a: MemoryAccess, b: MemoryAccess) -> Iterator[int]:
     """The depths of shared loops that keep private copies."""
     first, _ = statements(a, b)
     for depth in unordered(flow, a, b):
-        tag = flow.touches.program.loops[first.loops[depth]].tag
+        tag = flow.accesses.program.loops[first.loops[depth]].tag
         if isinstance(tag, Parallel | Vector) and tag.combine is Combine.PRIVATE:
             yield depth
 
 
-def _in_one_iteration(flow: Flow, a: Touch, b: Touch, depth: int) -> isl.Map:
+def _in_one_iteration(flow: Flow, a: MemoryAccess, b: MemoryAccess, depth: int) -> isl.Map:
     same = a.prefix(depth + 1).apply_range(b.prefix(depth + 1).reverse())
     return flow.same_place(a, b).intersect(same)
 
 
-def _meets(flow: Flow, update: Touch, depth: int) -> bool:
+def _meets(flow: Flow, update: MemoryAccess, depth: int) -> bool:
     """Whether different iterations of a loop update one place."""
     return not race_at(update, update, flow.same_place(update, update), depth, None).is_empty()
 
@@ -68,7 +68,7 @@ def _meets(flow: Flow, update: Touch, depth: int) -> bool:
 
 def _mixtures(flow: Flow) -> Iterator[Finding]:
     """Loops that keep private copies of a buffer, but use the buffer for more than these partial results."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for loop, buffer, updates in private_copies(program):
         operators = {program.algorithm.computations[s.source].op: s for s in updates}
         name = program.loops[loop].name
@@ -85,20 +85,20 @@ def _mixtures(flow: Flow) -> Iterator[Finding]:
 
 
 def _mixed(flow: Flow, loop: LoopId, buffer: str, updates: tuple[Statement, ...]) -> Iterator[Finding]:
-    program = flow.touches.program
-    for touch in flow.touches.of_buffer(buffer):
-        statement = touch.actor.statement
-        own = touch.is_write and statement in updates
-        if own or statement is None or loop not in statement.loops or touch.domain.is_empty():
+    program = flow.accesses.program
+    for access in flow.accesses.of_buffer(buffer):
+        statement = access.actor.statement
+        own = access.is_write and statement in updates
+        if own or statement is None or loop not in statement.loops or access.domain.is_empty():
             continue
-        spot = first_spot(touch, touch.domain)
-        does = "stores" if touch.is_write else "reads"
+        spot = first_spot(access, access.domain)
+        does = "stores" if access.is_write else "reads"
         message = (
             f"{words(spot.computed(program))} {does} {words(spot.named)} in {buffer} inside loop "
             f"{program.loops[loop].name}, which keeps private copies of {buffer} until its end"
         )
-        repair = f"keep {touch.source} in a buffer of its own"
-        if touch.source in (update.source for update in updates):
+        repair = f"keep {access.source} in a buffer of its own"
+        if access.source in (update.source for update in updates):
             repair = f"move {statement.handle} out of loop {program.loops[loop].name}"
         if isinstance(program.loops[loop].tag, Parallel):
             repair += ", or use combine=tm.ATOMIC"
@@ -106,12 +106,12 @@ def _mixed(flow: Flow, loop: LoopId, buffer: str, updates: tuple[Statement, ...]
         return
 
 
-def _not_combined(flow: Flow, update: Touch, other: Touch, bad: isl.Map, depth: int) -> Violation:
+def _not_combined(flow: Flow, update: MemoryAccess, other: MemoryAccess, bad: isl.Map, depth: int) -> Violation:
     witness, partial_result, spot = pair_spots(flow, update, other, bad)
     statement, _ = statements(update, other)
-    loop = flow.touches.program.loops[statement.loops[depth]].name
+    loop = flow.accesses.program.loops[statement.loops[depth]].name
     does = "stores" if other.is_write else "reads"
-    who = words(spot.computed(flow.touches.program))
+    who = words(spot.computed(flow.accesses.program))
     where = f"inside loop {loop}, which combines its partial results only at its end"
     message = f"{who} {does} {words(partial_result.named)} {where}, {witness}"
     return Violation("reduction", message, witness, repair=f"move it out of loop {loop}, or use combine=tm.ATOMIC")

@@ -31,7 +31,7 @@ from tiramisu_py.sets import smallest
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every reduction over ranks that they cannot combine, and every combination that a rank does not reach."""
-    program = flow.touches.program
+    program = flow.accesses.program
     for updates in groups(program):
         yield from _of_group(program, updates)
     for statement in program.statements.values():

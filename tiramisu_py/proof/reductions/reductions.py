@@ -24,7 +24,7 @@ import islpy as isl
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation, Operator
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Candidate, Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Rank
@@ -36,7 +36,7 @@ from tiramisu_py.proof.memory.races import pair_spots
 from tiramisu_py.proof.memory.values import first_spot, one
 from tiramisu_py.proof.reductions.chains import Chains, Miscount, union_of
 from tiramisu_py.proof.violations.condition import Sentence, Topic
-from tiramisu_py.proof.violations.findings import Finding, Key, access, on_rank, rank_words, reading, wanted, words
+from tiramisu_py.proof.violations.findings import Finding, Key, access_key, on_rank, rank_words, reading, wanted, words
 from tiramisu_py.proof.violations.repairs import onto_gpu
 from tiramisu_py.sets import smallest
 
@@ -50,7 +50,7 @@ _SORTS = (_MISCOUNTED, _MERGED, _UNSTARTED, _OTHER_START, _REPLACED, _EARLY, _PA
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
     """Every way in which a reduction lacks or repeats terms, or is read before it is complete."""
     sorts = _SORTS if sought is None else (sought.sort,)
-    for name, computation in flow.touches.program.algorithm.computations.items():
+    for name, computation in flow.accesses.program.algorithm.computations.items():
         if computation.is_reduction and (sought is None or sought.about[0] == name):
             chains = Chains(flow, computation)
             yield from _miscounted(chains) if _MISCOUNTED in sorts else ()
@@ -82,7 +82,7 @@ def _merged_twice(chains: Chains) -> Iterator[Finding]:
         return
 
 
-def _added_twice(chains: Chains, a: Touch, b: Touch, bad: isl.Map) -> Violation:
+def _added_twice(chains: Chains, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(chains.flow, a, b, bad)
     ranks = f" on {rank_words(one.rank)} and on {rank_words(other.rank)}" if a.ranks else ""
     message = f"{words(one.named)} gets a term twice: it is added{ranks}, and these are combined, {witness}"
@@ -90,17 +90,17 @@ def _added_twice(chains: Chains, a: Touch, b: Touch, bad: isl.Map) -> Violation:
 
 
 def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
-    c, touch = chains.computation, wrong.touch
+    c, access = chains.computation, wrong.access
     params = smallest.smallest_params(wrong.keys)
     key = smallest.first(sets.fixed(wrong.keys, params))
-    place = sets.out_size(touch.places)
+    place = sets.out_size(access.places)
     point = key[place + chains.generation :]
     value = (c.name, point[: len(c.iterators)])
-    first = touch.owners
-    witness = Witness(params, None, value, (touch.buffer.name, key[first:place]))
+    first = access.owners
+    witness = Witness(params, None, value, (access.buffer.name, key[first:place]))
     over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
-    where = f" on {rank_words(key[: touch.ranks])}" if touch.ranks else ""
-    elsewhere = _added_elsewhere(chains, params, point, key[: touch.ranks]) if over else None
+    where = f" on {rank_words(key[: access.ranks])}" if access.ranks else ""
+    elsewhere = _added_elsewhere(chains, params, point, key[: access.ranks]) if over else None
     if elsewhere is not None:
         message = (
             f"{words(value)} {wrong.what}{where}: {_term(c, point)} is added on {rank_words(elsewhere)}, {witness}"
@@ -113,7 +113,7 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
             witness,
             repair=f"all ranks combine {c.name}: {start}" if combined else _on_one_rank(chains),
         )
-    repair = _on_one_device(chains, touch)
+    repair = _on_one_device(chains, access)
     return Violation("reduction", f"{words(value)} {wrong.what}{over}{where}, {witness}", witness, repair=repair)
 
 
@@ -131,11 +131,11 @@ def _added_elsewhere(
     return None
 
 
-def _over_ranks(chains: Chains, update: Touch) -> str:
+def _over_ranks(chains: Chains, update: MemoryAccess) -> str:
     """The command that lets ranks combine the terms of an update; "" where it has no loop over ranks."""
     statement = update.actor.statement
     assert statement is not None
-    loops = (chains.flow.touches.program.loops[number] for number in statement.loops)
+    loops = (chains.flow.accesses.program.loops[number] for number in statement.loops)
     found = [loop for loop in loops if isinstance(loop.tag, Rank) and loop.tagged_by]
     if not found or update.home in chains.partials or not_combined(chains.computation):
         return ""
@@ -154,10 +154,10 @@ def _on_one_rank(chains: Chains) -> str:
     )
 
 
-def _on_one_device(chains: Chains, touch: Touch) -> str:
+def _on_one_device(chains: Chains, access: MemoryAccess) -> str:
     """The repair of a chain that is started on one device and updated on another; "" for any other chain."""
     own, others = (
-        [w for w in (*chains.starts, *chains.updates) if w.buffer == touch.buffer and (w.home == touch.home) is here]
+        [w for w in (*chains.starts, *chains.updates) if w.buffer == access.buffer and (w.home == access.home) is here]
         for here in (True, False)
     )
     if (any(w.role is Role.INIT for w in own) and any(w.adds for w in own)) or not others:
@@ -188,14 +188,14 @@ def _unstarted(chains: Chains) -> Iterator[Finding]:
             yield Finding(_key(_UNSTARTED, chains), partial(_not_started, chains, update, bad))
 
 
-def _accumulator(chains: Chains, update: Touch) -> Touch:
+def _accumulator(chains: Chains, update: MemoryAccess) -> MemoryAccess:
     assert update.actor.statement is not None
-    found = chains.flow.touches.accumulator(update.actor.statement)
+    found = chains.flow.accesses.accumulator(update.actor.statement)
     assert found is not None
     return found
 
 
-def _without_start(chains: Chains, update: Touch) -> isl.Set:
+def _without_start(chains: Chains, update: MemoryAccess) -> isl.Set:
     """The updates whose chain is not started before them, or has been overwritten since."""
     flow, accumulator = chains.flow, _accumulator(chains, update)
     bad = flow.unserved(accumulator)
@@ -207,7 +207,7 @@ def _without_start(chains: Chains, update: Touch) -> isl.Set:
     return bad
 
 
-def _not_started(chains: Chains, update: Touch, bad: isl.Set) -> Violation:
+def _not_started(chains: Chains, update: MemoryAccess, bad: isl.Set) -> Violation:
     flow, accumulator = chains.flow, _accumulator(chains, update)
     spot = first_spot(accumulator, bad)
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
@@ -235,7 +235,7 @@ def _other_starts(chains: Chains) -> Iterator[Finding]:
             yield Finding(_key(_OTHER_START, chains), partial(_started_with, start, statement.body, op))
 
 
-def _started_with(start: Touch, body: Expr, op: Operator) -> Violation:
+def _started_with(start: MemoryAccess, body: Expr, op: Operator) -> Violation:
     spot = first_spot(start, start.domain)
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
     message = f"{words(spot.named)} is started with {body}, which is not the identity of {op.name}, {witness}"
@@ -254,7 +254,7 @@ def _replaced(chains: Chains) -> Iterator[Finding]:
                 yield Finding(_key(_REPLACED, chains), partial(_copied_over, chains, update, copy, bad))
 
 
-def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
+def _goes_on(chains: Chains, update: MemoryAccess, copy: MemoryAccess) -> isl.Map:
     """``update -> copy`` of one value at one place, where the copy comes first and the chain is not restarted since."""
     flow = chains.flow
     accumulator = _accumulator(chains, update)
@@ -273,7 +273,7 @@ def _goes_on(chains: Chains, update: Touch, copy: Touch) -> isl.Map:
     return earlier.reverse()
 
 
-def _copied_over(chains: Chains, update: Touch, copy: Touch, bad: isl.Map) -> Violation:
+def _copied_over(chains: Chains, update: MemoryAccess, copy: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(chains.flow, _accumulator(chains, update), copy, bad)
     assert copy.actor.statement is not None
     does = "receives" if copy.actor.statement.receives else "copies"
@@ -289,8 +289,8 @@ def _copied_over(chains: Chains, update: Touch, copy: Touch, bad: isl.Map) -> Vi
 
 def _early_readers(chains: Chains, sought: Key | None) -> Iterator[Finding]:
     for home in dict.fromkeys(update.home for update in chains.updates):
-        for read in chains.flow.touches.readers(home):
-            key = _key(_EARLY, chains, access(read))
+        for read in chains.flow.accesses.readers(home):
+            key = _key(_EARLY, chains, access_key(read))
             late = list(late_updates(chains, read)) if wanted(key, sought) else []
             if late:
                 yield Finding(key, partial(_incomplete, chains.flow, read, late))
@@ -299,20 +299,20 @@ def _early_readers(chains: Chains, sought: Key | None) -> Iterator[Finding]:
 def _readers_of_partials(chains: Chains) -> Iterator[Finding]:
     """Reads of partial results, which the algorithm does not name, by other statements than combination and merge."""
     for home in chains.partials:
-        for read in chains.flow.touches.readers(home):
+        for read in chains.flow.accesses.readers(home):
             if read.role not in (Role.COMBINE, Role.MERGE) and not read.domain.is_empty():
                 yield Finding(_key(_PARTIAL, chains), partial(_reads_partial, chains, read))
 
 
-def _reads_partial(chains: Chains, read: Touch) -> Violation:
-    spot, program = first_spot(read, read.domain), chains.flow.touches.program
+def _reads_partial(chains: Chains, read: MemoryAccess) -> Violation:
+    spot, program = first_spot(read, read.domain), chains.flow.accesses.program
     witness = Witness(spot.params, spot.named, spot.computed(program), spot.element)
     who = reading(program, spot)
     message = f"{who} reads a partial result of {words(spot.named)}{on_rank(spot)}, {witness}"
     return Violation("reduction", message, witness)
 
 
-def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
+def late_updates(chains: Chains, read: MemoryAccess) -> Iterator[Candidate]:
     """The updates that do not come before a read of the result of their chain, and the pairs ``read -> update``."""
     flow = chains.flow
     for update in chains.updates:
@@ -326,7 +326,7 @@ def late_updates(chains: Chains, read: Touch) -> Iterator[Candidate]:
             yield Candidate(update, late)
 
 
-def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map:
+def _of_later_generations(chains: Chains, read: MemoryAccess, update: MemoryAccess) -> isl.Map:
     """``read -> update`` of updates whose chain is only started after the read."""
     found = sets.no_pair(chains.flow.one_chain(read, update))
     for start in chains.starts:
@@ -336,24 +336,24 @@ def _of_later_generations(chains: Chains, read: Touch, update: Touch) -> isl.Map
     return found
 
 
-def _incomplete(flow: Flow, read: Touch, late: list[Candidate]) -> Violation:
+def _incomplete(flow: Flow, read: MemoryAccess, late: list[Candidate]) -> Violation:
     bad = union_of([candidate.pairs.domain() for candidate in late], read.domain)
     spot = first_spot(read, bad)
-    reader = spot.computed(flow.touches.program)
+    reader = spot.computed(flow.accesses.program)
     witness = Witness(spot.params, spot.named, reader, spot.element)
     loop = _combining_loop(flow, read, late)
     if loop:
         named = f"{words(reader)} reads {words(spot.named)}{on_rank(spot)} inside loop {loop}"
         message = f"{named}, which combines the partial results of its ranks only at its end, {witness}"
         return Violation("reduction", message, witness, repair=f"move it out of loop {loop}")
-    who = f"{reading(flow.touches.program, spot)} {'sends' if read.role is Role.SEND else 'reads'}"
+    who = f"{reading(flow.accesses.program, spot)} {'sends' if read.role is Role.SEND else 'reads'}"
     message = f"{who} {words(spot.named)} before all of its terms are added{on_rank(spot)}, {witness}"
     return Violation("reduction", message, witness, repair=order_repair(flow, read, [c.write for c in late]))
 
 
-def _combining_loop(flow: Flow, read: Touch, late: list[Candidate]) -> str:
+def _combining_loop(flow: Flow, read: MemoryAccess, late: list[Candidate]) -> str:
     """The loop around a read whose partial results ranks combine only at its end; "" if there is none."""
-    program, reader = flow.touches.program, read.actor.statement
+    program, reader = flow.accesses.program, read.actor.statement
     merged = {c.write.actor.statement.source for c in late if c.write.role is Role.MERGE and c.write.actor.statement}
     for statement in program.statements.values() if reader is not None and merged else ():
         if statement.calls_ranks and statement.combination is not None and statement.source in merged:

@@ -15,7 +15,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.dependence import kernel_order
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.kernels import KernelNest, all_threads, is_tree
@@ -37,15 +37,15 @@ def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
 
 
 def _violations(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
-    if is_tree(nest.program, statement) and statement.target not in flow.touches.partials:
+    if is_tree(nest.program, statement) and statement.target not in flow.accesses.partials:
         yield from _not_one_element(flow, nest, statement)
     if statement.role is Role.MERGE:
-        yield from _touched_by_others(flow, nest, statement)
+        yield from _accessed_by_others(flow, nest, statement)
 
 
 def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iterator[Violation]:
     """Why an update cannot be combined as a tree."""
-    write = flow.touches.write(statement)
+    write = flow.accesses.write(statement)
     if write is None:
         return
     clock = kernel_order.clock(nest.program, write)
@@ -67,21 +67,21 @@ def _not_one_element(flow: Flow, nest: KernelNest, statement: Statement) -> Iter
         yield _not_collected(write)
 
 
-def _touched_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
+def _accessed_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Iterator[Violation]:
     """Other accesses to the element into which blocks merge their partial results, while the kernel runs."""
-    write = flow.touches.write(merge)
+    write = flow.accesses.write(merge)
     if write is None:
         return
-    for other_touch in _others(flow, nest, write):
-        bad = _in_one_launch(flow, nest, write, other_touch)
+    for other_access in _others(flow, nest, write):
+        bad = _in_one_launch(flow, nest, write, other_access)
         if not bad.is_empty():
-            witness, one, other = pair_spots(flow, write, other_touch, bad)
-            does = "stores" if other_touch.is_write else "reads"
+            witness, one, other = pair_spots(flow, write, other_access, bad)
+            does = "stores" if other_access.is_write else "reads"
             message = (
-                f"{words(other.computed(flow.touches.program))} {does} {words(one.named)} inside the kernel that "
+                f"{words(other.computed(flow.accesses.program))} {does} {words(one.named)} inside the kernel that "
                 f"combines its partial results in a tree, {witness}"
             )
-            repair = f"move {statements(write, other_touch)[1].handle} out of the kernel, or use combine=tm.ATOMIC"
+            repair = f"move {statements(write, other_access)[1].handle} out of the kernel, or use combine=tm.ATOMIC"
             yield Violation("reduction", message, witness, repair=repair)
 
 
@@ -108,7 +108,7 @@ def element_of_block(nest: KernelNest, statement: Statement) -> tuple[int, isl.M
     return None
 
 
-def _several_elements(nest: KernelNest, write: Touch) -> Violation:
+def _several_elements(nest: KernelNest, write: MemoryAccess) -> Violation:
     spot = first_spot(write, write.domain)
     statement = write.actor.statement
     assert statement is not None
@@ -121,7 +121,7 @@ def _several_elements(nest: KernelNest, write: Touch) -> Violation:
     return Violation("reduction", message, witness, repair=repair)
 
 
-def _not_collected(write: Touch) -> Violation:
+def _not_collected(write: MemoryAccess) -> Violation:
     spot, statement = first_spot(write, write.domain), write.actor.statement
     assert statement is not None
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
@@ -132,13 +132,13 @@ def _not_collected(write: Touch) -> Violation:
     return Violation("reduction", message, witness)
 
 
-def _others(flow: Flow, nest: KernelNest, write: Touch) -> Iterator[Touch]:
+def _others(flow: Flow, nest: KernelNest, write: MemoryAccess) -> Iterator[MemoryAccess]:
     inside = {s.name for s in nest.statements}
-    for touch in (*flow.touches.writers(write.home), *flow.touches.readers(write.home)):
-        if touch.actor.name in inside and not one_reduction(touch, write):
-            yield touch
+    for access in (*flow.accesses.writers(write.home), *flow.accesses.readers(write.home)):
+        if access.actor.name in inside and not one_reduction(access, write):
+            yield access
 
 
-def _in_one_launch(flow: Flow, nest: KernelNest, a: Touch, b: Touch) -> isl.Map:
+def _in_one_launch(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess) -> isl.Map:
     host = len(nest.host)
     return flow.same_place(a, b).intersect(a.prefix(host).apply_range(b.prefix(host).reverse()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tiramisu_py.algorithm.declare.soundness import indexed
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.program import Program
@@ -62,33 +62,33 @@ def wanted(key: Key, sought: Key | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """One element of a touch's domain at given parameters, and what it stands for in the user's words."""
+    """One element of an access's domain at given parameters, and what it stands for in the user's words."""
 
-    touch: Touch
+    access: MemoryAccess
     params: dict[str, int]
     at: tuple[int, ...]
 
     @property
     def named(self) -> Named:
         """The value that is read or written there."""
-        return (self.touch.source, smallest.evaluated(self.touch.value, self.at, self.params))
+        return (self.access.source, smallest.evaluated(self.access.value, self.at, self.params))
 
     @property
     def element(self) -> Named:
-        """The element of the buffer that is touched."""
-        return (self.touch.buffer.name, smallest.evaluated(self.touch.element, self.at, self.params))
+        """The element of the buffer that is accessed."""
+        return (self.access.buffer.name, smallest.evaluated(self.access.element, self.at, self.params))
 
     @property
     def rank(self) -> tuple[int, ...]:
         """The coordinates of its rank; none in a program without ranks."""
-        return smallest.evaluated(self.touch.rank, self.at, self.params)
+        return smallest.evaluated(self.access.rank, self.at, self.params)
 
     def computed(self, program: Program) -> Named:
         """The value that the instance computes; for the caller, the value that is asked for."""
-        statement = self.touch.actor.statement
+        statement = self.access.actor.statement
         if statement is None:
             return self.named
-        instance = smallest.evaluated(self.touch.instance, self.at, self.params)
+        instance = smallest.evaluated(self.access.instance, self.at, self.params)
         return (statement.source, smallest.evaluated(program.value_of(statement), instance, self.params))
 
 
@@ -104,21 +104,21 @@ def work(statement: Statement | None) -> tuple[Hashable, ...]:
     return (statement.source, statement.role, name, statement.combination is None)
 
 
-def access(touch: Touch) -> tuple[Hashable, ...]:
-    """A key for the access of the algorithm that a touch stands for: who reads or stores values of which source."""
-    return (work(touch.actor.statement), touch.source, touch.is_write)
+def access_key(access: MemoryAccess) -> tuple[Hashable, ...]:
+    """A key for the access of the algorithm that this one stands for: who reads or stores values of which source."""
+    return (work(access.actor.statement), access.source, access.is_write)
 
 
-def touches_alike(flow: Flow, about: tuple[Hashable, ...]) -> list[Touch]:
-    """The touches of a state of the program that stand for an `access` of another state."""
+def accesses_alike(flow: Flow, about: tuple[Hashable, ...]) -> list[MemoryAccess]:
+    """The accesses of a state of the program that have the key `about`."""
     _, source, _ = about
-    kept = dict.fromkeys(s.buffer for s in flow.touches.program.storages.values() if s.source == source)
-    return [touch for buffer in kept for touch in flow.touches.of_buffer(buffer) if access(touch) == about]
+    kept = dict.fromkeys(s.buffer for s in flow.accesses.program.storages.values() if s.source == source)
+    return [access for buffer in kept for access in flow.accesses.of_buffer(buffer) if access_key(access) == about]
 
 
 def reading(program: Program, spot: Spot) -> str:
     """Who reads, in words: a send, a copy or a transfer, by its name, or else the value that is computed."""
-    statement = spot.touch.actor.statement
+    statement = spot.access.actor.statement
     if statement is not None and statement.message is not None:
         return statement.handle
     if statement is not None and statement.role is Role.COPY:
@@ -153,7 +153,7 @@ def rank_words(rank: tuple[int, ...]) -> str:
 
 def on_rank(spot: Spot) -> str:
     """The rank of an instance as a suffix: `` on rank 1``; empty in a program without ranks."""
-    return on_that_rank(spot.rank) if spot.touch.ranks else ""
+    return on_that_rank(spot.rank) if spot.access.ranks else ""
 
 
 def on_that_rank(rank: tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Computation
 from tiramisu_py.algorithm.expressions import Const
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.storage import Storage
@@ -22,7 +22,7 @@ _MORE = 16
 
 def larger_modulo(flow: Flow, storage: Storage) -> str:
     """The command that folds by a larger modulo: ``p.store_in([i % 2])``, ``p.fold(r, 3)``; "" if none is found."""
-    program = flow.touches.program
+    program = flow.accesses.program
     declared = program.algorithm.source(storage.source)
     buffer = program.buffers[storage.buffer]
     alone = len(list(program.storages_in(buffer.name))) == 1
@@ -64,9 +64,9 @@ def _folded(program: Program, storage: Storage, axis: int, dimension: int, modul
 
 
 def _serves(flow: Flow, program: Program, buffer: str) -> bool:
-    other = Flow(Touches(program, flow.touches.values))
-    homes = other.touches.homes_of(buffer)
-    return all(other.unserved(read).is_empty() for home in homes for read in other.touches.readers(home))
+    other = Flow(MemoryAccesses(program, flow.accesses.values))
+    homes = other.accesses.homes_of(buffer)
+    return all(other.unserved(read).is_empty() for home in homes for read in other.accesses.readers(home))
 
 
 def _indices(storage: Storage, declared: Computation, axis: int, dimension: int, modulo: int) -> str:

@@ -12,7 +12,7 @@ from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domains.from_isl import of_params
 from tiramisu_py.algorithm.expressions import Param, as_expr
 from tiramisu_py.algorithm.types import int64
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.proof.violations.findings import Spot, on_rank, rank_words, words
@@ -22,23 +22,25 @@ from tiramisu_py.sets import smallest
 _FEW = 3
 
 
-def missing_message(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: Sequence[Touch], asks: str) -> Violation:
+def missing_message(
+    flow: Flow, read: MemoryAccess, bad: isl.Set, spot: Spot, writes: Sequence[MemoryAccess], asks: str
+) -> Violation:
     """A value that only other ranks have: `bad` are all the reads without their value, `spot` is the first of them.
 
     `writes` are all the writes of the value, and `asks` says who wants it.
     """
-    ranks = _holding(flow, replace(read, domain=smallest.alone(spot.touch.domain, spot.at, spot.params)), writes, spot)
+    ranks = _holding(flow, replace(read, domain=smallest.alone(spot.access.domain, spot.at, spot.params)), writes, spot)
     caller = all(write.actor.statement is None for write in writes)
     where = " and ".join(rank_words(rank) for rank in ranks[:_FEW]) + (" and others" if len(ranks) > _FEW else "")
     it = "it" if spot.element == spot.named else words(spot.named)
     held = f"{it} is only in the array of {where}" if caller else f"{it} is only on {where}"
     writer = None if caller else spot.named
-    witness = Witness(spot.params, writer, spot.computed(flow.touches.program), spot.element)
+    witness = Witness(spot.params, writer, spot.computed(flow.accesses.program), spot.element)
     message = f"{asks}{on_rank(spot)}, but {held}: no message brings it, {witness}"
     return Violation("communication", message, witness, repair=_repair(flow, read, bad, spot, writes, ranks[0]))
 
 
-def _holding(flow: Flow, only: Touch, writes: Sequence[Touch], spot: Spot) -> list[tuple[int, ...]]:
+def _holding(flow: Flow, only: MemoryAccess, writes: Sequence[MemoryAccess], spot: Spot) -> list[tuple[int, ...]]:
     """The first ranks on which the value of one read is written: where it is computed, if it is computed."""
     computing = [w for w in writes if w.actor.statement is None or not w.actor.statement.receives] or list(writes)
     found = sets.union_of(flow.same_value(only, write).range().apply(write.on_ranks) for write in computing)
@@ -52,22 +54,24 @@ def _holding(flow: Flow, only: Touch, writes: Sequence[Touch], spot: Spot) -> li
 # -- the message that is missing
 
 
-def _repair(flow: Flow, read: Touch, bad: isl.Set, spot: Spot, writes: Sequence[Touch], holder: tuple[int, ...]) -> str:
+def _repair(
+    flow: Flow, read: MemoryAccess, bad: isl.Set, spot: Spot, writes: Sequence[MemoryAccess], holder: tuple[int, ...]
+) -> str:
     """Both ways to bring the value: derived, and by hand where the ranks have one axis and the message one form."""
-    name = flow.touches.program.algorithm.name
+    name = flow.accesses.program.algorithm.name
     derived = f"{name}.derive_transfers()"
-    if read.actor.statement is None and read.source not in flow.touches.program.distributions:
-        dims = ", ".join(dimension_names(flow.touches.program.algorithm, read.source))
+    if read.actor.statement is None and read.source not in flow.accesses.program.distributions:
+        dims = ", ".join(dimension_names(flow.accesses.program.algorithm, read.source))
         return f"{read.source}.distribute([{dims}], rank=...) if each rank is to return a part of it, or {derived}"
     command = "" if len(holder) != 1 else _exchange(flow, read, bad, writes, holder[0] - spot.rank[0])
-    if any(entry.command.derives for entry in flow.touches.program.log):
+    if any(entry.command.derives for entry in flow.accesses.program.log):
         return command or f"{name}.create_xfer(...): it is not derived here"
     return f"{derived}, or {command}" if command else derived
 
 
-def _exchange(flow: Flow, read: Touch, bad: isl.Set, writes: Sequence[Touch], hop: int) -> str:
+def _exchange(flow: Flow, read: MemoryAccess, bad: isl.Set, writes: Sequence[MemoryAccess], hop: int) -> str:
     """The exchange that brings what is missing from `hop` ranks further; "" where it has no simple form."""
-    program = flow.touches.program
+    program = flow.accesses.program
     axis = next((loop.name for loop in program.loops.values() if loop.is_rank and not loop.added), "q")
     needed = _needed(read, bad, writes, hop)
     dims = [f"{dim}_" if dim == axis else dim for dim in dimension_names(program.algorithm, read.source)]
@@ -86,7 +90,7 @@ def _moved(axis: str, by: int) -> str:
     return axis if by == 0 else f"{axis} {'+' if by > 0 else '-'} {abs(by)}"
 
 
-def _needed(read: Touch, bad: isl.Set, writes: Sequence[Touch], hop: int) -> isl.Set:
+def _needed(read: MemoryAccess, bad: isl.Set, writes: Sequence[MemoryAccess], hop: int) -> isl.Set:
     """``[rank, value]``: the values that ranks lack for the reads `bad`, and that the ranks `hop` further have."""
     lacking = read.on_ranks.intersect_domain(bad).reverse().apply_range(read.values)
     found = sets.empty(sets.flat_pairs(lacking, read.source).get_space())
@@ -100,7 +104,7 @@ def _needed(read: Touch, bad: isl.Set, writes: Sequence[Touch], hop: int) -> isl
 
 def _ranges(flow: Flow, needed: isl.Set, axis: str, dims: Sequence[str], by: int) -> str:
     """The domain of one half as the user writes it, for ranks `by` further than those that lack the values."""
-    context = flow.touches.program.context
+    context = flow.accesses.program.context
     space = needed.get_space()
     variables = sets.variables(space)
     there = sets.function(space, sets.tuple_name(space), [sets.plus(variables[0], -by), *variables[1:]])

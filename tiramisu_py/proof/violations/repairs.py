@@ -10,7 +10,7 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.dimension_names import dimension_names
 from tiramisu_py.algorithm.domains.extents import extent_of
 from tiramisu_py.algorithm.domains.from_isl import of_params
-from tiramisu_py.dependence.access import Touch
+from tiramisu_py.dependence.access import MemoryAccess
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.errors import DeclarationError
 from tiramisu_py.program.loops import AXES, GpuThread
@@ -21,7 +21,7 @@ from tiramisu_py.program.storage import Memory, Storage
 from tiramisu_py.proof.violations.folding import larger_modulo
 
 
-def shift_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
+def shift_repair(flow: Flow, read: MemoryAccess, writes: Sequence[MemoryAccess]) -> str:
     """The orders and shifts that place a read after others' writes of its value; "" if none are known."""
     reader = read.actor.statement
     steps: dict[int, int] = {}
@@ -38,17 +38,17 @@ def shift_repair(flow: Flow, read: Touch, writes: Sequence[Touch]) -> str:
             steps[depth] = max(steps.get(depth, 0), distance)
         elif loop := _common_loop(flow, writer, reader):
             order = ", ".join(s.handle for s in (reader, writer))
-            return f"{flow.touches.program.algorithm.name}.order({order}, at={loop})"
+            return f"{flow.accesses.program.algorithm.name}.order({order}, at={loop})"
         elif not _first(flow, writer, reader):
             orders[f"{reader.handle}.after({writer.handle}, {_level(flow, writer, reader)})"] = None
-    names = () if reader is None else flow.touches.program.loop_names(reader)
+    names = () if reader is None else flow.accesses.program.loop_names(reader)
     shifts = [f"{reader.handle}.shift({names[depth]}, {by})" for depth, by in steps.items() if reader is not None]
     return " and ".join([*orders, *shifts])
 
 
 def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
     """The loop that a receive should share with the recurrence that reads the values it brings; "" if there is none."""
-    program = flow.touches.program
+    program = flow.accesses.program
     if not writer.receives or writer.source != reader.source or shared(writer, reader):
         return ""
     mine, theirs = program.loop_names(writer), program.loop_names(reader)
@@ -60,10 +60,10 @@ def _common_loop(flow: Flow, writer: Statement, reader: Statement) -> str:
 def _level(flow: Flow, a: Statement, b: Statement) -> str:
     """The innermost loop that two statements share."""
     count = shared(a, b)
-    return flow.touches.program.loop_names(a)[count - 1] if count else "tm.root"
+    return flow.accesses.program.loop_names(a)[count - 1] if count else "tm.root"
 
 
-def minimal_shift(flow: Flow, read: Touch, write: Touch) -> tuple[int, int] | None:
+def minimal_shift(flow: Flow, read: MemoryAccess, write: MemoryAccess) -> tuple[int, int] | None:
     """The loop (by depth) that two statements share, and the least distance to shift the reader there.
 
     The distances are those of the value flow, ``write -> read`` of one value, whatever the places are. None where no
@@ -100,9 +100,9 @@ def _first(flow: Flow, a: Statement, b: Statement) -> bool:
     return flow.precedence.positions[a.name][depth] < flow.precedence.positions[b.name][depth]
 
 
-def storage_repair(flow: Flow, read: Touch) -> str:
+def storage_repair(flow: Flow, read: MemoryAccess) -> str:
     """The advice that keeps a value from being overwritten."""
-    program = flow.touches.program
+    program = flow.accesses.program
     tile = own_tile(program, read.storage)
     if tile:
         return tile
@@ -114,7 +114,7 @@ def storage_repair(flow: Flow, read: Touch) -> str:
     return f"{larger}: {command}" if command else f"{larger}: store_in with another layout, or a buffer of full size"
 
 
-def own_buffer(write: Touch) -> str:
+def own_buffer(write: MemoryAccess) -> str:
     """The advice that keeps a statement from overwriting elements that it reads."""
     return f"store {write.source} in a buffer of its own, not over {write.buffer.name}"
 
@@ -132,17 +132,17 @@ def own_tile(program: Program, storage: Storage) -> str:
     )
 
 
-def transfer_repair(flow: Flow, read: Touch, source: Device) -> str:
+def transfer_repair(flow: Flow, read: MemoryAccess, source: Device) -> str:
     """The commands that bring what a read needs from the memory of another device."""
-    name = flow.touches.program.algorithm.name
+    name = flow.accesses.program.algorithm.name
     return f"{name}.derive_transfers(), or {create_xfer(flow, read, source, read.device)}"
 
 
-def create_xfer(flow: Flow, read: Touch, source: Device, target: Device) -> str:
+def create_xfer(flow: Flow, read: MemoryAccess, source: Device, target: Device) -> str:
     """The command that copies all values of what is read from one device to another."""
-    program = flow.touches.program
+    program = flow.accesses.program
     name = program.algorithm.name
-    domain = flow.touches.values.domain(read.source)
+    domain = flow.accesses.values.domain(read.source)
     dims = dimension_names(program.algorithm, read.source)
     ranges = ", ".join(f"{dim}: {_range(domain, axis, program.context)}" for axis, dim in enumerate(dims))
     ends = ("cpu" if source is None else "gpu", "cpu" if target is None else "gpu")
@@ -155,7 +155,7 @@ def create_xfer(flow: Flow, read: Touch, source: Device, target: Device) -> str:
 
 def onto_gpu(flow: Flow, host: Statement, kernel: Statement) -> str:
     """The command that runs a statement of the host on the GPU that another one is on; "" if that does not apply."""
-    program = flow.touches.program
+    program = flow.accesses.program
     nest = next((nest for nest in flow.kernels if kernel in nest.statements), None)
     tags = [program.loops[loop].tag for loop in host.loops]
     if nest is None or program.queue_of(host) is not None or any(tags):
@@ -185,7 +185,7 @@ def _unlike(flow: Flow, writer: Statement, reader: Statement) -> str:
             taken = [
                 f"{', '.join(map(str, size))} in {s.handle}" for size, s in zip(sizes, (writer, reader), strict=True)
             ]
-            name = flow.touches.program.loops[loop].name
+            name = flow.accesses.program.loops[loop].name
             return f", or split them alike: one iteration of {name} takes {taken[0]}, and {taken[1]}"
     return ""
 

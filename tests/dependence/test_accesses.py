@@ -37,8 +37,8 @@ from tests.programs.stories import (
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import select
 from tiramisu_py.algorithm.types import float32, int64
-from tiramisu_py.dependence.access import Touch
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.access import MemoryAccess
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.precedence import Precedence
 from tiramisu_py.program.storage import Home
@@ -56,14 +56,14 @@ def relation(draft: Draft, of: isl.Map) -> set[tuple[int, ...]]:
     return set(at(draft, sets.flat_pairs(of, "pairs")))
 
 
-# -- what is touched
+# -- what is accessed
 
 
 def test_a_stencil_reads_a_window_of_values() -> None:
     story = stages()
-    touches = Touches(story.draft.program)
+    accesses = MemoryAccesses(story.draft.program)
     q = story.draft.program.statements["q"]
-    found = touches.read_relation(q, "p")
+    found = accesses.read_relation(q, "p")
     assert found is not None
     assert relation(story.draft, found) == {(x, x + d) for x in range(4) for d in (0, 1)}
 
@@ -72,7 +72,7 @@ def test_a_lazy_select_reads_only_the_branch_that_is_taken() -> None:
     f = Draft("f", "N", N >= 1)
     a = f.input("a", float32, [N])
     f.computation("b", {i: N}, select(i >= 2, a[i - 2], a[0]))
-    found = Touches(f.program).read_relation(f.program.statements["b"], "a")
+    found = MemoryAccesses(f.program).read_relation(f.program.statements["b"], "a")
     assert found is not None
     assert relation(f, found) == {(x, x - 2 if x >= 2 else 0) for x in range(4)}
 
@@ -82,7 +82,7 @@ def test_an_index_that_is_a_value_reads_all_that_it_may_be() -> None:
     x = f.input("x", float32, [M])
     col = f.input("col", int64, [N], values=(1, M))
     f.computation("y", {i: N}, x[col[i]])
-    found = Touches(f.program).read_relation(f.program.statements["y"], "x")
+    found = MemoryAccesses(f.program).read_relation(f.program.statements["y"], "x")
     assert found is not None
     assert relation(f, found) == {(n, m) for n in range(4) for m in range(1, 3)}
 
@@ -90,8 +90,8 @@ def test_an_index_that_is_a_value_reads_all_that_it_may_be() -> None:
 def test_the_place_of_a_folded_value_is_its_element() -> None:
     story = stages()
     story.p.store_in([i % 2])
-    touches = Touches(story.draft.program)
-    write = touches.write(story.draft.program.statements["p"])
+    accesses = MemoryAccesses(story.draft.program)
+    write = accesses.write(story.draft.program.statements["p"])
     assert write is not None
     assert relation(story.draft, write.places) == {(x, x % 2) for x in range(5)}
 
@@ -100,8 +100,8 @@ def test_the_place_in_a_local_buffer_has_the_iteration_that_owns_it() -> None:
     story = blur()
     story.q.split(r, 2, r0, r1)
     story.p.compute_at(story.q, r0)
-    touches = Touches(story.draft.program)
-    read = touches.read(story.draft.program.statements["by"], "bx")
+    accesses = MemoryAccesses(story.draft.program)
+    read = accesses.read(story.draft.program.statements["by"], "bx")
     assert read is not None
     for row, column, _, read_column, owner, *element in relation(story.draft, read.places):
         assert owner == row // 2 and element[1] == column == read_column
@@ -109,10 +109,10 @@ def test_the_place_in_a_local_buffer_has_the_iteration_that_owns_it() -> None:
 
 def test_the_caller_writes_inputs_and_reads_outputs_and_inputs_back() -> None:
     story = stages()
-    touches = Touches(story.draft.program)
-    assert [w.actor.name for w in touches.writers(Home("a", None))] == ["the caller"]
-    assert [x.actor.name for x in touches.readers(Home("a", None))] == ["p", "the caller"]
-    assert [x.actor.name for x in touches.readers(Home("q", None))] == ["the caller"]
+    accesses = MemoryAccesses(story.draft.program)
+    assert [w.actor.name for w in accesses.writers(Home("a", None))] == ["the caller"]
+    assert [x.actor.name for x in accesses.readers(Home("a", None))] == ["p", "the caller"]
+    assert [x.actor.name for x in accesses.readers(Home("q", None))] == ["the caller"]
 
 
 # -- order
@@ -162,9 +162,9 @@ def backwards() -> Draft:
 @pytest.mark.parametrize("make", [fused, tiled, apart, skewed, reduced, backwards])
 def test_precedence_is_the_lexicographic_order_of_the_time_maps(make: Callable[[], Draft]) -> None:
     draft = make()
-    program, touches = draft.program, Touches(draft.program)
+    program, accesses = draft.program, MemoryAccesses(draft.program)
     order = Precedence(program)
-    writes = [w for w in map(touches.write, program.statements.values()) if w is not None]
+    writes = [w for w in map(accesses.write, program.statements.values()) if w is not None]
     for a, b in pairs_of(writes, writes):
         everything = isl.Map.from_domain_and_range(a.domain, b.domain)
         found = order.before(a, b, everything)
@@ -173,16 +173,16 @@ def test_precedence_is_the_lexicographic_order_of_the_time_maps(make: Callable[[
         assert (relation(draft, found) if found is not None else set()) == expected
 
 
-def _time(draft: Draft, touch: Touch, instance: tuple[int, ...]) -> tuple[int, ...]:
+def _time(draft: Draft, access: MemoryAccess, instance: tuple[int, ...]) -> tuple[int, ...]:
     sizes = {name: SIZES[name] for name in draft.algorithm.params}
-    return smallest.evaluated(draft.program.times[touch.actor.name], instance, sizes)
+    return smallest.evaluated(draft.program.times[access.actor.name], instance, sizes)
 
 
 def test_an_execution_reads_before_it_writes() -> None:
     f, _ = seidel()
-    touches, order = Touches(f.program), Precedence(f.program)
+    accesses, order = MemoryAccesses(f.program), Precedence(f.program)
     statement = f.program.statements["u"]
-    read, write = touches.read(statement, "u"), touches.write(statement)
+    read, write = accesses.read(statement, "u"), accesses.write(statement)
     assert read is not None and write is not None
     same = sets.graph(read.instance, read.domain)
     assert order.before(read, write, same) is same
@@ -191,8 +191,8 @@ def test_an_execution_reads_before_it_writes() -> None:
 
 def test_entry_comes_first_and_exit_last() -> None:
     story: Stages = stages()
-    touches, order = Touches(story.draft.program), Precedence(story.draft.program)
-    entry, (use, leave) = touches.writers(Home("a", None))[0], touches.readers(Home("a", None))
+    accesses, order = MemoryAccesses(story.draft.program), Precedence(story.draft.program)
+    entry, (use, leave) = accesses.writers(Home("a", None))[0], accesses.readers(Home("a", None))
     assert order.always(entry, use) is True and order.always(use, leave) is True
     assert order.always(leave, use) is False
 
@@ -202,11 +202,11 @@ def test_entry_comes_first_and_exit_last() -> None:
 
 def test_a_place_of_its_own_holds_one_value() -> None:
     story = stages()
-    flow = Flow(Touches(story.draft.program))
-    assert flow.determined(flow.touches.writers(Home("p", None))[0])
+    flow = Flow(MemoryAccesses(story.draft.program))
+    assert flow.determined(flow.accesses.writers(Home("p", None))[0])
     story.p.store_in([i % 2])
-    flow = Flow(Touches(story.draft.program))
-    assert not flow.determined(flow.touches.writers(Home("p", None))[0])
+    flow = Flow(MemoryAccesses(story.draft.program))
+    assert not flow.determined(flow.accesses.writers(Home("p", None))[0])
 
 
 @pytest.mark.parametrize("modulo", [1, 2, 3, 5])
@@ -216,8 +216,8 @@ def test_what_is_not_served_is_what_a_plain_run_finds(modulo: int) -> None:
     story.q.after(story.p, i)
     story.q.shift(i, 1)
     story.p.store_in([i % modulo])
-    flow = Flow(Touches(story.draft.program))
-    (read,) = [x for x in flow.touches.readers(Home("p", None)) if x.actor.name == "q"]
+    flow = Flow(MemoryAccesses(story.draft.program))
+    (read,) = [x for x in flow.accesses.readers(Home("p", None)) if x.actor.name == "q"]
     memory: dict[int, int] = {}
     failed = set()
     for step in range(6):

@@ -1,10 +1,10 @@
-"""Touches of programs on ranks: each rank has its own memory, and its own time."""
+"""Accesses of programs on ranks: each rank has its own memory, and its own time."""
 
 from __future__ import annotations
 
 from tests.programs.ranks.stories import blur, q, waited
 from tiramisu_py import sets
-from tiramisu_py.dependence.accesses import Touches
+from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.happens_before import Happens
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.ranks.spread import local_time, spread
@@ -18,15 +18,15 @@ def spread_blur() -> Program:
 
 def test_a_place_begins_with_the_rank() -> None:
     program = spread_blur()
-    write = Touches(program).write(program.statements["bx"])
+    write = MemoryAccesses(program).write(program.statements["bx"])
     assert write is not None and write.ranks == 1
     assert sets.out_size(write.places) == 3
     assert sets.points(sets.fixed(write.domain.apply(write.on_ranks), {"C": 1})) == [(0,), (1,), (2,), (3,)]
 
 
 def test_the_callers_array_is_where_the_distribution_says() -> None:
-    touches = Touches(spread_blur())
-    entry = touches.writers(Home("image", None))[0]
+    accesses = MemoryAccesses(spread_blur())
+    entry = accesses.writers(Home("image", None))[0]
     ranks = sets.points(sets.fixed(entry.domain.apply(entry.places), {"C": 1}))
     assert len(ranks) == 4 * 25 * 3
     assert all(row // 25 == rank for rank, row, _ in ranks)
