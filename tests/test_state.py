@@ -19,7 +19,7 @@ REMEMBERED = {
 
 #: Where something is written into an object beside its fields, and why: see `Expr`.
 WRITTEN_INTO = {
-    "tiramisu_py/algorithm/expressions.py": "an expression keeps its key",
+    "tiramisu_py/algorithm/operands.py": "an expression keeps its key",
     "tiramisu_py/algorithm/traversal.py": "an expression keeps its accesses",
     "tiramisu_py/ir/arithmetic/linear.py": "an expression keeps its linear form",
     "tiramisu_py/ir/arithmetic/simplify.py": "an expression keeps that it is simple",

@@ -23,8 +23,8 @@ from tiramisu_py.algorithm.expressions import (
     as_typed,
     typed_const,
 )
+from tiramisu_py.algorithm.stacks import Steps, unstacked
 from tiramisu_py.algorithm.types import DType
-from tiramisu_py.algorithm.unstacked import Steps, unstacked
 from tiramisu_py.errors import DTypeError
 
 #: The comparison with its sides exchanged.

@@ -1,22 +1,22 @@
 """Expressions of Layer I: the definition of a value, as an immutable tree.
 
-The whole language is on this screen: literals, iterators, parameters, accesses, operators, `Select`, `Cast`
+The whole language is in this module: literals, iterators, parameters, accesses, operators, `Select`, `Cast`
 and `Call`. A node knows its scalar type; it holds no isl object, has no value equality (``==`` builds an
 expression; use `same_as`), and refuses `bool()` and iteration.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, Union
 
 import numpy as np
 
 from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.expression_text import BINDING, NEGATION, TIGHTEST, Pieces, listed, text_of
 from tiramisu_py.algorithm.misuse import Symbolic
-from tiramisu_py.algorithm.operands import children_of, facets_of, rebuilt_of
+from tiramisu_py.algorithm.operands import children_of, facets_of, key_of, rebuilt_of
 from tiramisu_py.algorithm.types import DType
 from tiramisu_py.errors import DeclarationError, DTypeError
 
@@ -26,12 +26,6 @@ Operand = Union["Expr", bool, int, float, np.generic]
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**", "min", "max")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 BITWISE = ("&", "|", "^", "<<", ">>")
-
-
-#: The pieces of an expression's text: words and operands; an operand has the precedence below which it is bracketed.
-Pieces = list["str | tuple[Expr, int]"]
-#: Where a node keeps its key.
-_KEY = "_key"
 
 
 class Expr(Symbolic):
@@ -178,23 +172,7 @@ class Expr(Symbolic):
         """Whether two expressions are the same tree, names, types and literals included."""
         return self.key() == other.key()
 
-    def key(self) -> tuple[Any, ...]:
-        """A hashable value that is equal exactly for expressions that are the same tree.
-
-        It holds a digest of each operand that is not a leaf, so it is short. A node keeps its key.
-        """
-        waiting = [self]
-        while waiting:
-            node = waiting[-1]
-            missing = [child for child in node.children() if _KEY not in child.__dict__]
-            if missing and _KEY not in node.__dict__:
-                waiting += missing
-                continue
-            waiting.pop()
-            if _KEY not in node.__dict__:
-                node.__dict__[_KEY] = (*node.facets(), *map(_operand_key, node.children()))
-        kept: tuple[Any, ...] = self.__dict__[_KEY]
-        return kept
+    key = key_of
 
     def facets(self) -> tuple[Any, ...]:
         """The part of a node's key that is not its operands: kind, operator, type, name."""
@@ -212,17 +190,15 @@ class Expr(Symbolic):
         """The words and the operands of which the text of this node consists."""
         return [f"{type(self).__name__}(", *listed(self.children()), ")"]
 
+    def binding(self) -> int:
+        """How tightly the text of this node binds, as an operand of others."""
+        return TIGHTEST
+
     def __str__(self) -> str:
         return text_of(self)
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def _operand_key(e: Expr) -> tuple[Any, ...] | bytes:
-    """The key of a leaf, or a digest of the key: no two trees that differ have the same."""
-    key: tuple[Any, ...] = e.__dict__[_KEY]
-    return hashlib.blake2b(repr(key).encode(), digest_size=16).digest() if e.children() else key
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,7 +261,10 @@ class Unary(Expr, kind="unary", own="op dtype", operands="operand"):
     dtype: DType
 
     def pieces(self) -> Pieces:
-        return [self.op, (self.operand, _NEGATION)]
+        return [self.op, (self.operand, NEGATION)]
+
+    def binding(self) -> int:
+        return NEGATION
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -303,9 +282,12 @@ class Binary(Expr, kind="binary", own="op dtype", operands="left right"):
     def pieces(self) -> Pieces:
         if self.op in ("min", "max"):
             return [f"{self.op}(", *listed((self.left, self.right)), ")"]
-        own = _BINDING[self.op]
+        own = BINDING[self.op]
         chained = own + 1 if own == 1 or self.op == "**" else own
         return [(self.left, chained), f" {self.op} ", (self.right, own + 1)]
+
+    def binding(self) -> int:
+        return BINDING.get(self.op, TIGHTEST)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -497,48 +479,3 @@ def call(function: str, *arguments: Operand) -> Expr:
     if not common.is_float and common is not ty.unknown:
         common = ty.weak_float if common.weak else ty.float64
     return Call(function, tuple(operands), ty.bool_ if function in PREDICATES else common)
-
-
-#: How tightly operators bind when an expression is printed, as in Python.
-_BINDING = {
-    "<": 1, "<=": 1, ">": 1, ">=": 1, "==": 1, "!=": 1, "|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5,
-    "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "**": 9,
-}  # fmt: skip
-_NEGATION = 8
-_TIGHTEST = 10
-
-
-def _binding(e: Expr) -> int:
-    if isinstance(e, Binary) and e.op in _BINDING:
-        return _BINDING[e.op]
-    return _NEGATION if isinstance(e, Unary) else _TIGHTEST
-
-
-#: The approximate maximum length of a text: a shared subexpression may occur in it many times.
-_LONGEST = 100_000
-
-
-def text_of(expression: Expr) -> str:
-    """An expression as source text; a very long text is cut at the end."""
-    words: list[str] = []
-    length, waiting = 0, Pieces([(expression, 0)])
-    while waiting:
-        piece = waiting.pop()
-        if isinstance(piece, str):
-            words.append(piece)
-            length += len(piece)
-            if length > _LONGEST:
-                return "".join([*words, " ..."])
-            continue
-        e, least = piece
-        inner = e.pieces()
-        waiting += reversed(["(", *inner, ")"] if _binding(e) < least else inner)
-    return "".join(words)
-
-
-def listed(operands: Sequence[Expr]) -> Pieces:
-    """The pieces of a comma-separated list of operands."""
-    found: Pieces = []
-    for operand in operands:
-        found += [", ", (operand, 0)] if found else [(operand, 0)]
-    return found

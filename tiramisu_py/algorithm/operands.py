@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiramisu_py.algorithm.expressions import Expr
+
+#: Where a node keeps its key.
+_KEY = "_key"
 
 
 def facets_of(kind: str, own: Sequence[str], types: Mapping[str, str]) -> Callable[[Expr], tuple[Any, ...]]:
@@ -16,6 +20,31 @@ def facets_of(kind: str, own: Sequence[str], types: Mapping[str, str]) -> Callab
     """
     values = [f"self.{name}.name" if types.get(name) == "DType" else f"self.{name}" for name in own]
     return _method(f"lambda self: ({', '.join([repr(kind), *values])},)", {})
+
+
+def key_of(expression: Expr) -> tuple[Any, ...]:
+    """A hashable value that is equal exactly for expressions that are the same tree.
+
+    It holds a digest of each operand that is not a leaf, so it is short. A node keeps its key.
+    """
+    waiting = [expression]
+    while waiting:
+        node = waiting[-1]
+        missing = [child for child in node.children() if _KEY not in child.__dict__]
+        if missing and _KEY not in node.__dict__:
+            waiting += missing
+            continue
+        waiting.pop()
+        if _KEY not in node.__dict__:
+            node.__dict__[_KEY] = (*node.facets(), *map(_operand_key, node.children()))
+    kept: tuple[Any, ...] = expression.__dict__[_KEY]
+    return kept
+
+
+def _operand_key(e: Expr) -> tuple[Any, ...] | bytes:
+    """The key of a leaf, or a digest of the key: no two trees that differ have the same."""
+    key: tuple[Any, ...] = e.__dict__[_KEY]
+    return hashlib.blake2b(repr(key).encode(), digest_size=16).digest() if e.children() else key
 
 
 def children_of(operands: str) -> Callable[[Expr], tuple[Expr, ...]]:

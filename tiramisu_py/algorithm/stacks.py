@@ -4,6 +4,9 @@ Loops and most expressions nest only a few levels, so passes over them are plain
 deep nevertheless: a sum of thousands of terms, a thousand nested temporaries. Each thread has its own stack and its own
 count of frames. A function decorated with `deep` continues on a new thread, and waits for it, long before Python's
 recursion limit. Only one of the threads runs at a time, and the limit is not raised.
+
+A function over expressions, which may share subtrees, can be a generator instead: `unstacked` runs it without a stack,
+and visits a shared node once.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ import contextvars
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+#: A generator that yields the arguments of recursive calls, is sent their results, and returns its own.
+Steps = Generator[tuple[Any, ...], Any, _T]
 
 #: A stack with this many frames counts as full (Python's own limit is at least 1000).
 MOST_FRAMES = 400
@@ -61,3 +67,33 @@ def on_new_stack(work: Callable[[], _T]) -> _T:
     if raised:
         raise raised[0]
     return answered[0]
+
+
+def unstacked(
+    step: Callable[..., Steps[_T]], *arguments: Any, shared: Callable[[tuple[Any, ...]], bool] = lambda _: True
+) -> _T:
+    """The result of `step` for these arguments, where ``x = yield (..)`` is a recursive call.
+
+    Calls with the same argument objects are made once, if `shared` says so of the arguments. An exception is raised at
+    once: the calls that wait for the result do not see it.
+    """
+    known: dict[tuple[int, ...], tuple[_T, tuple[Any, ...]]] = {}
+    calls = [(step(*arguments), arguments)]
+    answer: Any = None
+    while calls:
+        running, given = calls[-1]
+        try:
+            wanted = running.send(answer)
+        except StopIteration as ended:
+            calls.pop()
+            answer = ended.value
+            if shared(given):
+                known[tuple(map(id, given))] = (answer, given)
+            continue
+        kept = known.get(tuple(map(id, wanted)))
+        answer = None if kept is None else kept[0]
+        if kept is None:
+            calls.append((step(*wanted), wanted))
+            answer = None
+    result: _T = answer
+    return result

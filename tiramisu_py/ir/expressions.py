@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tiramisu_py.algorithm.expressions import Expr, Iter, Pieces, listed
+from tiramisu_py.algorithm.expression_text import Pieces, listed
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.types import DType, int64
 
 

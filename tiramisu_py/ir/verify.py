@@ -12,25 +12,15 @@ or expression that breaks one of these rules. Compilation does not call it.
 - Statements for GPUs and ranks are not in kernels, thread statements not on the host; launches fit their kernels.
 - All threads of a block reach its barriers.
 
-Rules that hold only from some pass on are in `properties`.
+`expression_rules` has the rules of expressions. Rules that hold only from some pass on are in `properties`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 
-from tiramisu_py.algorithm.expressions import (
-    COMPARISONS,
-    Binary,
-    Expr,
-    Iter,
-    Param,
-    Select,
-    Unary,
-)
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import DType, bool_, int64
 from tiramisu_py.ir import (
     Allocate,
@@ -47,73 +37,38 @@ from tiramisu_py.ir import (
     Deferred,
     Events,
     For,
-    GpuIndex,
     If,
-    Joined,
     KernelFunction,
-    Lane,
     Launch,
     Let,
-    Load,
     LoopFunction,
     Mask,
     Node,
     Piece,
     Post,
     Prefetch,
-    Ramp,
     Record,
     Requests,
-    Scalar,
-    Shifted,
     Store,
     TreeReduce,
 )
-from tiramisu_py.ir.rewriting import children, expressions, walk
+from tiramisu_py.ir.expression_rules import (
+    KnownArray,
+    KnownNames,
+    Value,
+    element,
+    expected,
+    lanes_of,
+    lanes_of_element,
+    of_expressions,
+)
+from tiramisu_py.ir.rewriting import children, walk
 from tiramisu_py.ir.uniform_control import is_uniform
 
 #: Statements of the host that command GPUs or communicate with other ranks.
 HOST_ONLY = (Launch, Copy, Events, Record, Await, Post, Requests, Complete, Collective, AllReduce)
 #: Statements of the threads of a kernel.
 KERNEL_ONLY = (Barrier, Deferred, TreeReduce)
-
-
-@dataclass(frozen=True)
-class Value:
-    """A variable's type and lanes; `assignable` if `Assign` may change it."""
-
-    dtype: DType
-    lanes: int = 1
-    assignable: bool = False
-
-
-@dataclass(frozen=True)
-class KnownArray:
-    """A buffer: its type, its number of indices, and the lanes of an element."""
-
-    dtype: DType
-    rank: int
-    lanes: int = 1
-
-
-@dataclass(frozen=True)
-class KnownNames:
-    """The names in scope: variables, buffers, kernels, and the ranks of arrays of events and requests (`handles`)."""
-
-    values: Mapping[str, Value]
-    arrays: Mapping[str, KnownArray]
-    handles: Mapping[str, int] = field(default_factory=dict)
-    kernels: Mapping[str, KernelFunction] = field(default_factory=dict)
-    in_kernel: bool = False
-
-    def with_value(self, name: str, value: Value) -> KnownNames:
-        return replace(self, values={**self.values, name: value})
-
-    def with_array(self, name: str, array: KnownArray) -> KnownNames:
-        return replace(self, arrays={**self.arrays, name: array})
-
-    def with_handles(self, name: str, rank: int) -> KnownNames:
-        return replace(self, handles={**self.handles, name: rank})
 
 
 def verify(function: LoopFunction) -> Iterator[str]:
@@ -130,11 +85,11 @@ def verify(function: LoopFunction) -> Iterator[str]:
     kernels = {kernel.name: kernel for kernel in function.kernels}
     scope = KnownNames(values, arrays, kernels=kernels)
     for condition, _ in function.preconditions:
-        yield from _expected(condition, scope, bool_)
+        yield from expected(condition, scope, bool_)
     for argument in function.arguments:
         if isinstance(argument, ArrayArgument):
             for extent in argument.extents:
-                yield from _expected(extent, scope, int64)
+                yield from expected(extent, scope, int64)
     yield from _body(function.name, function.body, scope)
     for kernel in function.kernels:
         yield from _kernel(kernel)
@@ -149,7 +104,7 @@ def _kernel(kernel: KernelFunction) -> Iterator[str]:
     scope = KnownNames(values, arrays, in_kernel=True)
     for array in kernel.arrays:
         for extent in array.extents:
-            yield from _expected(extent, scope, int64)
+            yield from expected(extent, scope, int64)
     yield from _body(f"kernel {kernel.name}", kernel.body, scope)
     if not is_uniform(kernel.body, frozenset()):
         yield f"kernel {kernel.name} has a barrier under a condition that threads of a block see differently"
@@ -162,7 +117,7 @@ def _body(name: str, body: Node, scope: KnownNames) -> Iterator[str]:
 @deep
 def _statement(node: Node, scope: KnownNames) -> tuple[list[str], KnownNames]:
     """The rules broken in a statement, and the names in scope for the statements after it in the same sequence."""
-    found = [*_own(node, scope), *_of_expressions(node, scope)]
+    found = [*_own(node, scope), *of_expressions(node, scope)]
     if isinstance(node, Block | Mask):
         for child in children(node):
             more, scope = _statement(child, scope)
@@ -183,7 +138,7 @@ def _inside(node: Node, scope: KnownNames) -> KnownNames:
         case For():
             return scope.with_value(node.variable, Value(int64))
         case Let():
-            return scope.with_value(node.variable, Value(node.value.dtype, _lanes(node.value, scope)))
+            return scope.with_value(node.variable, Value(node.value.dtype, lanes_of(node.value, scope)))
         case Allocate():
             return scope.with_array(node.buffer, KnownArray(node.dtype, len(node.extents), max(node.lanes, 1)))
         case Events():
@@ -210,7 +165,7 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
         case For():
             yield from _loop(node, scope)
         case If():
-            yield from _expected(node.condition, scope, bool_)
+            yield from expected(node.condition, scope, bool_)
         case Declare():
             yield from _fits(f"{node.variable} of {node.lanes} lanes", node.value, node.value.dtype, node.lanes, scope)
         case Assign():
@@ -220,13 +175,13 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
         case Deferred():
             yield from _stored(node.store, scope)
         case Prefetch():
-            yield from _element(node.buffer, node.indices, scope)
+            yield from element(node.buffer, node.indices, scope)
         case Mask():
-            yield from _expected(node.count, scope, int64)
+            yield from expected(node.count, scope, int64)
         case Allocate() | Events():
-            yield from (said for extent in node.extents for said in _expected(extent, scope, int64))
+            yield from (said for extent in node.extents for said in expected(extent, scope, int64))
         case Requests():
-            yield from _expected(node.count, scope, int64)
+            yield from expected(node.count, scope, int64)
         case Launch():
             yield from _launched(node, scope)
         case Copy():
@@ -247,8 +202,8 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
 
 
 def _loop(node: For, scope: KnownNames) -> Iterator[str]:
-    yield from _expected(node.lower, scope, int64)
-    yield from _expected(node.upper, scope, int64)
+    yield from expected(node.lower, scope, int64)
+    yield from expected(node.upper, scope, int64)
     if node.step < 1:
         yield f"loop {node.variable} has step {node.step}"
     for private in node.reductions:
@@ -268,10 +223,10 @@ def _assigned(node: Assign, scope: KnownNames) -> Iterator[str]:
 
 
 def _stored(node: Store | TreeReduce, scope: KnownNames) -> Iterator[str]:
-    wrong = list(_element(node.buffer, node.indices, scope))
+    wrong = list(element(node.buffer, node.indices, scope))
     yield from wrong
     if not wrong:
-        lanes = _lanes_of_element(node.buffer, node.indices, scope)
+        lanes = lanes_of_element(node.buffer, node.indices, scope)
         yield from _fits(node.buffer, node.value, scope.arrays[node.buffer].dtype, lanes, scope)
 
 
@@ -279,7 +234,7 @@ def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: KnownNames)
     """Check that a value has its target's type and lanes; a scalar is broadcast to all lanes."""
     if value.dtype != dtype:
         yield f"{target} is {dtype}, and is given {value.dtype} ({value})"
-    own = _lanes(value, scope)
+    own = lanes_of(value, scope)
     if own not in (1, lanes):
         yield f"{target} has {lanes} lanes, and is given {own} ({value})"
 
@@ -289,7 +244,7 @@ def _launched(node: Launch, scope: KnownNames) -> Iterator[str]:
     if kernel is None:
         yield f"a launch starts {node.kernel}, which is no kernel"
         return
-    yield from (said for number in node.grid for said in _expected(number, scope, int64))
+    yield from (said for number in node.grid for said in expected(number, scope, int64))
     wanted = [*(int64 for _ in kernel.params), *(scalar.dtype for scalar in kernel.scalars)]
     if [value.dtype for value in node.values] != wanted:
         yield f"a launch passes {len(node.values)} values to {node.kernel}, which takes {', '.join(map(str, wanted))}"
@@ -334,113 +289,3 @@ def _handle(name: str, rank: int, scope: KnownNames) -> Iterator[str]:
         yield f"{name} is used as an event or request, which does not exist there"
     elif known != rank:
         yield f"{name} has {known} indices, and is used with {rank}"
-
-
-# -- expressions
-
-
-def _of_expressions(node: Node, scope: KnownNames) -> Iterator[str]:
-    """The rules that the expressions of a statement break."""
-    for expression in expressions(node):
-        lanes: dict[int, int] = {}
-        for part in parts(expression):
-            for said in _expression(part, scope, lanes):
-                yield f"{said} in {expression}"
-            lanes[id(part)] = _lanes_from(part, scope, lanes)
-
-
-def _expression(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> Iterator[str]:
-    """The rules that an expression breaks, given the lanes of its operands."""
-    several = {lanes[id(child)] for child in e.children()} - {1}
-    if len(several) > 1 and not isinstance(e, Load | Lane | Joined):
-        yield f"operands have {' and '.join(map(str, sorted(several)))} lanes"
-    match e:
-        case Iter() | Param() | Scalar():
-            yield from _known(e, scope)
-        case Binary():
-            yield from _binary(e)
-        case Unary() if e.operand.dtype != e.dtype:
-            yield f"{e.op} makes {e.dtype} of {e.operand.dtype}"
-        case Select():
-            if not e.condition.dtype.is_bool or e.yes.dtype != e.dtype or e.no.dtype != e.dtype:
-                yield f"{e.dtype} is chosen of {e.yes.dtype} and {e.no.dtype} by {e.condition.dtype}"
-        case Load():
-            yield from _element(e.buffer, e.indices, scope, e.dtype)
-        case GpuIndex() if not scope.in_kernel:
-            yield f"{e} is on the host"
-        case Ramp() if lanes[id(e.base)] != 1:
-            yield "a ramp starts at a vector"
-        case Shifted() if not 0 < e.by < lanes[id(e.low)] or lanes[id(e.low)] != lanes[id(e.high)]:
-            yield f"vectors of {lanes[id(e.low)]} and {lanes[id(e.high)]} lanes are shifted by {e.by}"
-
-
-def _known(e: Iter | Param | Scalar, scope: KnownNames) -> Iterator[str]:
-    value = scope.values.get(e.name)
-    if value is None:
-        yield f"{e.name} is not defined there"
-    elif value.dtype != e.dtype:
-        yield f"{e.name} is {value.dtype}, and is used as {e.dtype}"
-
-
-def _binary(e: Binary) -> Iterator[str]:
-    made = bool_ if e.op in COMPARISONS else e.left.dtype
-    if e.left.dtype != e.right.dtype or e.dtype != made:
-        yield f"{e.op} makes {e.dtype} of {e.left.dtype} and {e.right.dtype}"
-
-
-def _element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames, dtype: DType | None = None) -> Iterator[str]:
-    """The rules that an element access breaks; an additional last index names a lane of a vector element."""
-    array = scope.arrays.get(buffer)
-    if array is None:
-        yield f"the buffer {buffer} does not exist there"
-        return
-    if len(indices) != array.rank and not (array.lanes > 1 and len(indices) == array.rank + 1):
-        yield f"{buffer} has {array.rank} indices, and is used with {len(indices)}"
-    for index in indices:
-        if index.dtype != int64:
-            yield f"an index of {buffer} is {index.dtype}"
-    if dtype is not None and dtype != array.dtype:
-        yield f"{buffer} is {array.dtype}, and is loaded as {dtype}"
-
-
-def _expected(e: Expr, scope: KnownNames, dtype: DType) -> Iterator[str]:
-    """Check that a bound, an extent or a condition has the type `dtype` and one lane."""
-    if e.dtype != dtype:
-        yield f"{e} is {e.dtype}, where {dtype} is needed"
-    lanes = _lanes(e, scope)
-    if lanes != 1:
-        yield f"{e} has {lanes} lanes, where there is one"
-
-
-def _lanes(e: Expr, scope: KnownNames) -> int:
-    """The lanes of an expression."""
-    lanes: dict[int, int] = {}
-    for part in parts(e):
-        lanes[id(part)] = _lanes_from(part, scope, lanes)
-    return lanes[id(e)]
-
-
-def _lanes_from(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> int:
-    match e:
-        case Iter() | Param() | Scalar():
-            return scope.values[e.name].lanes if e.name in scope.values else 1
-        case Ramp():
-            return e.lanes
-        case Lane():
-            return lanes[id(e.lane)]
-        case Joined():
-            return sum(lanes[id(part)] for part in e.parts)
-        case Load():
-            own = _element_lanes(e.buffer, len(e.indices), scope)
-            return max([own, *(lanes[id(index)] for index in e.indices)])
-    return max((lanes[id(child)] for child in e.children()), default=1)
-
-
-def _element_lanes(buffer: str, indices: int, scope: KnownNames) -> int:
-    array = scope.arrays.get(buffer)
-    return array.lanes if array is not None and indices == array.rank else 1
-
-
-def _lanes_of_element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames) -> int:
-    """The number of elements that a store writes, or the lanes of its vector element."""
-    return max([_element_lanes(buffer, len(indices), scope), *(_lanes(index, scope) for index in indices)])

@@ -9,7 +9,7 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Select, Unary
-from tiramisu_py.algorithm.unstacked import Steps, unstacked
+from tiramisu_py.algorithm.stacks import Steps, unstacked
 
 #: Literals in affine arithmetic stay below this, so that 64-bit arithmetic is exact for all accepted sizes.
 LARGEST_LITERAL = 2**31

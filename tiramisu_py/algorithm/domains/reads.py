@@ -16,10 +16,9 @@ from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
 from tiramisu_py.algorithm.domains.affine import Affine, NotAffine
 from tiramisu_py.algorithm.expressions import Access, Binary, Cast, Const, Expr, Iter, Select, Unary
-from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.stacks import Steps, deep, unstacked
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, weak_int
-from tiramisu_py.algorithm.unstacked import Steps, unstacked
 
 
 @dataclass(frozen=True, eq=False)

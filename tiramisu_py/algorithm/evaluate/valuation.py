@@ -13,8 +13,8 @@ from tiramisu_py.algorithm.evaluate import numeric
 from tiramisu_py.algorithm.evaluate.lattice import Column, Mask
 from tiramisu_py.algorithm.evaluate.numeric import Array
 from tiramisu_py.algorithm.expressions import Access, Binary, Call, Cast, Const, Expr, Iter, Param, Select, Unary
+from tiramisu_py.algorithm.stacks import Steps, unstacked
 from tiramisu_py.algorithm.traversal import accesses, occurrences
-from tiramisu_py.algorithm.unstacked import Steps, unstacked
 from tiramisu_py.errors import ArgumentError, DeclarationError
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tiramisu_py.algorithm.domains.extents import extents_of
-from tiramisu_py.algorithm.expressions import Expr, Iter, Pieces
+from tiramisu_py.algorithm.expression_text import Pieces
+from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
