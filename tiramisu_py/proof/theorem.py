@@ -17,39 +17,39 @@ from tiramisu_py.program.program import Program
 from tiramisu_py.proof import requested_code
 from tiramisu_py.proof.blame import NOT_FOUND, Completion, History
 from tiramisu_py.proof.budget import OPERATIONS, Budget, is_used_up, reason
-from tiramisu_py.proof.kernels import structure, threads, waits
-from tiramisu_py.proof.memory import callers_arrays, overlapping_vectors, places, races, reach, values, whole_vectors
-from tiramisu_py.proof.messages import array_parts, collectives, deadlock, executors, matching, requests
-from tiramisu_py.proof.messages.windows import in_window
-from tiramisu_py.proof.reductions import bits, private_copies, rank_reductions, reductions, trees
+from tiramisu_py.proof.kernels import conditions as kernels
+from tiramisu_py.proof.memory import conditions as memory
+from tiramisu_py.proof.messages import conditions as messages
+from tiramisu_py.proof.reductions import bits
+from tiramisu_py.proof.reductions import conditions as reductions
 from tiramisu_py.proof.report import PRESERVED, Report
 from tiramisu_py.proof.sentences import proven, trusted
-from tiramisu_py.proof.violations.condition import Condition, out_of_reach
+from tiramisu_py.proof.violations.condition import Condition
 from tiramisu_py.proof.violations.findings import Finding
 
-#: The conditions in the order in which they are tried, by the names of their modules.
+#: The conditions in the order in which they are tried.
 CONDITIONS = (
-    Condition("structure", structure.findings, structure.SENTENCES, stops=out_of_reach),
-    Condition("executors", in_window(executors.findings), stops=executors.computed_nowhere),
-    Condition("array_parts", array_parts.findings, stops=out_of_reach),
-    Condition("reach", reach.findings, stops=out_of_reach),
-    Condition("rank_reductions", rank_reductions.findings, stops=out_of_reach),
-    Condition("places", places.findings, stops=out_of_reach),
-    Condition("values", values.findings, values.SENTENCES),
-    Condition("reductions", reductions.findings, reductions.SENTENCES),
-    Condition("bits", bits.findings),
-    Condition("races", races.findings, races.SENTENCES),
-    Condition("overlapping_vectors", overlapping_vectors.findings, overlapping_vectors.SENTENCES),
-    Condition("whole_vectors", whole_vectors.findings, whole_vectors.SENTENCES),
-    Condition("threads", threads.findings),
-    Condition("trees", trees.findings),
-    Condition("waits", waits.findings, waits.SENTENCES),
-    Condition("requests", requests.findings),
-    Condition("private_copies", private_copies.findings),
-    Condition("callers_arrays", callers_arrays.findings),
-    Condition("matching", in_window(matching.findings), matching.SENTENCES),
-    Condition("collectives", collectives.findings, collectives.SENTENCES),
-    Condition("deadlock", in_window(deadlock.findings), deadlock.SENTENCES),
+    kernels.STRUCTURE,
+    messages.EXECUTORS,
+    messages.ARRAY_PARTS,
+    memory.REACH,
+    reductions.RANK_REDUCTIONS,
+    memory.PLACES,
+    memory.VALUES,
+    reductions.REDUCTIONS,
+    reductions.BITS,
+    memory.RACES,
+    memory.OVERLAPPING_VECTORS,
+    memory.WHOLE_VECTORS,
+    kernels.THREADS,
+    reductions.TREES,
+    kernels.WAITS,
+    messages.REQUESTS,
+    reductions.PRIVATE_COPIES,
+    memory.CALLERS_ARRAYS,
+    messages.MATCHING,
+    messages.COLLECTIVES,
+    messages.DEADLOCK,
     Condition("requested_code", requested_code.findings),
 )
 
