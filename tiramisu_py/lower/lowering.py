@@ -4,44 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 
-import islpy as isl
-
-from tiramisu_py.algorithm.domains.from_isl import condition_of_params
-from tiramisu_py.algorithm.expressions import Expr, ExternFunction
+from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
-from tiramisu_py.ir.loop_functions import Precondition
 from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.lower.host_code import HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
-from tiramisu_py.lower.kernels.kernel_function import LoweredKernel, Maker
+from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
 from tiramisu_py.lower.operations.collective_operations import Calls
-from tiramisu_py.lower.operations.events import Waits
-from tiramisu_py.lower.operations.host_part import HostProgram, host_of, pieces_of_operation
-from tiramisu_py.lower.operations.launches import LaunchGrid, launch
+from tiramisu_py.lower.operations.host_part import host_of
 from tiramisu_py.lower.operations.message_operations import Messages
-from tiramisu_py.lower.operations.transfer_operations import copies
 from tiramisu_py.lower.ranks.block_copies import Arrays
 from tiramisu_py.lower.ranks.combining_code import Collected, collected
 from tiramisu_py.lower.ranks.least_device_boxes import device_boxes
 from tiramisu_py.lower.ranks.local_boxes import localised
 from tiramisu_py.lower.ranks.one_rank import Ranked, on_one_rank
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
-from tiramisu_py.lower.statements.body import Body, algorithm_line, body_of
-from tiramisu_py.lower.statements.index_set_splitting import pieces_of
+from tiramisu_py.lower.statements.body import Body, algorithm_line
 from tiramisu_py.lower.statements.instances import Instance, arrays_of
 from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
 from tiramisu_py.lower.statements.operation import LoweredOperation
-from tiramisu_py.lower.statements.prefetch import lookaheads
 from tiramisu_py.lower.versions import with_versions
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.passes.pipeline import FIRST, applied
 from tiramisu_py.program.kernels import device_count
-from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Role, Statement
 
@@ -86,7 +76,7 @@ class _Lowering:
         taken = self.reserved.union(self.variables.values())
         self.messages = Messages(ranked, self.host, self.variables, taken)
         self.calls = Calls(self.messages)
-        self.gpu = Gpu(self.program, self.host, self.variables, self.reserved)
+        self.code = HostCode(self.program, self.host, self.variables, self.reserved)
 
     def function(self, program: Program, passed: tuple[ArrayArgument | ScalarArgument, ...]) -> LoopFunction:
         """The function of a program, with the arguments `passed`."""
@@ -99,16 +89,16 @@ class _Lowering:
             name=program.algorithm.name,
             params=program.algorithm.params,
             arguments=passed,
-            preconditions=(*preconditions(program), *self.gpu.preconditions.values()),
-            body=self.messages.around(self.gpu.waits.around(body)),
-            externs=_externs([*(body for group in bodies for body in group), *self.gpu.kernels.values()]),
+            preconditions=(*preconditions(program), *self.code.preconditions.values()),
+            body=self.messages.around(self.code.waits.around(body)),
+            externs=_externs([*(body for group in bodies for body in group), *self.code.kernels.values()]),
             documentation=_documentation(program),
             outputs=output_buffers(program),
-            kernels=tuple(kernel.function for kernel in self.gpu.kernels.values()),
+            kernels=tuple(kernel.function for kernel in self.code.kernels.values()),
             devices=device_count(program),
             gpu=program.gpu,
             grid=self.grid,
-            gpu_where=self.gpu.where(is_distributed=self.grid is not None),
+            gpu_where=self.code.where(is_distributed=self.grid is not None),
             nontemporal_above=_nontemporal_above(self.program),
         )
 
@@ -124,63 +114,7 @@ class _Lowering:
         if statement.message is not None:
             return list(self.messages.posts(self.program.statements[statement.name], statement))
         completes = self.messages.completes(statement) if statement.waits is not None else []
-        return [*completes, *self.gpu.bodies(statement)]
-
-
-class Gpu:
-    """The code of the host's part: its own statements, and operations of GPUs."""
-
-    def __init__(
-        self, program: Program, host: HostProgram, variables: Mapping[LoopId, str], reserved: frozenset[str]
-    ) -> None:
-        self.program = program
-        self.host = host
-        self.variables = variables
-        self.waits = Waits(program, host, reserved.union(variables.values()))
-        self.grids = {name: LaunchGrid(nest) for name, nest in host.launched.items()}
-        self.kernels: dict[str, LoweredKernel] = {}
-        self.preconditions: dict[object, Precondition] = {}
-        for name, grid in self.grids.items():
-            instances = host.program.statements[name].instances
-            kernel = Maker(grid.nest, grid, variables, reserved, instances).kernel()
-            if kernel is not None:
-                self.kernels[name] = kernel
-                for condition, words in grid.preconditions(instances):
-                    self.preconditions.setdefault(condition.key(), (condition, words))
-
-    def where(self, *, is_distributed: bool) -> Expr | None:
-        """The parameters and ranks for which a GPU has work, as a condition; None if that is always so.
-
-        Without a grid, only parameters count for which the program has any work.
-        """
-        host, operations = self.host.program, set(self.host.operation.values())
-        parts = [s.instances.params() for s in host.acting if s.name in operations and s.message is None]
-        others = [s.instances.params() for s in host.acting if s.name not in operations and s.message is None]
-        if not parts:
-            return None
-        where = reduce(isl.Set.union, parts).gist(host.context).coalesce()
-        needed = host.context if is_distributed else reduce(isl.Set.union, others, where).intersect(host.context)
-        return None if needed.is_subset(where) else condition_of_params(where, host.context)
-
-    def bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
-        """The code of a statement of the host's part."""
-        if statement.waits is not None:
-            return list(self.waits.awaits(statement))
-        if statement.name in self.host.operation.values():
-            return [self.waits.recorded(operation) for operation in self._operations(statement)]
-        ahead = lookaheads(self.host.program, statement, self.variables)
-        bodies = (body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement))
-        return [replace(body, ahead=ahead) for body in bodies]
-
-    def _operations(self, statement: Statement) -> list[LoweredOperation]:
-        if statement.name not in self.host.launched:
-            return copies(self.program, self.program.statements[statement.name], statement)
-        kernel = self.kernels.get(statement.name)
-        if kernel is None:
-            return []
-        pieces = pieces_of_operation(statement)
-        grid = self.grids[statement.name]
-        return [launch(grid, kernel.function, piece, self.variables, kernel.blocks) for piece in pieces]
+        return [*completes, *self.code.bodies(statement)]
 
 
 def groups(program: Program) -> list[list[Statement]]:
