@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Self
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.function.applying.applied import Nameable
-from tiramisu_py.function.commands.case_commands import CaseCommands
-from tiramisu_py.function.commands.copy_commands import CopyCommands
-from tiramisu_py.function.commands.gpu_commands import GpuCommands
-from tiramisu_py.function.commands.loop_commands import LoopCommands
-from tiramisu_py.function.commands.memory_hint_commands import StoreCommands
-from tiramisu_py.function.commands.order_commands import OrderCommands
-from tiramisu_py.function.commands.partition_commands import PartitionCommands
-from tiramisu_py.function.commands.rank_commands import RankCommands
-from tiramisu_py.function.commands.storage_commands import StorageCommands
-from tiramisu_py.function.commands.time_commands import TimeCommands
+from tiramisu_py.function.commands.all_commands import Commands
 from tiramisu_py.function.handles.operations import Awaitable
 from tiramisu_py.schedule.command_fields import Named, NamedParts
 from tiramisu_py.schedule.instances.separate import Inline, SeparateAt
@@ -32,19 +23,7 @@ if TYPE_CHECKING:
     from tiramisu_py.function.applying.scheduled import Scheduled
 
 
-class Selection(
-    LoopCommands,
-    GpuCommands,
-    RankCommands,
-    OrderCommands,
-    StorageCommands,
-    StoreCommands,
-    CopyCommands,
-    PartitionCommands,
-    TimeCommands,
-    CaseCommands,
-    Awaitable,
-):
+class Selection(Commands, Awaitable):
     """Some statements of one computation; commands apply to those that have the named loop."""
 
     def separate_at(self, loop: Iter, points: Sequence[Expr | int]) -> tuple[Selection, ...]:

@@ -172,12 +172,12 @@ class KernelLoops(Nest):
         placed = self.threads.placed(piece.statement, instances)
         return replace(piece, instances=placed.intersect_params(self.context))
 
-    def _time(self, piece: Piece) -> list[isl.Aff]:
+    def _time(self, statement: Statement) -> list[isl.Aff]:
         """The time without thread loops: each thread executes its instances in the order of the other loops."""
-        time = super()._time(piece)
-        for depth, loop in enumerate(piece.statement.loops):
+        time = super()._time(statement)
+        for depth, loop in enumerate(statement.loops):
             if self._is_thread(loop):
-                time[2 * depth + 1] = sets.constant(piece.statement.frame, 0)
+                time[2 * depth + 1] = sets.constant(statement.frame, 0)
         return time
 
     def _is_thread(self, loop: LoopId) -> bool:

@@ -32,7 +32,6 @@ from tiramisu_py.lower.loops.tree_to_loops import TreeToLoops, upper_bound, valu
 from tiramisu_py.lower.loops.value_bounds import tightened
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
 from tiramisu_py.lower.statements.body import Body
-from tiramisu_py.lower.statements.index_set_splitting import Piece
 from tiramisu_py.lower.statements.instances import Instance, arrays_of
 from tiramisu_py.lower.statements.loop_names import loop_value
 from tiramisu_py.lower.statements.operation import LoweredOperation
@@ -146,7 +145,7 @@ class Nest(TreeToLoops[list[Fragment]]):
     def _schedule(self, dimensions: Sequence[Dimension]) -> tuple[isl.UnionMap, isl.Space]:
         times = []
         for body in self.bodies.values():
-            time = self._time(body.piece)
+            time = self._time(body.piece.statement)
             function = sets.function(body.piece.statement.frame, None, [time[d.position] for d in dimensions])
             times.append((body.piece.instances, sets.from_frame(function, body.piece.frame)))
         for anchor in self._added():
@@ -155,9 +154,9 @@ class Nest(TreeToLoops[list[Fragment]]):
             times.append((anchor.instances, sets.function(anchor.instances.get_space(), None, kept)))
         return scheduled(times), sets.sized_frame(self.context.get_space(), None, len(dimensions))
 
-    def _time(self, piece: Piece) -> list[isl.Aff]:
-        """The time of the instances of a piece."""
-        return sets.outputs(self.program.times[piece.statement.name])
+    def _time(self, statement: Statement) -> list[isl.Aff]:
+        """The time of the instances of a statement."""
+        return sets.outputs(self.program.times[statement.name])
 
     def _options(
         self, dimensions: Sequence[Dimension], space: isl.Space, choices: tuple[str, str]
