@@ -10,16 +10,15 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.types import DType, int64, strong
 from tiramisu_py.backends.c import streaming_stores as streams
-from tiramisu_py.backends.c.expressions.parentheses import call
 from tiramisu_py.backends.c.expressions.scalars import Scalars, operand
-from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
+from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.c.layout import chained, opened
 from tiramisu_py.backends.c.long_functions import FunctionParts
 from tiramisu_py.backends.c.part import HostParts
 from tiramisu_py.backends.c.temporaries import Temporaries
 from tiramisu_py.backends.c.trace_calls import Log, traced
 from tiramisu_py.backends.c.vectors import gathers
-from tiramisu_py.backends.c.vectors.masks import first_stored
+from tiramisu_py.backends.c.vectors.stores import WholeStore, stored
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.c.vectors.vectors import Vectors
 from tiramisu_py.errors import CompilerDefect
@@ -39,7 +38,6 @@ from tiramisu_py.ir import (
     Store,
     Traced,
 )
-from tiramisu_py.ir.rewriting import constant
 from tiramisu_py.program.loops import Parallel
 from tiramisu_py.program.storage import Memory
 
@@ -222,34 +220,19 @@ class Statements:
             return [self._updated(place(node.buffer, node.indices), target, node.value, scope, lanes)]
         near = gathers.prepared(node, scope, self.types)
         if near is not None:
-            store = self._vector_store(near.store, array, Vectors(near.scope, self.types, spread))
+            store = stored(Vectors(near.scope, self.types, spread), near.store, self._past_caches(near.store))
             lines: Lines = [cgen.Block([*near.lines, store])]
         else:
-            lines = [self._vector_store(node, array, Vectors(scope, self.types, spread))]
+            lines = [stored(Vectors(scope, self.types, spread), node, self._past_caches(node))]
         waits = streams.is_stream(node) and not scope.threaded and not scope.streaming
         return [*lines, *(streams.arrived() if waits else ())]
+
+    def _past_caches(self, node: Store) -> WholeStore | None:
+        return None if self.alignment is None else streams.past_caches(node, self.alignment)
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:
         """``target = value`` as an atomic update; the value reads the target."""
         return self.parts.atomic(place, target, value, scope)
-
-    def _vector_store(self, node: Store, array: NamedArray, vectors: Vectors) -> cgen.Generable:
-        kind = vectors.type(array.dtype)
-        value = vectors(operand(node.value, array.dtype))
-        spaced = vectors.spaced(node.buffer, node.indices)
-        if vectors.scope.mask is not None:
-            return cgen.Statement(first_stored(vectors, node, value, spaced).text)
-        if spaced is None:
-            index = vectors(array.flat(node.indices))
-            return cgen.Statement(call("TM_SCATTER", kind, array.name, index, value).text)
-        place, step = spaced
-        if constant(step) == 1 and streams.is_stream(node) and self.alignment is not None:
-            name = "TM_STREAM" if self.alignment.is_known(node) else "TM_STREAM_ALIGNED"
-            return streams.Stream(call(name, kind, streams.STREAMS, f"&{place}", value).text)
-        if constant(step) == 1:
-            return cgen.Statement(call("TM_STORE", kind, f"&{place}", value).text)
-        distance = vectors.scalars(step)
-        return cgen.Statement(call("TM_STORE_STRIDED", kind, f"&{place}", distance, value).text)
 
     def _allocate(self, node: Node, scope: Scope) -> Lines:
         assert isinstance(node, Allocate)

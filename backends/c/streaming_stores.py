@@ -20,6 +20,7 @@ from tiramisu_py.backends.c.expressions.parentheses import PRODUCT, call
 from tiramisu_py.backends.c.expressions.scalars import Scalars
 from tiramisu_py.backends.c.expressions.scope import NamedArray, Scope
 from tiramisu_py.backends.c.runtime_files import RuntimeFile, packaged
+from tiramisu_py.backends.c.vectors.stores import WholeStore
 from tiramisu_py.ir import (
     AllReduce,
     ArrayArgument,
@@ -87,6 +88,14 @@ class Stream(cgen.Statement):
 
 class _Arrived(cgen.Statement):
     """A wait of a thread for its non-temporal stores."""
+
+
+def past_caches(node: Store, alignment: Alignment) -> WholeStore | None:
+    """How a whole vector is stored past the caches; None for other stores."""
+    if not is_stream(node):
+        return None
+    name = "TM_STREAM" if alignment.is_known(node) else "TM_STREAM_ALIGNED"
+    return lambda kind, pointer, value: Stream(call(name, kind, STREAMS, pointer, value).text)
 
 
 def arrived() -> list[cgen.Generable]:
