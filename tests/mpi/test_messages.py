@@ -155,7 +155,7 @@ def test_the_c_function_returns_the_same_error_on_all_ranks():
     MPI = mpi4py()
     comm = MPI.COMM_WORLD
     kernel = compiled(steps(False))
-    entry, words = kernel._entry, kernel._last_error  # the C function itself
+    entry, words = kernel._c_function.entry, kernel._c_function.last_error
     row = np.zeros(8, np.float32)
     out = np.zeros(8, np.float32)
     code = entry(as_c_communicator(comm), 2**44 if comm.rank == 1 else 8, 1, row.ctypes.data, out.ctypes.data)

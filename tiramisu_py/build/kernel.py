@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,29 +12,22 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from tiramisu_py.build.calls.arguments import Arguments, PreparedCall
-from tiramisu_py.build.calls.communicators import Ranks, as_c_communicator, c_communicator
-from tiramisu_py.build.calls.numpy_arrays import address
-from tiramisu_py.build.calls.page_placement import new_array, report
-from tiramisu_py.build.calls.scalar_arguments import C_TYPES, Number, as_c
+from tiramisu_py.build.calls.c_function import CFunction, where_openmp_works
+from tiramisu_py.build.calls.communicators import Ranks
+from tiramisu_py.build.calls.page_placement import PagePlacement
 from tiramisu_py.build.export import export
 from tiramisu_py.build.gpu.device_arrays import DeviceArray
 from tiramisu_py.build.gpu.gpu_support import GpuPart
-from tiramisu_py.build.gpu.runtime import explained
-from tiramisu_py.build.machine.first_touch import FirstTouch, first_touch
-from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import Resources
 from tiramisu_py.build.toolchains.library import Library, Recipe, load
-from tiramisu_py.build.traces.event_log import LastCall, LastCalls, read_log
+from tiramisu_py.build.traces.event_log import LastCall, LastCalls
 from tiramisu_py.build.traces.trace import Trace
 from tiramisu_py.build.travel import Packed, packed
 from tiramisu_py.errors import ArgumentError, KernelError
-from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 Array = npt.NDArray[Any]
 _Result = TypeVar("_Result")
-
-#: In a forked process, OpenMP waits for threads that do not exist there, unless it is called from a new thread.
-_FIRST_PROCESS = os.getpid()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +115,7 @@ class Kernel:
         if comm is None and self._writes_nothing(call):
             self._calls.remember(LastCall(self.name))
             return call.results[0] if len(call.results) == 1 else call.results
-        self._calls.remember(self._where_openmp_works(lambda: self._run(call, comm)))
+        self._calls.remember(self._where_openmp_works(lambda: self._c_function.run(call, comm)))
         return call.results[0] if len(call.results) == 1 else call.results
 
     def empty(self, name: str, /, *, comm: Any = None, **sizes: int) -> Array:
@@ -139,23 +129,16 @@ class Kernel:
         dimension is distributed over the kernel's threads in blocks, as in a parallel loop. For a distributed function
         it is the part of this rank of `comm` (with ``pin="node"`` this call is collective). Raises `ArgumentError`.
         """
-
-        def made() -> Array:
-            with _thread_count(self._first_touch.loaded, self.threads):
-                return new_array(self.arguments, self.ranks, self._first_touch, name, sizes, comm)
-
-        return self._where_openmp_works(made)
+        new_array = self._pages.new_array
+        return self._where_openmp_works(lambda: new_array(self.arguments, self.ranks, name, sizes, comm))
 
     def placement(self) -> str:
         """A report of the pinning and memory placement on this machine, and of options without an effect here."""
-        count = getattr(self._first_touch.loaded, "omp_get_max_threads", None) if self.recipe.openmp else None
-        threads = (self.threads or int(count())) if count else 1
-        return report(self.function, threads, self._first_touch)
+        return self._pages.report(self.function)
 
     @cached_property
-    def _first_touch(self) -> FirstTouch:
-        foreign = self.recipe.processor.machine
-        return first_touch(self._loaded.cache if foreign else open_cache(), self.recipe.toolchain)
+    def _pages(self) -> PagePlacement:
+        return PagePlacement(self._loaded, self.recipe, self.threads)
 
     def export(self, folder: str | Path) -> Path:
         """Writes header, sources, libraries and build files, for C programs on machines without Python.
@@ -196,56 +179,17 @@ class Kernel:
             )
         return self.shared
 
+    @cached_property
+    def _c_function(self) -> CFunction:
+        return CFunction(self.function, self._loaded, self.threads, self.gpu)
+
     def _where_openmp_works(self, run: Callable[[], _Result]) -> _Result:
-        """Runs a function in this thread, or in a new one if OpenMP needs that."""
-        if not self.recipe.openmp or os.getpid() == _FIRST_PROCESS:
-            return run()
-        with ThreadPoolExecutor(max_workers=1) as fresh:
-            return fresh.submit(run).result()
-
-    @cached_property
-    def _entry(self) -> Any:
-        entry = self._loaded.loaded[self.name]
-        entry.restype = ctypes.c_int
-        declared = [ctypes.c_int64] * len(self.function.params) + [
-            ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype] for a in self.function.arguments
-        ]
-        entry.argtypes = [*([c_communicator()] if self.ranks else []), *declared]
-        return entry
-
-    @cached_property
-    def _last_error(self) -> Any:
-        last_error = self._loaded.loaded[f"{self.name}_last_error"]
-        last_error.restype = ctypes.c_char_p
-        last_error.argtypes = []
-        return last_error
+        return where_openmp_works(run) if self.recipe.openmp else run()
 
     def _writes_nothing(self, call: PreparedCall) -> bool:
         """Whether all arrays to write are empty; loops over other dimensions could still run for very long."""
         written = (a.name for a in self.function.arguments if isinstance(a, ArrayArgument) and a.is_output)
         return self.shared is not None and not any(call.values[name].size for name in written)
-
-    def _run(self, call: PreparedCall, comm: Any = None) -> LastCall | None:
-        entry, last_error = self._entry, self._last_error
-        passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
-        passed += [call.params[name] for name in self.function.params]
-        passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
-        with _thread_count(self._loaded.loaded, self.threads):
-            self._choose_device()
-            code = entry(*passed)
-        if code:
-            words = explained(code, (last_error() or b"").decode(errors="replace") or "it does not say why")
-            raise KernelError(words if self.name in words else f"{self.name} failed with code {code}: {words}")
-        return read_log(self._loaded.loaded, self.name) if self.function.traced else None
-
-    def _choose_device(self) -> None:
-        """Selects the device (and configures the simulator) for the calling thread, until its next call."""
-        if self.gpu:
-            use_device = self._loaded.loaded[f"{self.name}_use_device"]
-            use_device.restype, use_device.argtypes = None, [ctypes.c_int]
-            device = self.gpu.device
-            use_device(device.number if device.named or not self.function.gpu_by_rank else -1)
-            self.gpu.prepare_thread()
 
 
 def unpacked(given: Packed) -> Kernel:
@@ -255,23 +199,3 @@ def unpacked(given: Packed) -> Kernel:
     ranks = Ranks(arguments, function.grid) if function.grid else None
     shared = None if recipe.processor.obstacle else load(recipe)
     return Kernel(function, recipe, arguments, shared, given.threads, None, ranks)
-
-
-def _passed(argument: ArrayArgument | ScalarArgument, value: Array | DeviceArray) -> Number:
-    if isinstance(argument, ArrayArgument) or isinstance(value, DeviceArray):
-        return address(value)
-    return as_c(argument.dtype, value)
-
-
-@contextmanager
-def _thread_count(library: ctypes.CDLL, threads: int | None) -> Iterator[None]:
-    """Sets the number of OpenMP threads of the calling thread, and restores it; does nothing without OpenMP."""
-    if threads is None or not hasattr(library, "omp_set_num_threads"):
-        yield
-        return
-    before = library.omp_get_max_threads()
-    library.omp_set_num_threads(threads)
-    try:
-        yield
-    finally:
-        library.omp_set_num_threads(before)

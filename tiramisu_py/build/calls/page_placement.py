@@ -12,18 +12,41 @@ import numpy.typing as npt
 from tiramisu_py.algorithm.domains.extents_from_arguments import params_of, shape_value
 from tiramisu_py.backends.c.first_touch_calls import placed
 from tiramisu_py.build.calls.arguments import Arguments, as_size
+from tiramisu_py.build.calls.c_function import thread_count
 from tiramisu_py.build.calls.communicators import Ranks
-from tiramisu_py.build.machine.first_touch import FirstTouch, Turn
+from tiramisu_py.build.machine.first_touch import FirstTouch, Turn, first_touch
 from tiramisu_py.build.machine.topology import MemoryNode, allowed_cpus, listed, memory_nodes
+from tiramisu_py.build.toolchains.cache import open_cache
+from tiramisu_py.build.toolchains.library import Library, Recipe
 from tiramisu_py.errors import ArgumentError
 from tiramisu_py.ir import Allocate, ArrayArgument, LoopFunction
 from tiramisu_py.program.machine.pages import Policy
 
 
-def new_array(
+class PagePlacement:
+    """The threads and the memory of a kernel whose library is loaded."""
+
+    def __init__(self, library: Library, recipe: Recipe, threads: int | None) -> None:
+        self.recipe = recipe
+        self.threads = threads
+        self.touch = first_touch(library.cache if recipe.processor.machine else open_cache(), recipe.toolchain)
+
+    def new_array(
+        self, arguments: Arguments, ranks: Ranks | None, name: str, given: Mapping[str, object], comm: object
+    ) -> npt.NDArray[Any]:
+        """An array for the argument `name`; raises `ArgumentError` for an unknown name or missing sizes."""
+        with thread_count(self.touch.loaded, self.threads):
+            return _new_array(arguments, ranks, self.touch, name, given, comm)
+
+    def report(self, function: LoopFunction) -> str:
+        """This machine's nodes, the function's threads and their cpus, and its temporaries' memory policies."""
+        count = getattr(self.touch.loaded, "omp_get_max_threads", None) if self.recipe.openmp else None
+        return _report(function, (self.threads or int(count())) if count else 1, self.touch)
+
+
+def _new_array(
     arguments: Arguments, ranks: Ranks | None, touch: FirstTouch, name: str, given: Mapping[str, object], comm: object
 ) -> npt.NDArray[Any]:
-    """An array for the argument `name`; raises `ArgumentError` for an unknown name or missing sizes."""
     function = arguments.function
     held = arguments.aliases.get(name, name)
     if held not in arguments.arrays:
@@ -59,8 +82,7 @@ def _shape(name: str, argument: ArrayArgument, sizes: Mapping[str, int]) -> tupl
     return shape_value(argument.extents, sizes)
 
 
-def report(function: LoopFunction, threads: int, touch: FirstTouch) -> str:
-    """A report: this machine's nodes, the function's threads and their cpus, and its temporaries' memory policies."""
+def _report(function: LoopFunction, threads: int, touch: FirstTouch) -> str:
     nodes = memory_nodes()
     lines = [f"{function.name} on a machine with {len(nodes)} memory node{'s' if len(nodes) > 1 else ''}"]
     lines += [f"  node {node.number}: cpus {listed(node.cpus)}{_size(node)}" for node in nodes]

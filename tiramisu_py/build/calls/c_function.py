@@ -1,0 +1,112 @@
+"""The C function of a loaded library: its types, its calls, and its words where a call fails."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+
+from tiramisu_py.build.calls.arguments import PreparedCall
+from tiramisu_py.build.calls.communicators import as_c_communicator, c_communicator
+from tiramisu_py.build.calls.numpy_arrays import address
+from tiramisu_py.build.calls.scalar_arguments import C_TYPES, Number, as_c
+from tiramisu_py.build.gpu.device_arrays import DeviceArray
+from tiramisu_py.build.gpu.gpu_support import GpuPart
+from tiramisu_py.build.gpu.runtime import explained
+from tiramisu_py.build.toolchains.library import Library
+from tiramisu_py.build.traces.event_log import LastCall, read_log
+from tiramisu_py.errors import KernelError
+from tiramisu_py.ir import ArrayArgument, LoopFunction, ScalarArgument
+
+_Result = TypeVar("_Result")
+
+#: In a forked process, OpenMP waits for threads that do not exist there, unless it is called from a new thread.
+_FIRST_PROCESS = os.getpid()
+
+
+@dataclass(frozen=True, eq=False)
+class CFunction:
+    """The C function of `function` in a library, run by a number of `threads`."""
+
+    function: LoopFunction
+    library: Library
+    threads: int | None = None
+    gpu: GpuPart | None = None
+
+    @cached_property
+    def entry(self) -> Any:
+        """The function itself."""
+        entry = self.library.loaded[self.function.name]
+        entry.restype = ctypes.c_int
+        declared = [ctypes.c_int64] * len(self.function.params) + [
+            ctypes.c_void_p if isinstance(a, ArrayArgument) else C_TYPES[a.dtype] for a in self.function.arguments
+        ]
+        entry.argtypes = [*([c_communicator()] if self.function.grid else []), *declared]
+        return entry
+
+    @cached_property
+    def last_error(self) -> Any:
+        """The function that says what the last call of the thread found wrong."""
+        last_error = self.library.loaded[f"{self.function.name}_last_error"]
+        last_error.restype = ctypes.c_char_p
+        last_error.argtypes = []
+        return last_error
+
+    def run(self, call: PreparedCall, comm: Any = None) -> LastCall | None:
+        """One call; its log where the function keeps one. Raises `KernelError` if it reports a failure."""
+        entry, last_error = self.entry, self.last_error
+        passed: list[Any] = [] if comm is None else [as_c_communicator(comm)]
+        passed += [call.params[name] for name in self.function.params]
+        passed += [_passed(argument, call.values[argument.name]) for argument in self.function.arguments]
+        with thread_count(self.library.loaded, self.threads):
+            self._choose_device()
+            code = entry(*passed)
+        name = self.function.name
+        if code:
+            words = explained(code, (last_error() or b"").decode(errors="replace") or "it does not say why")
+            raise KernelError(words if name in words else f"{name} failed with code {code}: {words}")
+        return read_log(self.library.loaded, name) if self.function.traced else None
+
+    def _choose_device(self) -> None:
+        """Selects the device (and configures the simulator) for the calling thread, until its next call."""
+        if self.gpu:
+            use_device = self.library.loaded[f"{self.function.name}_use_device"]
+            use_device.restype, use_device.argtypes = None, [ctypes.c_int]
+            device = self.gpu.device
+            use_device(device.number if device.named or not self.function.gpu_by_rank else -1)
+            self.gpu.prepare_thread()
+
+
+def where_openmp_works(run: Callable[[], _Result]) -> _Result:
+    """Runs a function that uses OpenMP in this thread, or in a new one in a forked process."""
+    if os.getpid() == _FIRST_PROCESS:
+        return run()
+    with ThreadPoolExecutor(max_workers=1) as fresh:
+        return fresh.submit(run).result()
+
+
+@contextmanager
+def thread_count(library: ctypes.CDLL, threads: int | None) -> Iterator[None]:
+    """Sets the number of OpenMP threads of the calling thread, and restores it; does nothing without OpenMP."""
+    if threads is None or not hasattr(library, "omp_set_num_threads"):
+        yield
+        return
+    before = library.omp_get_max_threads()
+    library.omp_set_num_threads(threads)
+    try:
+        yield
+    finally:
+        library.omp_set_num_threads(before)
+
+
+def _passed(argument: ArrayArgument | ScalarArgument, value: npt.NDArray[Any] | DeviceArray) -> Number:
+    if isinstance(argument, ArrayArgument) or isinstance(value, DeviceArray):
+        return address(value)
+    return as_c(argument.dtype, value)
