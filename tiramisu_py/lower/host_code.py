@@ -1,81 +1,48 @@
-"""The code of the host's part of a program: its own statements, and what it tells GPUs to do."""
+"""The code of the host's part of a program, statement by statement: its own work, GPUs, and other ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import reduce
-
-import islpy as isl
-
-from tiramisu_py.algorithm.domains.from_isl import condition_of_params
-from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.ir.loop_functions import Precondition
-from tiramisu_py.lower.kernels.kernel_function import LoweredKernel, Maker
-from tiramisu_py.lower.operations.events import Waits
-from tiramisu_py.lower.operations.host_part import HostProgram, pieces_of_operation
-from tiramisu_py.lower.operations.launches import LaunchGrid, launch
-from tiramisu_py.lower.operations.transfer_operations import copies
-from tiramisu_py.lower.statements.body import Body, body_of
-from tiramisu_py.lower.statements.index_set_splitting import pieces_of
+from tiramisu_py.ir import Node
+from tiramisu_py.lower.gpu_code import GpuCode
+from tiramisu_py.lower.operations.collective_operations import Calls
+from tiramisu_py.lower.operations.host_part import host_of
+from tiramisu_py.lower.operations.message_operations import Messages
+from tiramisu_py.lower.ranks.own_part import OwnPart
+from tiramisu_py.lower.statements.body import Body
+from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
 from tiramisu_py.lower.statements.operation import LoweredOperation
-from tiramisu_py.lower.statements.prefetch import lookaheads
-from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program
 from tiramisu_py.program.statement import Statement
 
+#: The code of a piece of a statement.
+Code = Body | LoweredOperation
+
 
 class HostCode:
-    """The code of the host's part: its own statements, and operations of GPUs with their kernels."""
+    """The code of the statements of the host's part; `program` is a rank's own part, with its windows of registers."""
 
-    def __init__(
-        self, program: Program, host: HostProgram, variables: Mapping[LoopId, str], reserved: frozenset[str]
-    ) -> None:
+    def __init__(self, program: Program, own: OwnPart) -> None:
         self.program = program
-        self.host = host
-        self.variables = variables
-        self.waits = Waits(program, host, reserved.union(variables.values()))
-        self.grids = {name: LaunchGrid(nest) for name, nest in host.launched.items()}
-        self.kernels: dict[str, LoweredKernel] = {}
-        self.preconditions: dict[object, Precondition] = {}
-        for name, grid in self.grids.items():
-            instances = host.program.statements[name].instances
-            kernel = Maker(grid.nest, grid, variables, reserved, instances).kernel()
-            if kernel is not None:
-                self.kernels[name] = kernel
-                for condition, words in grid.preconditions(instances):
-                    self.preconditions.setdefault(condition.key(), (condition, words))
+        self.reductions = own.reductions
+        self.reserved = reserved_names(program)
+        self.variables = own.ranked.named(loop_variables(program, self.reserved))
+        self.host = host_of(program, own.ranked.coordinates)
+        taken = self.reserved.union(self.variables.values())
+        self.messages = Messages(own.ranked, self.host, self.variables, taken)
+        self.calls = Calls(self.messages)
+        self.gpu = GpuCode(program, self.host, self.variables, self.reserved)
 
-    def where(self, *, is_distributed: bool) -> Expr | None:
-        """The parameters and ranks for which a GPU has work, as a condition; None if that is always so.
+    def around(self, body: Node) -> Node:
+        """The body of the function, with the events and requests that its operations use."""
+        return self.messages.around(self.gpu.waits.around(body))
 
-        Without a grid, only parameters count for which the program has any work.
-        """
-        host, operations = self.host.program, set(self.host.operation.values())
-        parts = [s.instances.params() for s in host.acting if s.name in operations and s.message is None]
-        others = [s.instances.params() for s in host.acting if s.name not in operations and s.message is None]
-        if not parts:
-            return None
-        where = reduce(isl.Set.union, parts).gist(host.context).coalesce()
-        needed = host.context if is_distributed else reduce(isl.Set.union, others, where).intersect(host.context)
-        return None if needed.is_subset(where) else condition_of_params(where, host.context)
-
-    def bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
+    def bodies(self, statement: Statement) -> list[Code]:
         """The code of a statement of the host's part."""
-        if statement.waits is not None:
-            return list(self.waits.awaits(statement))
-        if statement.name in self.host.operation.values():
-            return [self.waits.recorded(operation) for operation in self._operations(statement)]
-        ahead = lookaheads(self.host.program, statement, self.variables)
-        bodies = (body_of(self.host.program, piece) for piece in pieces_of(self.host.program, statement))
-        return [replace(body, ahead=ahead) for body in bodies]
-
-    def _operations(self, statement: Statement) -> list[LoweredOperation]:
-        if statement.name not in self.host.launched:
-            return copies(self.program, self.program.statements[statement.name], statement)
-        kernel = self.kernels.get(statement.name)
-        if kernel is None:
-            return []
-        pieces = pieces_of_operation(statement)
-        grid = self.grids[statement.name]
-        return [launch(grid, kernel.function, piece, self.variables, kernel.blocks) for piece in pieces]
+        if statement.name in self.reductions.names:
+            return self.reductions.bodies(self.program, statement)
+        if statement.message is not None and statement.message.collective:
+            return list(self.calls.of(statement))
+        if statement.message is not None:
+            return list(self.messages.posts(self.program.statements[statement.name], statement))
+        completes = self.messages.completes(statement) if statement.waits is not None else []
+        return [*completes, *self.gpu.bodies(statement)]

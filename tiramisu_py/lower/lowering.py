@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from tiramisu_py.algorithm.expressions import ExternFunction
-from tiramisu_py.dependence.accesses import MemoryAccesses
 from tiramisu_py.dependence.vector_padding import loaded_past_the_end, with_whole_vectors
 from tiramisu_py.ir import ArrayArgument, Block, LoopFunction, Node, ScalarArgument
 from tiramisu_py.ir.rewriting import Names
-from tiramisu_py.lower.host_code import HostCode
+from tiramisu_py.lower.host_code import Code, HostCode
 from tiramisu_py.lower.interface import arguments, output_buffers, preconditions
 from tiramisu_py.lower.kernels.kernel_function import LoweredKernel
 from tiramisu_py.lower.loops.nest import Nest
 from tiramisu_py.lower.loops.register_windows import as_padded, as_rings, in_windows
-from tiramisu_py.lower.operations.collective_operations import Calls
-from tiramisu_py.lower.operations.host_part import host_of
-from tiramisu_py.lower.operations.message_operations import Messages
-from tiramisu_py.lower.ranks.block_copies import Arrays
-from tiramisu_py.lower.ranks.combining_code import Collected, collected
-from tiramisu_py.lower.ranks.least_device_boxes import device_boxes
-from tiramisu_py.lower.ranks.local_boxes import localised
-from tiramisu_py.lower.ranks.one_rank import Ranked, on_one_rank
+from tiramisu_py.lower.ranks.own_part import OwnPart, own_part
 from tiramisu_py.lower.statements.allocation import Fragment, allocated_in, sequence
-from tiramisu_py.lower.statements.body import Body, algorithm_line
+from tiramisu_py.lower.statements.body import algorithm_line
 from tiramisu_py.lower.statements.instances import Instance, arrays_of
-from tiramisu_py.lower.statements.loop_names import loop_variables, reserved_names
-from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.versions import with_versions
 from tiramisu_py.passes.base import About, FunctionPass
 from tiramisu_py.passes.pipeline import FIRST, applied
@@ -48,39 +37,24 @@ def lower(program: Program, first: Sequence[FunctionPass] = FIRST) -> LoopFuncti
 
 def _lowered(program: Program) -> tuple[LoopFunction, About]:
     """The loops of a program, and the information for the first passes."""
-    reductions = collected(with_whole_vectors(program))
-    whole = replace(on_one_rank(reductions.program), definitions=reductions.definitions)
-    accesses = MemoryAccesses(whole.program)
-    arrays = Arrays(whole, accesses)
-    ranked = whole
-    if whole.grid is not None:
-        ranked = arrays.in_blocks()
-        ranked = localised(ranked, MemoryAccesses(ranked.program, accesses.values))
-        accesses = MemoryAccesses(ranked.program, accesses.values)
-    lowered = _Lowering(ranked, reductions).function(program, arguments(whole.program, arrays))
-    boxes = device_boxes(ranked.program, accesses) if lowered.devices else {}
-    params = ranked.program.algorithm.params
-    return lowered, About(Names(params), params=params, definitions=ranked.definitions, boxes=boxes)
+    own = own_part(with_whole_vectors(program))
+    lowered = _Lowering(own).function(program, arguments(own.whole.program, own.arrays))
+    boxes = own.boxes() if lowered.devices else {}
+    params = own.ranked.program.algorithm.params
+    return lowered, About(Names(params), params=params, definitions=own.ranked.definitions, boxes=boxes)
 
 
 class _Lowering:
     """The part of a program that one rank executes, as loops."""
 
-    def __init__(self, ranked: Ranked, reductions: Collected) -> None:
-        self.reductions = reductions
-        self.program, self.rings = in_windows(ranked.program)
-        self.grid = ranked.grid
-        self.reserved = reserved_names(self.program)
-        self.variables = ranked.named(loop_variables(self.program, self.reserved))
-        self.host = host_of(self.program, ranked.coordinates)
-        taken = self.reserved.union(self.variables.values())
-        self.messages = Messages(ranked, self.host, self.variables, taken)
-        self.calls = Calls(self.messages)
-        self.code = HostCode(self.program, self.host, self.variables, self.reserved)
+    def __init__(self, own: OwnPart) -> None:
+        self.program, self.rings = in_windows(own.ranked.program)
+        self.grid = own.ranked.grid
+        self.code = HostCode(self.program, own)
 
     def function(self, program: Program, passed: tuple[ArrayArgument | ScalarArgument, ...]) -> LoopFunction:
         """The function of a program, with the arguments `passed`."""
-        bodies = [[body for s in group for body in self._bodies(s)] for group in groups(self.host.program)]
+        bodies = [[body for s in group for body in self.code.bodies(s)] for group in groups(self.code.host.program)]
         arrays = arrays_of(self.program)
         made = [self._nest(group, arrays) for group in bodies if group]
         body = as_rings(_whole(arrays, [nest for nest in made if nest is not None]), self.rings)
@@ -89,32 +63,22 @@ class _Lowering:
             name=program.algorithm.name,
             params=program.algorithm.params,
             arguments=passed,
-            preconditions=(*preconditions(program), *self.code.preconditions.values()),
-            body=self.messages.around(self.code.waits.around(body)),
-            externs=_externs([*(body for group in bodies for body in group), *self.code.kernels.values()]),
+            preconditions=(*preconditions(program), *self.code.gpu.preconditions.values()),
+            body=self.code.around(body),
+            externs=_externs([*(body for group in bodies for body in group), *self.code.gpu.kernels.values()]),
             documentation=_documentation(program),
             outputs=output_buffers(program),
-            kernels=tuple(kernel.function for kernel in self.code.kernels.values()),
+            kernels=tuple(kernel.function for kernel in self.code.gpu.kernels.values()),
             devices=device_count(program),
             gpu=program.gpu,
             grid=self.grid,
-            gpu_where=self.code.where(is_distributed=self.grid is not None),
+            gpu_where=self.code.gpu.where(is_distributed=self.grid is not None),
             nontemporal_above=_nontemporal_above(self.program),
         )
 
-    def _nest(self, bodies: Sequence[Body | LoweredOperation], arrays: Mapping[str, Instance]) -> Fragment | None:
-        return Nest(self.host.program, bodies, self.variables, self.reserved, arrays, self.rings).lowered()
-
-    def _bodies(self, statement: Statement) -> list[Body | LoweredOperation]:
-        """The code of a statement of the host's part."""
-        if statement.name in self.reductions.names:
-            return self.reductions.bodies(self.program, statement)
-        if statement.message is not None and statement.message.collective:
-            return list(self.calls.of(statement))
-        if statement.message is not None:
-            return list(self.messages.posts(self.program.statements[statement.name], statement))
-        completes = self.messages.completes(statement) if statement.waits is not None else []
-        return [*completes, *self.code.bodies(statement)]
+    def _nest(self, bodies: Sequence[Code], arrays: Mapping[str, Instance]) -> Fragment | None:
+        code = self.code
+        return Nest(code.host.program, bodies, code.variables, code.reserved, arrays, self.rings).lowered()
 
 
 def groups(program: Program) -> list[list[Statement]]:
@@ -138,7 +102,7 @@ def _nontemporal_above(program: Program) -> int | None:
     return min((bound for bound in given if bound is not None), default=None)
 
 
-def _externs(bodies: Sequence[Body | LoweredOperation | LoweredKernel]) -> tuple[ExternFunction, ...]:
+def _externs(bodies: Sequence[Code | LoweredKernel]) -> tuple[ExternFunction, ...]:
     return tuple({extern.name: extern for body in bodies for extern in body.externs}.values())
 
 
