@@ -1,0 +1,145 @@
+"""What unrolling and full tiles make of loops, by its shape; `tests/backends` compares what they compute."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs.loop_ir.kernels import least, matmul, tiles
+from tests.programs.loop_ir.nodes import indices, loops, of
+from tests.programs.loop_ir.short_names import loop, size, store, var
+from tiramisu_py.algorithm import types as ty
+from tiramisu_py.algorithm.expressions import Binary
+from tiramisu_py.ir import (
+    For,
+    If,
+    Let,
+    Node,
+    Store,
+)
+from tiramisu_py.ir.arithmetic.simplify import simplify
+from tiramisu_py.ir.rewriting import Names
+from tiramisu_py.passes.loops.full_tiles import full_tiles
+from tiramisu_py.passes.loops.unroll import unroll
+from tiramisu_py.program.loops import Parallel, Unroll, Vector
+
+N, M, i, j, i0, i1 = size("N"), size("M"), var("i"), var("j"), var("i0"), var("i1")
+
+
+def unrolled(node: Node) -> Node:
+    return unroll(node, Names(()))
+
+
+# -- unroll
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_constant_loop_is_unrolled_completely(count: int) -> None:
+    found = unrolled(loop("i", N + count, store("y", i, 1.0), lower=N, tag=Unroll()))
+    assert not loops(found)
+    assert indices(found) == ["N", "N + 1", "N + 2"][:count]
+
+
+def test_a_loop_whose_extent_is_no_constant_stays_a_plain_loop() -> None:
+    found = unrolled(loop("i", N, store("y", i, 1.0), tag=Unroll()))
+    assert isinstance(found, For)
+    assert found.tag is None
+
+
+def test_unrolling_by_a_factor_leaves_the_rest_to_a_second_loop() -> None:
+    found = unrolled(loop("i", N, store("y", i, 1.0), tag=Unroll(4)))
+    assert isinstance(found, Let)
+    main, rest = loops(found)
+    assert (main.step, rest.step) == (4, 1)
+    assert indices(main) == ["i", "i + 1", "i + 2", "i + 3"]
+    assert str(found.value) == "N // 4 * 4"
+
+
+def test_unrolling_by_a_factor_above_the_extent_is_complete() -> None:
+    assert not loops(unrolled(loop("i", 3, store("y", i, 1.0), tag=Unroll(8))))
+    assert len(loops(unrolled(loop("i", 9, store("y", i, 1.0), tag=Unroll(8))))) == 0  # 8 copies, then one
+
+
+def test_nested_loops_unroll_inside_out() -> None:
+    inner = loop("j", 2, store("y", (i, j), 1.0), tag=Unroll())
+    found = unrolled(loop("i", 3, inner, tag=Unroll()))
+    assert not loops(found)
+    assert len(of(found, Store)) == 6
+
+
+def test_what_is_too_much_to_unroll_stays_a_loop() -> None:
+    found = unrolled(loop("i", 5000, store("y", i, 1.0), tag=Unroll()))
+    assert len(loops(found)) == len(of(found, Store)) == 1
+
+
+# -- full tiles
+
+
+def test_full_tiles_are_apart_from_partial_ones_where_the_test_is_known() -> None:
+    tile = loop("i1", least(8, N - 8 * i0), store("y", 8 * i0 + i1, 1.0), tag=Unroll())
+    found = full_tiles(loop("i0", tiles(N, 8), tile, tag=Parallel()))
+    (test,) = of(found, If)
+    assert isinstance(test, If)
+    assert str(test.condition) == "N - 8 * i0 >= 8"
+    full, general = loops(test.then)[0], loops(test)[-1]
+    assert str(full.upper) == "8"
+    assert str(general.upper) == "min(8, N - 8 * i0)"
+
+
+def test_one_test_serves_all_loops_of_a_nest_and_stands_as_far_out_as_it_can() -> None:
+    tests = of(full_tiles(matmul().body), If)
+    assert len(tests) == 1
+    inner = loop("i1", least(8, N - 8 * i0), store("y", (8 * i0 + i1, j), 1.0), tag=Unroll())
+    found = full_tiles(loop("i0", tiles(N, 8), loop("j", M, inner), tag=Parallel()))
+    outer = loops(found)[0]
+    assert outer.variable == "i0"
+    assert isinstance(outer.body, If)
+
+
+def test_a_sequential_loop_is_cut_where_its_tiles_cease_to_be_full() -> None:
+    tile = loop("i1", least(8, N - 8 * i0), store("y", 8 * i0 + i1, 1.0), tag=Unroll())
+    found = full_tiles(loop("i0", tiles(N, 8), tile, lower=M))
+    assert not of(found, If)
+    assert isinstance(found, Let)
+    assert (found.variable, str(found.value)) == ("i0_full", "max(N // 8, M)")
+    full, inner, rest, general = loops(found)
+    assert [str(e) for e in (full.lower, full.upper, rest.lower, rest.upper)] == [
+        "M", "i0_full", "i0_full", "(N + 7) // 8"
+    ]  # fmt: skip
+    assert (str(inner.upper), str(general.upper)) == ("8", "min(8, N - 8 * i0)")
+
+
+def test_tiles_that_begin_to_be_full_cut_a_loop_in_three() -> None:
+    lower, upper = Binary("max", 3 - i0, 0 * i0, ty.int64), least(8, N - i0)
+    tile = loop("i1", upper, store("y", 8 * i0 + i1, 1.0), lower=lower, tag=Unroll())
+    found = full_tiles(simplify(loop("i0", M, tile)))
+    lets = [node for node in of(found, Let) if isinstance(node, Let)]
+    assert [(node.variable, str(node.value)) for node in lets] == [
+        ("i0_begin", "max(min(M, 3), 0)"), ("i0_full", "max(min(M, N - 7), i0_begin)")
+    ]  # fmt: skip
+    assert [(str(n.lower), str(n.upper)) for n in loops(found) if n.variable == "i0"] == [
+        ("0", "i0_begin"), ("i0_begin", "i0_full"), ("i0_full", "M")
+    ]  # fmt: skip
+
+
+def test_what_does_not_change_with_a_loop_is_asked_outside_of_the_pieces() -> None:
+    rows = loop("i1", least(8, N - 8 * i0), store("y", (i1, j), 1.0), tag=Unroll())
+    strip = loop("k", least(16, M - 16 * j), rows, tag=Vector(16))
+    found = full_tiles(loop("i0", tiles(N, 8), loop("j", tiles(M, 16), strip), tag=Parallel()))
+    (test,) = of(found, If)
+    assert isinstance(test, If)
+    assert str(test.condition) == "N - 8 * i0 >= 8"
+    assert isinstance(test.then, Let)
+    assert [str(n.upper) for n in loops(test.then) if n.variable == "k"] == ["16", "min(16, M - 16 * j)"]
+
+
+def test_the_test_stands_inside_loops_that_collapse() -> None:
+    found = full_tiles(matmul().body)
+    (outer, middle) = loops(found)[:2]
+    assert middle is outer.body
+    assert isinstance(middle.body, If)
+
+
+def test_long_vector_loops_and_plain_loops_get_no_version_of_their_own() -> None:
+    for tag in (Vector(8), None, Parallel(), Unroll(4)):
+        tile = loop("i1", least(256, N - 256 * i0), store("y", 256 * i0 + i1, 1.0), tag=tag)
+        assert not of(full_tiles(loop("i0", tiles(N, 256), tile)), If)
