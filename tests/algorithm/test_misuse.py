@@ -37,7 +37,7 @@ MISTAKES = [
     (lambda: A[i] @ A[k], "f.reduction"),
     (lambda: A.__setitem__(i, 3), "f.computation"),
     (lambda: 1 if A[i] > 0 else 2, "tm.select"),
-    (lambda: A[0:k], "a computation over a domain stands for a slice"),
+    (lambda: A[0:k], r"A\[0:k\] is a slice: write an iterator"),
     (lambda: [1, 2, 3][J[i]], "an input is a list"),
     (lambda: tm.cast(A[i], tm.int32), r"write tm\.cast\(int32, A\[i\]\)"),
     (lambda: tm.params(["N", "M"]), r'write tm\.params\("N M"\)'),

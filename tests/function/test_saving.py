@@ -187,10 +187,28 @@ def test_a_file_that_ends_early_and_one_that_is_not_there_are_refused(tmp_path: 
     path.write_text(path.read_text()[:-20])
     with pytest.raises(tm.SavedError, match=r"is damaged, or no file of Function.save: "):
         tm.load(path)
-    with pytest.raises(tm.SavedError, match="cannot be read"):
+    with pytest.raises(
+        tm.SavedError, match=r"none\.json cannot be read: there is no such file; give the path"
+    ) as missing:
         tm.load(tmp_path / "none.json")
-    with pytest.raises(tm.SavedError, match="cannot be written"):
+    assert isinstance(missing.value.__cause__, FileNotFoundError)
+    with pytest.raises(tm.SavedError, match="cannot be read: it is a folder; give the path of a file"):
+        tm.load(tmp_path)
+
+
+def test_a_file_that_cannot_be_written_is_named_with_what_to_do_and_nothing_is_left_of_it(tmp_path: Path):
+    with pytest.raises(
+        tm.SavedError, match=r"f.json cannot be written: there is no folder .*none; create it"
+    ) as missing:
         scale().save(tmp_path / "none" / "f.json")
+    assert isinstance(missing.value.__cause__, FileNotFoundError)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(tm.SavedError, match="folder cannot be written: it is a folder; give the path of a file"):
+        scale().save(tmp_path / "folder")
+    (tmp_path / "file").touch()
+    with pytest.raises(tm.SavedError, match=r"there is no folder .*file; create it"):
+        scale().save(tmp_path / "file" / "f.json")
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "file"}
 
 
 def test_a_command_that_does_not_fit_any_more_says_so_as_it_is_written(tmp_path: Path):

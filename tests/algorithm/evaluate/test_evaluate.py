@@ -428,6 +428,37 @@ def test_external_functions_run_through_their_python_equivalent(python: Any) -> 
     assert got.tolist() == [float(python(1.0, 3.0)), float(python(2.0, 3.0))] and got.dtype == np.float64
 
 
+@pytest.mark.parametrize(
+    ("result", "returned", "message"),
+    [
+        ("float64", "text", "'text' for mix(2.0, 3.0); it must return one number that fits float64"),
+        ("float64", "3", "'3' for mix(2.0, 3.0); it must return one number that fits float64"),
+        ("int32", None, "None for mix(2.0, 3.0); it must return one number that fits int32"),
+        ("bool", "text", "'text' for mix(2.0, 3.0); it must return one number that fits bool"),
+        ("int32", float("inf"), "inf for mix(2.0, 3.0); it must return one number that fits int32"),
+        ("int32", np.float64("nan"), "np.float64(nan) for mix(2.0, 3.0); it must return one number that fits int32"),
+        ("uint8", 300, "300 for mix(2.0, 3.0); it must return one number that fits uint8"),
+        ("float32", (1, 2), "(1, 2) for mix(2.0, 3.0); it must return one number that fits float32"),
+        ("float32", 1j, "1j for mix(2.0, 3.0); it must return one number that fits float32"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["function", "ufunc"])
+def test_an_external_function_whose_equivalent_returns_no_such_number_is_named(
+    result: str, returned: object, message: str, kind: str
+) -> None:
+    def python(x: float, y: float) -> object:
+        return 1 if x < 2 else returned
+
+    mix = tm.extern(
+        "mix", ["float64", "float64"], result, python if kind == "function" else np.frompyfunc(python, 2, 1)
+    )
+    with pytest.raises(
+        DeclarationError, match=r"the Python equivalent of the external function mix returned"
+    ) as refused:
+        over("float32", [1.0, 2.0], lambda x: mix(x, 3))
+    assert message in str(refused.value)
+
+
 def test_external_functions_never_see_values_that_are_not_known_yet() -> None:
     def positive(x: float) -> float:
         assert x > 0

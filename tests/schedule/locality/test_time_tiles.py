@@ -465,7 +465,10 @@ def test_values_of_all_levels():
     start = f.input("start", tm.float64, [N])
     h = f.computation("h", {t: T + 1, i: N}, lambda h: tm.select(t == 0, start[i], h[t - 1, i] + 1.0))
     f.outputs(h)
-    _refused("h is an output, with the values of all levels", lambda: h.time_tile(t, 4, {i: 8}))
+    _refused(
+        r"h is an output with the values of all levels.* f.outputs\(h\[.*\], replace=True\)",
+        lambda: h.time_tile(t, 4, {i: 8}),
+    )
     g = f.computation("g", {t: T + 1, i: N}, 2.0 * h[t, i])
     f.outputs(g, replace=True)
     _refused("g reads h at other levels than the last one", lambda: h.time_tile(t, 4, {i: 8}))

@@ -43,8 +43,8 @@ def access(source: str, dtype: DType, rank: int, indices: Any, owner: object) ->
     listed = indices if isinstance(indices, tuple) else (indices,)
     if len(listed) != rank:
         raise DeclarationError(
-            f"{source} has {rank} indices, {len(listed)} were given: {_written(source, listed)}; all go "
-            "into one pair of brackets"
+            f"{source} has {rank} indices, {len(listed)} were given: {_written(source, listed)}; write all of them "
+            "in one pair of brackets"
         )
     found = tuple(_index(source, listed, position) for position in range(rank))
     return Access(source, found, dtype, owner)
@@ -54,8 +54,8 @@ def _index(source: str, indices: tuple[Any, ...], position: int) -> Expr:
     given, written = indices[position], _written(source, indices)
     if isinstance(given, slice) or given is Ellipsis or given is None:
         raise DeclarationError(
-            f"index {position} of {written} is a slice; a value has one index for each dimension, and a "
-            f"computation over a domain stands for a slice"
+            f"index {position} of {written} is a slice: write an iterator, such as i, instead; a range belongs in the "
+            "domain"
         )
     if isinstance(given, bool | np.bool_):
         raise DeclarationError(f"index {position} of {written} is a truth value, not an integer")

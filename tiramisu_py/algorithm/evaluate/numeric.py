@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from tiramisu_py.algorithm.expressions import ExternFunction
 from tiramisu_py.algorithm.types import DType, bfloat16
+from tiramisu_py.errors import DeclarationError
 
 Array = npt.NDArray[Any]
 
@@ -102,13 +104,46 @@ def _in_bfloat16(ufunc: Callable[..., Any], arguments: Sequence[Array]) -> Any:
 
 
 def called_extern(function: ExternFunction, arguments: Sequence[Array], count: int) -> Array:
-    """An external function through its Python equivalent, for `count` elements."""
+    """An external function through its Python equivalent, for `count` elements.
+
+    Raises `DeclarationError` if that returns something that is not a number of the result's type.
+    """
     operands = [np.broadcast_to(argument, (count,)) for argument in arguments]
     if isinstance(function.python, np.ufunc):
-        return converted(function.python(*operands), function.result)
-    if not operands:
-        return np.full(count, function.python(), dtype=function.result.numpy)
-    return _elementwise(function.python, operands, function.result.numpy)
+        found = function.python(*operands)
+        if found.dtype != object:
+            return converted(found, function.result)
+        values = list(found)
+    elif operands:
+        values = [function.python(*each) for each in zip(*operands, strict=True)]
+    else:
+        values = [function.python()] * count
+    return _returned(function, values, operands)
+
+
+def _returned(function: ExternFunction, values: list[Any], operands: Sequence[Array]) -> Array:
+    """What the Python equivalent of an external function returned, as an array."""
+    dtype = function.result.numpy
+    if all(map(_is_number, values)):
+        with suppress(ValueError, OverflowError):
+            return np.array(values, dtype=dtype).reshape(len(values))
+    position = next(k for k, value in enumerate(values) if not _fits(value, dtype))
+    given = ", ".join(str(operand[position]) for operand in operands)
+    raise DeclarationError(
+        f"the Python equivalent of the external function {function.name} returned {values[position]!r} for "
+        f"{function.name}({given}); it must return one number that fits {function.result}"
+    )
+
+
+def _is_number(value: object) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, str | bytes)
+
+
+def _fits(value: object, dtype: np.dtype[Any]) -> bool:
+    try:
+        return _is_number(value) and np.array([value], dtype=dtype).size == 1
+    except (ValueError, OverflowError):
+        return False
 
 
 def _elementwise(function: Callable[..., Any], arguments: Sequence[Array], dtype: np.dtype[Any]) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import islpy as isl
@@ -40,7 +41,26 @@ def written(path: str | os.PathLike[str], algorithm: Algorithm, commands: Iterab
         beside.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
         beside.replace(target)
     except OSError as error:
-        raise SavedError(f"{target} cannot be written: {error}") from None
+        with suppress(OSError):
+            beside.unlink()
+        raise SavedError(f"{target} cannot be written: {_why_not_written(target, error)}") from error
+
+
+def _why_not_written(target: Path, error: OSError) -> str:
+    if target.is_dir():
+        return "it is a folder; give the path of a file"
+    if not target.parent.is_dir():
+        return f"there is no folder {target.parent}; create it first, or choose another one"
+    return f"{error.strerror or error}"
+
+
+def _why_not_read(error: OSError) -> str:
+    match error:
+        case FileNotFoundError():
+            return "there is no such file; give the path that Function.save was given"
+        case IsADirectoryError():
+            return "it is a folder; give the path of a file that Function.save has written"
+    return f"{error.strerror or error}"
 
 
 def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tuple[Algorithm, list[Command]]:
@@ -48,7 +68,7 @@ def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tup
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise SavedError(f"{path} cannot be read: {error}") from None
+        raise SavedError(f"{path} cannot be read: {_why_not_read(error)}") from error
     except ValueError as error:
         raise SavedError(f"{path} is damaged, or no file of Function.save: {error}") from None
     if not isinstance(data, dict) or data.get("what") != _WHAT or not isinstance(data.get("format"), int):

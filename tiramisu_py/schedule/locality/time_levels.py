@@ -9,6 +9,8 @@ import islpy as isl
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import value_names
+from tiramisu_py.algorithm.domains.from_isl import of_params
+from tiramisu_py.algorithm.expressions import Expr
 from tiramisu_py.dependence.values_read import existing, needed_values
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.program import Program
@@ -81,13 +83,17 @@ class Passes:
             raise CommandError(f"there is no last level of {self.asked.time} that is affine in the parameters")
         return found[0]
 
+    def _last_level(self) -> Expr:
+        return of_params(self.top.to_pw_aff(), self.program.context)
+
     def _kept(self, source: str) -> int:
         """The number of levels at the end of a pass that are read after it."""
         back = self.reach(source)
         if source in self.program.algorithm.outputs:
+            last = ", ".join([str(self._last_level()), *self.program.algorithm.computations[source].iterators[1:]])
             raise CommandError(
-                f"{source} is an output, with the values of all levels, and a pass keeps the last of its levels only: "
-                f"make the last level the output, as in f.outputs({source}[T, ...])"
+                f"{source} is an output with the values of all levels, and a pass keeps only its last levels: make the "
+                f"last level the output, {self.program.algorithm.name}.outputs({source}[{last}], replace=True)"
             )
         if back > self.asked.steps:
             raise CommandError(
