@@ -233,7 +233,7 @@ def test_the_partial_results_of_a_tree_count_as_shared_memory():
 
     (violation,) = scheduled(tm.TREE).check().violations
     assert violation.kind == "bounds" and "49,184 bytes of shared memory" in violation.message
-    assert "a_shared 49,152, the tree of s_update 32" in violation.message
+    assert "a_shared 49,152, the tree of s.update 32" in violation.message
     assert scheduled(tm.ATOMIC).check().ok
 
 

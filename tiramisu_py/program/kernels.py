@@ -66,6 +66,11 @@ class KernelNest:
         return storing[-1].name if storing else self.statements[0].name
 
     @property
+    def handle(self) -> str:
+        """The statement that names it, as the user addresses that: ``s.update``."""
+        return next((s.handle for s in self.statements if s.name == self.name), self.name)
+
+    @property
     def without_trees(self) -> KernelNest:
         """The kernel with only the statements of the schedule: combining trees need no additional blocks or threads."""
         return replace(self, statements=tuple(s for s in self.statements if s.combination is None))

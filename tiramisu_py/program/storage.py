@@ -55,7 +55,7 @@ class Buffer:
     in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
     place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one. A
     register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
-    scope.
+    scope. `words` says what an array is that the user has not declared.
     """
 
     name: str
@@ -67,6 +67,12 @@ class Buffer:
     device: int | None = None
     pages: Pages | None = None
     per_thread: bool = False
+    words: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What messages call it: its name, or what it is."""
+        return self.words or self.name
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")

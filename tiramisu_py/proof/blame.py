@@ -11,7 +11,7 @@ import islpy as isl
 from tiramisu_py.algorithm.declare.soundness import Values
 from tiramisu_py.dependence.accesses import Memory, MemoryAccesses
 from tiramisu_py.dependence.flow import Flow
-from tiramisu_py.errors import Violation
+from tiramisu_py.errors import CommandError, Violation
 from tiramisu_py.program.initial import caught_up
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.violations.condition import Condition
@@ -77,10 +77,42 @@ class History:
         return states[having]
 
     def blamed(self, condition: Condition, finding: Finding) -> Violation:
-        """The violation with the command to blame: since this command the states have the finding of this key."""
+        """The violation with the command to blame: since this command the states have the finding of this key.
+
+        A state that lacks transfers may have a finding of the same key for this reason alone. If transfers are derived
+        later, the states before that are examined with their transfers.
+        """
+        has = partial(condition.finds, finding.key)
         try:
-            blamed = self.last_change(partial(condition.finds, finding.key))
+            blamed = self.last_change(has)
+            if blamed is not None and self._may_lack_transfers(blamed, condition, finding):
+                blamed = self._last_change_with_transfers(has) or blamed
         except isl.Error:
             return replace(finding.violation, command=NOT_FOUND)
         command = "" if blamed is None or blamed.command is None else blamed.command.text
         return replace(finding.violation, command=command)
+
+    def _may_lack_transfers(self, blamed: Program, condition: Condition, finding: Finding) -> bool:
+        """Whether transfers are derived by a command, and in its state or before the finding is of another kind."""
+        if blamed.command is not None and blamed.command.command.derives:
+            return True
+        if not any(entry.command.derives for entry in self.program.log[len(blamed.log) :]):
+            return False
+        found = condition.findings(self.flow(blamed), finding.key)
+        kinds = {one.violation.kind for one in found if one.key == finding.key}
+        return finding.violation.kind not in kinds
+
+    def _last_change_with_transfers(self, has: Callable[[Flow], bool]) -> Program | None:
+        """The `last_change` before the command that derives transfers, with this command after each state."""
+        end = next(at for at, state in enumerate(self.states) if state.command and state.command.command.derives)
+        for position in range(end - 2, max(end - 2 - ONE_BY_ONE, -1), -1):
+            state = self.states[position]
+            try:
+                for later in self.states[end:]:
+                    assert later.command is not None
+                    state = later.command.command.applied(state)
+                if not has(self.flow(state)):
+                    return self.states[position + 1]
+            except (CommandError, isl.Error):
+                return None
+        return None

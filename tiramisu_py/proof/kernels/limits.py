@@ -26,7 +26,7 @@ def _threads(nest: KernelNest) -> Iterator[Finding]:
     some, shape, gpu = nest.statements[0], nest.shape, nest.gpu
     extents = " x ".join(str(extent) for extent in shape if extent > 1) or "1"
     count = shape[0] * shape[1] * shape[2]
-    where = f"the kernel of {nest.name}"
+    where = f"the kernel of {nest.handle}"
     for axis, extent in enumerate(shape):
         if extent > gpu.most_along[axis]:
             most = f"a block has {gpu.most_along[axis]:,} at most"
@@ -43,7 +43,7 @@ def _registers(nest: KernelNest) -> Iterator[Finding]:
         if not _is_constant(buffer):
             shape = ", ".join(map(str, buffer.extents))
             message = (
-                f"{buffer.name} is in registers of the kernel of {nest.name} and has the shape [{shape}], which is not "
+                f"{buffer.name} is in registers of the kernel of {nest.handle} and has the shape [{shape}], which is not "
                 "constant"
             )
             own = next(storage.source for storage in nest.program.storages_in(buffer.name))
@@ -65,7 +65,7 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
     if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = (
-            f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
+            f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
             f"a block has {nest.gpu.most_shared:,} at most"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
@@ -77,7 +77,7 @@ def _of_trees(nest: KernelNest) -> dict[str, int]:
     for statement in nest.statements:
         if is_tree(nest.program, statement):
             each = nest.program.algorithm.source(statement.source).dtype.bytes
-            found[f"the tree of {statement.name}"] = tree_parts(nest.shape, nest.gpu.warp) * each
+            found[f"the tree of {statement.handle}"] = tree_parts(nest.shape, nest.gpu.warp) * each
     return found
 
 

@@ -108,7 +108,7 @@ def structure(nest: KernelNest) -> Iterator[Finding]:
     launches = {tag.launch for loop in blocks if isinstance(tag := program.loops[loop].tag, GpuBlock)}
     if len(launches) > 1:
         names = ", ".join(program.loops[loop].name for loop in blocks)
-        message = f"the block loops {names} of the kernel of {nest.name} are launched in different ways"
+        message = f"the block loops {names} of the kernel of {nest.handle} are launched in different ways"
         yield fault("reach", "launch", nest.statements[0], message, "give all of them in one tag_gpu")
         return
     yield from _unnumbered(nest)
@@ -118,7 +118,7 @@ def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) 
     program, outside = nest.program, len(nest.host)
     names = ", ".join(program.loops[loop].name for loop in blocks)
     if statement.loops[outside : outside + len(blocks)] != blocks:
-        message = f"{statement.handle} is inside the kernel of {nest.name}, but does not share its block loops {names}"
+        message = f"{statement.handle} is inside the kernel of {nest.handle}, but does not share its block loops {names}"
         return fault("reach", "blocks", statement, message, "statements of one kernel share all of its block loops")
     for loop in statement.loops[outside + len(blocks) :]:
         if isinstance(program.loops[loop].tag, GpuBlock):
@@ -147,7 +147,7 @@ def _tags(nest: KernelNest, statement: Statement) -> Finding | None:
             seen[loop.tag.axis] = loop
         if isinstance(loop.tag, Parallel | Bulk):
             what = "is parallel on the host" if isinstance(loop.tag, Parallel) else "is collapsed to one transfer"
-            message = f"loop {loop.name} of {statement.handle} {what}, inside the kernel of {nest.name}"
+            message = f"loop {loop.name} of {statement.handle} {what}, inside the kernel of {nest.handle}"
             return fault("reach", "host loop", statement, message, f"tag {loop.name} with threads=, or leave it")
         if isinstance(loop.tag, GpuBlock | GpuThread) and loop.tag.combine is Combine.PRIVATE:
             message = f"loop {loop.name} of {statement.handle} combines with tm.PRIVATE: that is for the host"

@@ -140,8 +140,10 @@ def combine_of(program: Program, loop: LoopId) -> Combine | None:
 
 def _block_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violation:
     witness, one, other = pair_spots(flow, a, b, bad)
-    where = f"{_block(nest, one)} and {_block(nest, other)} of the kernel of {nest.name}, which have no order"
+    where = f"{_block(nest, one)} and {_block(nest, other)} of the kernel of {nest.handle}, which have no order"
     message = f"{_conflict(flow, one, other)}, by {where}, {witness}"
+    if a.is_write and b.is_write and a.source == b.source and one.named != other.named:
+        return Violation("race", message, witness, repair=_apart(a))
     if one_reduction(a, b):
         loops = ", ".join(nest.program.loops[loop].name for loop in nest.blocks)
         combined = f"combine partial results of different blocks: {_combined(nest, a)}"
@@ -163,6 +165,8 @@ def _thread_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess,
         threads = f"{thread_words(nest, one)}, whose deferred copy may not have happened"
     message = f"{_conflict(flow, one, other)}, by {_block(nest, one)}, {threads}, with no barrier between, {witness}"
     if one_reduction(a, b):
+        if one.named != other.named:
+            return Violation("race", message, witness, repair=_apart(a))
         repair = f"combine partial results of different threads: {_combined(nest, a)}"
         return Violation("race", message, witness, repair=repair)
     tile = own_tile(nest.program, a.storage) or own_tile(nest.program, b.storage)
@@ -183,9 +187,14 @@ def _round_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, 
 
 
 def _in_place(a: MemoryAccess, b: MemoryAccess) -> bool:
-    """Whether a statement stores to elements from which it reads another source."""
+    """Whether a statement, or the terms of a merge, stores to elements from which it reads another source."""
     first, second = statements(a, b)
-    return first is second and a.source != b.source
+    return first.handle == second.handle and a.source != b.source
+
+
+def _apart(write: MemoryAccess) -> str:
+    """The advice where different values of one source share an element."""
+    return f"keep {write.source} in a buffer that has an element for each of its values"
 
 
 def _in_order(flow: Flow, one: Spot, other: Spot) -> tuple[MemoryAccess, MemoryAccess]:
@@ -215,6 +224,8 @@ def _combined(nest: KernelNest, access: MemoryAccess) -> str:
 
 def tagged(nest: KernelNest, access: MemoryAccess) -> str:
     statement, _ = statements(access, access)
+    if statement.combination is not None:
+        statement = nest.program.statements[statement.combination.of]
     outer = sorted(nest.blocks, key=lambda loop: _axis(nest.program, loop), reverse=True)
     blocks = ", ".join(nest.program.loops[loop].name for loop in outer)
     own = [loop for loop in nest.thread_loops(statement) if loop is not None]

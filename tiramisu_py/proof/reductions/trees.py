@@ -24,7 +24,7 @@ from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.proof.kernels.threads import nests_by_statement, one_reduction, tagged, thread_words
 from tiramisu_py.proof.memory.races import pair_spots, statements
 from tiramisu_py.proof.memory.values import first_spot
-from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
+from tiramisu_py.proof.violations.findings import Finding, Key, Spot, wanted, words
 
 
 def findings(flow: Flow, sought: Key | None = None) -> Iterator[Finding]:
@@ -76,13 +76,22 @@ def _accessed_by_others(flow: Flow, nest: KernelNest, merge: Statement) -> Itera
         bad = _in_one_launch(flow, nest, write, other_access)
         if not bad.is_empty():
             witness, one, other = pair_spots(flow, write, other_access, bad)
-            does = "stores" if other_access.is_write else "reads"
             message = (
-                f"{words(other.computed(flow.accesses.program))} {does} {words(one.named)} inside the kernel that "
-                f"combines its partial results in a tree, {witness}"
+                f"{words(other.computed(flow.accesses.program))} {_does(one, other)} inside the kernel that combines "
+                f"the partial results of {words(one.named)} in a tree, {witness}"
             )
             repair = f"move {statements(write, other_access)[1].handle} out of the kernel, or use combine=tm.ATOMIC"
+            if other.named[0] != one.named[0]:
+                repair = f"keep {one.named[0]} in a buffer of its own"
             yield Violation("reduction", message, witness, repair=repair)
+
+
+def _does(merged: Spot, other: Spot) -> str:
+    """What another access does: store or read the value that is merged, or another one in the same element."""
+    does = "stores" if other.access.is_write else "reads"
+    if other.named == merged.named:
+        return f"{does} it"
+    return f"{does} {words(other.named)} {'to' if other.access.is_write else 'in'} {words(other.element)}"
 
 
 def element_of_block(nest: KernelNest, statement: Statement) -> tuple[int, isl.Map] | None:

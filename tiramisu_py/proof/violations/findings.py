@@ -75,8 +75,8 @@ class Spot:
 
     @property
     def element(self) -> Named:
-        """The element of the buffer that is accessed."""
-        return (self.access.buffer.name, smallest.evaluated(self.access.element, self.at, self.params))
+        """The element of the buffer that is touched."""
+        return (self.access.buffer.shown, smallest.evaluated(self.access.element, self.at, self.params))
 
     @property
     def rank(self) -> tuple[int, ...]:
