@@ -102,7 +102,7 @@ class _Reduction:
         footprint = sets.graph(scope, around).reverse().apply_range(sets.graph(value)).coalesce()
         extents, index = local_index(self.before, footprint, len(self.scope), self.source.name)
         dtype = self.before.buffers[self.before.storages[self.first.target].buffer].dtype
-        words = f"a rank's partial result of {self.source.name}"
+        words = f"the rank's partial result of {self.source.name}"
         program = self.before.with_buffer(Buffer(self.partial, extents, dtype, scope=self.scope, words=words))
         return program.with_storage(Storage(self.partial, self.source.name, self.partial, index))
 

@@ -76,7 +76,7 @@ class _Tree:
     def _stored(self, program: Program, name: str) -> Program:
         """The program with one register per thread, in each iteration of the loops around."""
         dtype = program.buffers[program.storages[self.update.target].buffer].dtype
-        words = f"a thread's partial result of {self.source.name}"
+        words = f"the thread's partial result of {self.source.name}"
         buffer = Buffer(name, (), dtype, Memory.REGISTER, scope=self.around, per_thread=True, words=words)
         space = sets.sized_frame(program.algorithm.param_space, None, len(self.around) + self.values)
         index = sets.function(space, None, [])

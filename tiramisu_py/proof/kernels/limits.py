@@ -43,8 +43,8 @@ def _registers(nest: KernelNest) -> Iterator[Finding]:
         if not _is_constant(buffer):
             shape = ", ".join(map(str, buffer.extents))
             message = (
-                f"{buffer.name} is in registers of the kernel of {nest.handle} and has the shape [{shape}], which is not "
-                "constant"
+                f"{buffer.name} is in registers of the kernel of {nest.handle} and has the shape [{shape}], which is "
+                "not constant"
             )
             own = next(storage.source for storage in nest.program.storages_in(buffer.name))
             repair = f"keep {own} in memory=tm.GPU, outside of the kernel, or compute it where its extents are constant"

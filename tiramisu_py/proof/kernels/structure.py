@@ -118,7 +118,9 @@ def _nested(nest: KernelNest, statement: Statement, blocks: tuple[LoopId, ...]) 
     program, outside = nest.program, len(nest.host)
     names = ", ".join(program.loops[loop].name for loop in blocks)
     if statement.loops[outside : outside + len(blocks)] != blocks:
-        message = f"{statement.handle} is inside the kernel of {nest.handle}, but does not share its block loops {names}"
+        message = (
+            f"{statement.handle} is inside the kernel of {nest.handle}, but does not share its block loops {names}"
+        )
         return fault("reach", "blocks", statement, message, "statements of one kernel share all of its block loops")
     for loop in statement.loops[outside + len(blocks) :]:
         if isinstance(program.loops[loop].tag, GpuBlock):

@@ -201,8 +201,8 @@ def _check_shared(kernel: KernelNest) -> None:
     if total > kernel.gpu.most_shared:
         words = ", ".join(f"{name} {number}" for name, number in sizes.items() if number)
         raise CommandError(
-            f"the kernel of {kernel.handle} needs {total} bytes of shared memory for each block ({words}): a GPU has at "
-            f"least {kernel.gpu.most_shared}, and more only on some; make the tile smaller"
+            f"the kernel of {kernel.handle} needs {total} bytes of shared memory for each block ({words}): a GPU has "
+            f"at least {kernel.gpu.most_shared}, and more only on some; make the tile smaller"
         )
 
 
