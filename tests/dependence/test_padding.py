@@ -123,7 +123,7 @@ def test_there_is_nothing_left_over_and_room_for_it() -> None:
     assert [str(strip.upper) for strip in strips] == ["(C + 1) // 8 * 8 + 8"]
     (buffer,) = [node for node in walk(m.f.lowered().body) if isinstance(node, Allocate)]
     assert [str(extent) for extent in buffer.extents] == ["R", "(C + 2 + 7) // 8 * 8"]
-    fact = "what vectors of c compute past the end goes where nothing is kept"
+    fact = "past their ends, vectors of c store only to elements that hold no value"
     assert fact in m.f.check().proven
 
 

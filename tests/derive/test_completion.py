@@ -131,7 +131,7 @@ RANK_REDUCTIONS: dict[str, tuple[Callable[[], tm.Function], Change, str, str]] =
         lambda: total()[0],
         reordered(Role.UPDATE, Role.INIT, Role.COMBINE, Role.MERGE),
         "reduction",
-        "before that is started",
+        "before its start",
     ),
     "combined before the terms": (
         lambda: total()[0],
@@ -150,7 +150,7 @@ RANK_REDUCTIONS: dict[str, tuple[Callable[[], tm.Function], Change, str, str]] =
         lambda: total()[0],
         changed(Role.COMBINE, on_first_rank),
         "deadlock",
-        "rank 1 does not come to the combination of s_update",
+        "rank 1 does not reach the combination of s_update",
     ),
     "merged on one rank": (lambda: shared_value()[0], changed(Role.MERGE, on_first_rank), "reduction", "on rank 1"),
     "terms added to the result": (
@@ -220,7 +220,7 @@ def of_the_next_row(program: Program, statement: Statement) -> Statement:
 
 #: What is made wrong of row sums in trees, and what the proof says of it.
 TREES: dict[str, tuple[Change, str, str]] = {
-    "not started": (without(Role.INIT), "reduction", "is added to s[0] before that is started"),
+    "not started": (without(Role.INIT), "reduction", "is added to s[0] before its start"),
     "not combined": (without(Role.COMBINE), "reduction", "a partial result of s[0] is merged before it is combined"),
     "not merged": (without(Role.MERGE), "reduction", "s[0] lacks a term"),
     "started twice": (twice(Role.INIT), "reduction", "is started twice"),
@@ -234,7 +234,7 @@ TREES: dict[str, tuple[Change, str, str]] = {
     "started after the terms": (
         reordered(Role.UPDATE, Role.INIT, Role.COMBINE, Role.MERGE),
         "reduction",
-        "before that is started",
+        "before its start",
     ),
     "combined before the terms": (
         reordered(Role.INIT, Role.COMBINE, Role.UPDATE, Role.MERGE),
@@ -246,7 +246,7 @@ TREES: dict[str, tuple[Change, str, str]] = {
         "reduction",
         "is merged before it is combined",
     ),
-    "started by 31 threads": (changed(Role.INIT, of_first_threads(31)), "reduction", "before that is started"),
+    "started by 31 threads": (changed(Role.INIT, of_first_threads(31)), "reduction", "before its start"),
     "combined by 31 threads": (
         changed(Role.COMBINE, of_first_threads(31)),
         "race",

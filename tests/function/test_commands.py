@@ -92,7 +92,7 @@ def test_parts_are_found_again_by_what_they_were_cut_from():
 
 @pytest.mark.parametrize("given", ["o.split(i, 4, i0, i1)", None])
 def test_what_is_no_command_is_refused(given: object):
-    with pytest.raises(tm.CommandError, match="is no command: give those of a function"):
+    with pytest.raises(tm.CommandError, match="is not a command: give those of a function"):
         tm.Function.of(scale().f.algorithm, [given])  # type: ignore[list-item]
     with pytest.raises(tm.DeclarationError, match="is no algorithm"):
         tm.Function.of(scale().f)  # type: ignore[arg-type]

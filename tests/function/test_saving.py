@@ -165,7 +165,7 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda d: d["algorithm"]["inputs"][0].update(aligned=64),
         "a is declared with aligned=, which this version does not know",
     ),
-    "no command": (lambda d: d["commands"][0].update(command="o.split(i)"), r"'o.split\(i\)' is no command"),
+    "no command": (lambda d: d["commands"][0].update(command="o.split(i)"), r"'o.split\(i\)' is not a command"),
     "no commands": (lambda d: d.pop("commands"), "is damaged: KeyError: 'commands'"),
     "no type": (lambda d: d["algorithm"]["inputs"][0].update(dtype={"is": "type", "name": "int3"}), "is damaged"),
     "no domain": (lambda d: d["algorithm"]["computations"][0].update(domain=None), "is damaged"),

@@ -144,9 +144,9 @@ def test_memories_are_given_by_their_names_too():
     s.p.tag_gpu(threads=[i])
     assert s.f.program.buffers["p"].memory is tm.SHARED
     assert tm.Buffer("b", [2], tm.float32, memory="pinned").memory is tm.PINNED
-    with pytest.raises(tm.CommandError, match=r"p\.store_in\('fast'\): 'fast' is no memory: choose one of host"):
+    with pytest.raises(tm.CommandError, match=r"p\.store_in\('fast'\): 'fast' is not a memory: choose one of host"):
         s.p.store_in("fast")
-    with pytest.raises(tm.DeclarationError, match="'fast' is no memory"):
+    with pytest.raises(tm.DeclarationError, match="'fast' is not a memory"):
         tm.Buffer("b", [2], tm.float32, memory="fast")
 
 

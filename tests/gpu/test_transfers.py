@@ -71,7 +71,8 @@ def test_what_is_not_innermost_is_no_operation():
     for wrong in ((i,), (i, j), (i, k), (tm.iters("z")[0],), (k, k)):
         names = ", ".join(map(str, wrong))
         with pytest.raises(
-            tm.CommandError, match=rf"are the innermost ones, and not {names} \(up has the loops i, j, k\)"
+            tm.CommandError,
+            match=rf"the innermost loops, not {names} \(up has the loops i, j, k\)",
         ):
             up.collapse_many(*wrong)
     with pytest.raises(tm.CommandError, match="collapse_many needs a loop"):

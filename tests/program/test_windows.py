@@ -108,7 +108,7 @@ def test_blocks_that_make_no_sense_are_refused() -> None:
     a = f.input("a", tm.float32, [R])
     b = f.computation("b", {r: R}, 2 * a[r])
     f.outputs(b)
-    with pytest.raises(CommandError, match="say first of which extent"):
+    with pytest.raises(CommandError, match="declare the extent of these blocks first"):
         b.tag_distribute(r, bounds=(lo, hi))
     with pytest.raises(CommandError, match="bounds no block"):
         f.blocks(R, lo, 4)
@@ -119,5 +119,5 @@ def test_blocks_that_make_no_sense_are_refused() -> None:
     f.blocks(R, lo, hi)
     with pytest.raises(CommandError, match="give the iterator that is dealt out"):
         b.distribute([r], rank=q, bounds=(lo, hi))
-    with pytest.raises(CommandError, match="no neighbour that is known"):
+    with pytest.raises(CommandError, match="is not a known neighbour"):
         f.create_xfer(b[r], send={r: (lo, hi)}, to=0, recv={r: (lo, hi)}, source=tm.rank - 1)

@@ -59,8 +59,8 @@ CASES: list[tuple[tuple[object, ...], str]] = [
     ((r, [G], [tm.gpu()]), "1 point cuts the level r into 2 parts, and there is 1 target: give 2 targets"),
     ((r, [G], []), "there is no target"),
     ((r, [G], tm.gpu()), "the list of targets is tm.gpu(): give a list"),
-    ((r, [G], [tm.gpu, tm.cores()]), "gpu, without parentheses, is no target: give tm.cores(...) or tm.gpu(...)"),
-    ((r, [G], [tm.gpu(), "cores"]), "'cores' is no target"),
+    ((r, [G], [tm.gpu, tm.cores()]), "gpu, without parentheses, is not a target: give tm.cores(...) or tm.gpu(...)"),
+    ((r, [G], [tm.gpu(), "cores"]), "'cores' is not a target"),
     ((r, G, TWO), "where to cut is G: give a list, [G]"),
     ((r, [0.5], TWO), "the point 0.5 is neither an integer nor affine in the parameters (R, C, G, H)"),
     ((r, [G * H], TWO), "the point G * H is neither an integer nor affine in the parameters"),
@@ -76,7 +76,7 @@ CASES: list[tuple[tuple[object, ...], str]] = [
     ((q, [G], TWO), "no loop q here: by has the loops r, c"),
     ((2, [G], TWO), "2 cannot name a loop"),
     ((r, [G], [tm.gpu(ranks=0), tm.cores()]), "tm.cores() has no ranks=, but other targets have: give each target ranks=, or none"),
-    ((c, [5], [tm.gpu(tile=(8, 8)), tm.cores()]), "tm.gpu(tile=(8, 8)) has threads along two loops, and no loop of by_0 follows c directly"),
+    ((c, [5], [tm.gpu(tile=(8, 8)), tm.cores()]), "tm.gpu(tile=(8, 8)) has threads along two loops, but directly inside c no loop of by_0 runs"),
 ]  # fmt: skip
 
 

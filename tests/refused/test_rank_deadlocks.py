@@ -68,18 +68,18 @@ def test_accepted(name: str) -> None:
     report = ACCEPTED[name]().check()
     assert report.ok, report
     assert "every message of down, up meets its receive, with the same values in the same order" in report.proven
-    assert "no deadlock is possible on 4 ranks, whatever MPI puts aside or does not" in report.proven
+    assert "no deadlock is possible on 4 ranks, whether or not MPI buffers messages" in report.proven
 
 
 SEND, RECV = {q: (0, P - 1), r: (q * B + B - 1, q * B + B), c: C}, {q: (1, P), r: (q * B - 1, q * B), c: C}
 
 #: What is wrong: the program, the kind, and words of the message.
 REFUSED = {
-    "sends of both directions first": (lambda: blur("down.send up.send down.recv up.recv"), "deadlock", "rank 2 waits in down.send for rank 3, which waits in up.send for rank 2: none of them goes on, at C = 1"),
+    "sends of both directions first": (lambda: blur("down.send up.send down.recv up.recv"), "deadlock", "rank 2 waits in down.send for rank 3, which waits in up.send for rank 2: none of them continues, at C = 1"),
     "synchronous sends of both directions first": (lambda: blur("down.send up.send down.recv up.recv", (tm.SYNC,)), "deadlock", "rank 2 waits in down.send for rank 3, which waits in up.send for rank 2"),
     "receives of both directions first": (lambda: blur("down.recv up.recv down.send up.send", (tm.BUFFERED,)), "deadlock", "rank 0 waits in up.recv for rank 1, which waits in down.recv for rank 0"),
     "waits before the sends": (lambda: blur("down.recv up.recv wait-down.recv wait-up.recv down.send up.send", (), NB), "deadlock", "rank 0 waits in up_receive_wait for rank 1, which waits in down_receive_wait for rank 0"),
-    "to the wrong rank": (lambda: blur(RIGHT, to=q + 2), "communication", "down.send sends to rank 4, and there is none, of bx[14, 0] on rank 2: there are 4 ranks, at C = 1"),
+    "to the wrong rank": (lambda: blur(RIGHT, to=q + 2), "communication", "down.send sends bx[14, 0] on rank 2 to rank 4, which does not exist: there are 4 ranks, at C = 1"),
     "one collapsed, the other not": (lambda: blur(RIGHT, collapse="down.send up.send up.recv"), "communication", "down.send sends 2 elements in one message (bx[4, 0] is the first, on rank 0, to rank 1), but down.recv expects 2 messages of one for them, at C = 2"),
     "the other collapsed": (lambda: blur(RIGHT, collapse="down.recv up.send up.recv"), "communication", "down.recv expects 2 elements in one message (bx[4, 0] is the first, on rank 1, from rank 0), but down.send sends 2 messages of one for them, at C = 2"),
 }  # fmt: skip
@@ -89,7 +89,7 @@ CHANGED: dict[str, tuple[dict[str, Any], str]] = {
     "a receive without a send": ({"send": {**SEND, q: (0, P - 2)}}, "down.recv receives bx[14, 0] on rank 3, but no down.send on rank 2 sends it to rank 3, at C = 1"),
     "a row too many is sent": ({"send": {**SEND, r: (q * B + B - 2, q * B + B)}}, "down.send sends bx[3, 0] from rank 0 to rank 1, but no down.recv there receives it"),
     "the wrong row is sent": ({"send": {**SEND, r: (q * B + B - 2, q * B + B - 1)}}, "down.send sends bx[3, 0] from rank 0 to rank 1, but no down.recv there receives it"),
-    "received from the wrong rank": ({"source": q - 2}, "down.recv receives from rank -1, and there is none, of bx[4, 0] on rank 1"),
+    "received from the wrong rank": ({"source": q - 2}, "down.recv receives bx[4, 0] on rank 1 from rank -1, which does not exist"),
     "a column too many is received": ({"send": {**SEND, c: (1, C)}}, "down.recv receives bx[4, 0] on rank 1, but no down.send on rank 0 sends it to rank 1"),
     "elements backwards": ({"recv": {q: (1, P), r: (q * B - 1, q * B), k: (1 - C, 1), c: (-k, 1 - k)}}, "down.recv expects the other order: messages of one exchange are received as they are sent, at C = 2"),
 }  # fmt: skip
@@ -168,5 +168,5 @@ def test_a_ring_of_sends_is_refused_for_two_ranks_and_more_and_proven_when_even_
             assert violation.kind == "deadlock"
             assert violation.message == (
                 "rank 0 waits in next.send for rank 1, which waits in next.send for rank 2, which waits in next.send for "
-                "rank 3, which waits in next.send for rank 0: none of them goes on, for every size"
+                "rank 3, which waits in next.send for rank 0: none of them continues, for every size"
             )

@@ -340,7 +340,7 @@ CASES: dict[str, tuple[Callable[[], SimpleNamespace], str, dict[str, int], Point
     ),
     "early wait": (
         too_early, "order", {"C": 1}, ("bx", (24, 0)), None,
-        "waits for down.send of bx[24, 0] on rank 0 before that is issued",
+        "waits for down.send of bx[24, 0] on rank 0 before it is issued",
     ),
     "overwritten while it is sent": (
         lambda: without(heat_waited, 0), "race", {"T": 1}, ("u", (0, 24)), None, "nothing waits for right.send",

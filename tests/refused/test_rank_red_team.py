@@ -154,7 +154,7 @@ def dealt(s: SimpleNamespace) -> SimpleNamespace:
 
 @pytest.mark.parametrize(("value", "bound"), [(lo, "lo"), (tm.select(r < hi, 1, 0), "hi")])
 def test_values_that_depend_on_who_computes_them(value: Any, bound: str) -> None:
-    with pytest.raises(tm.CommandError, match=f"p depends on {bound}, which has a value of its own on each rank"):
+    with pytest.raises(tm.CommandError, match=f"p depends on {bound}, which differs from rank to rank"):
         blocks(value)
     assert proven(dealt(blocks(R)).f)
 
@@ -165,7 +165,7 @@ def test_a_value_that_depends_on_who_computes_it_is_declared_later() -> None:
     s.f.outputs(s.s, late, replace=True)
     violation = refusal(s.f)
     assert violation.kind == "communication"
-    assert violation.message.startswith("late depends on lo, which has a value of its own on each rank")
+    assert violation.message.startswith("late depends on lo, which differs from rank to rank")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_what_runs_on_no_rank_is_the_only_reason_named() -> None:
     s.f.derive_transfers()
     report = s.f.check()
     assert [v.message.partition(" runs on ")[0].partition("[")[0] for v in report.violations] == ["bx", "by"]
-    assert "runs on rank 3, and there is none: there are 3 ranks" in report.violations[0].message
+    assert "runs on rank 3, which does not exist: there are 3 ranks" in report.violations[0].message
     assert "declare a larger process grid" in report.violations[0].repair
 
 
@@ -219,7 +219,7 @@ def in_time() -> SimpleNamespace:
 def test_a_wait_in_a_time_loop_without_a_domain_is_told_so() -> None:
     s = in_time()
     waits = [*s.right.wait(), *s.left.wait()]
-    with pytest.raises(tm.CommandError, match=r"a wait is in loops where it has a domain: wait\(\{t: \.\.\.\}\)"):
+    with pytest.raises(tm.CommandError, match=r"a wait with a domain has loops: wait\(\{t: \.\.\.\}\)"):
         s.f.order(s.h, *s.halves, *waits, at=t)
 
 
@@ -231,7 +231,7 @@ def test_messages_of_a_recurrence_that_are_ordered_at_root_are_sent_into_its_loo
 
 def test_a_tuple_of_waits_in_an_order_is_told_to_be_unpacked() -> None:
     s = in_time()
-    with pytest.raises(tm.CommandError, match=r"is several: put a star before it"):
+    with pytest.raises(tm.CommandError, match=r"is several handles: unpack it"):
         s.f.order(s.h, *s.halves, s.right.wait({t: s.T}), at=t)
 
 

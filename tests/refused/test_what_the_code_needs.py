@@ -309,7 +309,7 @@ CASES = {
     "two loops unrolled too often": Case(unrolled_twice, "bounds", "b.unroll(j)", "unrolling loop i of b makes 16,384 statements", "b.unroll(i, 8)"),
     "a factor that is too large": Case(by_a_factor, "bounds", "b.unroll(i, 5000)", "unrolling loop i of b makes 5,000 statements", "b.unroll(i, 8)"),
     "too many versions of tiles": Case(in_versions, "bounds", "b.unroll(j1, remainder='specialize')", "a version of loop i1 of b for each number", 'make the tiles smaller, or leave out remainder="specialize" of b.unroll(i1) and b.unroll(j1)'),
-    "a prefetch whose loop is split": Case(prefetched, "reach", "b.split(i, 8, i0, i1)", "b.prefetch(a, i): the loop i is no longer there (b has the loops i0, i1)", "say it when the loops are as they shall be"),
+    "a prefetch whose loop is split": Case(prefetched, "reach", "b.split(i, 8, i0, i1)", "b.prefetch(a, i): the loop i is no longer there (b has the loops i0, i1)", "give it after all changes of the loops, along one of them"),
     "a prefetch of what a part does not read": Case(in_one_case, "reach", "b.separate_cases(i)", "b_0.prefetch(c, i): b_0 no longer reads c", "leave it out"),
     "versions of a function of a GPU": Case(versions_on_a_gpu, "reach", "f.specialize(N=64)", "f uses GPUs, and has versions for constant sizes", "leave f.specialize(N=64) out", SIMULATED),
     "versions of a function of ranks": Case(versions_on_ranks, "reach", "a.distribute([i], rank=i // 16)", "f uses ranks, and has versions for constant sizes", "leave f.specialize(N=64) out", RANKS),
@@ -317,7 +317,7 @@ CASES = {
     "mapped memory of each thread": Case(lambda r: in_threads(r, tm.HOST_MAPPED), "reach", "b.parallelize(i)", "p stores to p, which is in host_mapped memory", "p.store_in(tm.HOST)"),
     "registers of any number": Case(rows_in_registers, "bounds", "p.store_in(tm.REGISTER)", "p is in registers of the kernel of b and has the shape [1, N], which is not constant", "keep p in memory=tm.GPU, outside of the kernel", SIMULATED),
     "a tree over blocks of other elements": Case(tree_over_blocks, "reduction", "b.update.tag_gpu(threads=[j1])", "thread 1 and thread 0 add to b[1] and b[0]", "b.update.tag_gpu(blocks=[i], threads=[j1], combine=tm.ATOMIC)", SIMULATED),
-    "two outputs in one array on ranks": Case(one_array, "reach", "b.distribute([i], rank=i // 4)", "c is held by ranks in parts, and is laid out in both in an order of its own", "keep c in an array of its own", RANKS),
+    "two outputs in one array on ranks": Case(one_array, "reach", "b.distribute([i], rank=i // 4)", "c is held by ranks in parts, but its layout in both is not that of its indices", "keep c in an array of its own", RANKS),
     "ranks that combine on a GPU": Case(summed_on_ranks, "reach", "b.update.tag_gpu(blocks=[j0], threads=[j1])", "b.update runs on a GPU, and ranks combine its partial results at the end of loop q", "keep b.update on the host", RANKS),
     "ranks inside of a combination": Case(ranks_inside, "reach", "t.update.tag_distribute(q1, axis=1)", "the loop over ranks q1 of t.update is inside of loop q", "t.update.reorder(q1, k, q, j1, i1)", RANKS),
 }  # fmt: skip

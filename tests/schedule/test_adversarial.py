@@ -300,7 +300,7 @@ def _refused(s, command, words):
         (lambda s: s.q.cache(s.p, tm.root, [x], name="q"), "a computation has this name"),
         (lambda s: s.p.reorder(), "reorder needs"),
         (lambda s: s.p.separate_at(i, 4), "give a list"),
-        (lambda s: s.p.set_schedule("[Z] -> { [i] -> [Z - i] }"), "Z, which is no parameter"),
+        (lambda s: s.p.set_schedule("[Z] -> { [i] -> [Z - i] }"), "Z, which is not a parameter"),
         (lambda s: s.p.set_schedule("{ z[i] -> [i] }"), "is for z, not for p"),
     ],
     ids=["buffer", "copy", "reorder", "separate_at", "parameter", "tuple"],

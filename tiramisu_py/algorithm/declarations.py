@@ -61,8 +61,8 @@ class Operator:
     def __call__(self, *operands: Operand) -> Expr:
         if len(operands) != 2:
             raise DTypeError(
-                f"tm.{self.name} joins two values, {self.name}(a, b), and {len(operands)} were given; over a range "
-                f"it is f.reduction(name, domain, {{k: K}}, tm.{self.name}, A[i, k])"
+                f"tm.{self.name} takes two values, {self.name}(a, b), and {len(operands)} were given; over a range, "
+                f"write f.reduction(name, domain, {{k: K}}, tm.{self.name}, A[i, k])"
             )
         return self.combine(as_expr(operands[0]), as_expr(operands[1]))
 

@@ -44,6 +44,6 @@ def check_extern_name(name: Any, source: str) -> str:
     if source and in_library(name):
         raise DeclarationError(
             f"{name!r} cannot be the name of {what} with a source of its own: C's library has a function of this name; "
-            "call yours otherwise, or leave source= out to call the library's"
+            "give yours another name, or leave source= out to call the library's"
         )
     return found

@@ -107,7 +107,7 @@ def obstacle_outside(name: str) -> str:
     if in_library(name) or name in USED:
         return "a library that programs are linked with has a function of this name"
     if name in _HEADERS:
-        return f"its header would be {name}.h, which is another one"
+        return f"its header would be {name}.h, which exists already"
     if name.endswith(EXPORTED):
         return f"names that end in {', '.join(EXPORTED)} are reserved for the further symbols that a function exports"
     for made in (name + part for part in PARTS):

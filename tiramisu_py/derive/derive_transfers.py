@@ -60,8 +60,8 @@ def derived_transfers(
     """
     if overlap and together:
         raise CommandError(
-            "overlap= computes while messages are under way, and calls of all ranks (collectives=True) are complete "
-            "when a rank goes on: choose one"
+            "overlap= computes while messages are under way, but calls of all ranks (collectives=True) are complete "
+            "before a rank continues: choose one"
         )
     program = _without_derived(program)
     along = frozenset[LoopId]() if pipeline is None else pipelines(program, pipeline)

@@ -92,7 +92,7 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
             if isinstance(handle, Exchange):
                 raise CommandError(f"{handle} is an exchange of two halves: order {handle}.send and {handle}.recv")
             if isinstance(handle, tuple | list):
-                raise CommandError(f"{handle} is several: put a star before it, as in order(..., *down.wait(), ...)")
+                raise CommandError(f"{handle} is several handles: unpack it, as in order(..., *down.wait(), ...)")
             self._check_own(handle, Selection | Operation)
             handle.statement_names()
         self.apply(InOrder(self.name, tuple(handle._named for handle in handles), at=at))
@@ -123,8 +123,7 @@ class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializ
         """Remove a transfer, an exchange or half of one, a wait, a barrier, or a copy that nothing reads."""
         if not isinstance(handle, Selection | Operation | Exchange) or handle._function is not self:
             raise CommandError(
-                f"{handle!r} is nothing that {self.name} could remove: give a transfer, exchange, wait, barrier or "
-                "copy of it"
+                f"{self.name} cannot remove {handle!r}: give a transfer, exchange, wait, barrier or copy of {self.name}"
             )
         handle.statement_names()
         self.apply(Remove(self.name, handle._named))
@@ -154,7 +153,7 @@ def iters(names: str) -> tuple[Iter, ...]:
 def _listed(names: object, function: str, such: str) -> list[str]:
     """The names in a text; raises `DeclarationError` for anything else, or one name twice."""
     if not isinstance(names, str):
-        raise DeclarationError(f'{names!r} is no text of names: write tm.{function}("{such}")')
+        raise DeclarationError(f'{names!r} is not a text of names: write tm.{function}("{such}")')
     found = names.replace(",", " ").split()
     if len(set(found)) < len(found):
         raise DeclarationError(f"tm.{function}({names!r}) has a name twice")

@@ -40,7 +40,9 @@ class OnRanks(Results):
         """
         if not self._is_callers(name):
             kind = "a temporary, neither an input nor an output" if name in self._program.storages else "no array"
-            raise ArgumentError(f"{name!r} is {kind} of {self.name}: {', '.join(self._callers())} are held in parts")
+            raise ArgumentError(
+                f"{name!r} is {kind} of {self.name}: only {', '.join(self._callers())} are held in parts"
+            )
         _check_rank(rank)
         self._check_dimensions(name, np.asarray(whole))
         grid = self.process_grid(**params)

@@ -46,8 +46,8 @@ class Rewrite:
         if statement.loops[at:end] != self.old:
             inner = ", ".join(program.loops[loop].name for loop in self.old)
             raise CommandError(
-                f"{nest(program, statement)}: it shares the outer of the loops {inner}, but not all of them; "
-                "the command would need them perfectly nested"
+                f"{nest(program, statement)}: it shares only the outer ones of the loops {inner}; the command "
+                "needs them perfectly nested"
             )
         coords = sets.outputs(statement.coords)
         changed = coords[:at] + self.forward(coords[at:end]) + coords[end:]
@@ -65,7 +65,9 @@ class Rewrite:
             )
         scope = buffer.scope[:at] + tuple(loop.id for loop in self.new) + buffer.scope[end:]
         if any(loop in storage.inner for storage in program.storages_in(name) for loop in self.old):
-            raise CommandError(f"{name} is filled in loops that would leave its block: rearrange them before")
+            raise CommandError(
+                f"{name} is filled in loops that would leave its block: rearrange them before the copy is made"
+            )
         for storage in list(program.storages_in(name)):
             program = program.with_storage(replace(storage, index=self._index(storage.index, at, len(buffer.scope))))
         return program.with_buffer(replace(buffer, scope=scope))

@@ -118,14 +118,14 @@ class KernelNest:
         name = self.program.loops[loop].name
         if isinstance(self.program.loops[loop].tag, GpuThread):
             raise UnsupportedError(
-                f"loop {name} runs on threads, and no constant bounds its number of iterations",
+                f"loop {name} runs on threads, but its number of iterations has no constant bound",
                 "split it by a constant and run the inner loop on threads",
             )
         lowest = sets.smallest_value(relation.range(), 0)
         if lowest is not None:  # blocks below the first iteration find nothing to do
             return sets.constant(relation.get_space().domain(), lowest), None
         raise UnsupportedError(
-            f"loop {name} runs on blocks, and no affine form bounds it from below",
+            f"loop {name} runs on blocks, but has no affine lower bound",
             "say with assume= which of its lower bounds is the least",
         )
 

@@ -121,4 +121,4 @@ def _together(stuck: Iterable[object], child_of: Mapping[str, object]) -> str:
     groups = [" and ".join(names) for names in nests if len(names) > 1]
     if not groups:
         return ""
-    return f" ({'; '.join(groups)} share a loop, so that nothing outside of it comes between them: order inside of it)"
+    return f" ({'; '.join(groups)} share a loop, so nothing outside it comes between them: order inside it)"

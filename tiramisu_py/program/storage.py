@@ -43,7 +43,7 @@ def as_memory(given: Memory | str) -> Memory:
         return given
     names = [memory.value for memory in Memory]
     if given not in names:
-        raise DeclarationError(f"{given!r} is no memory: choose one of {', '.join(names)}")
+        raise DeclarationError(f"{given!r} is not a memory: choose one of {', '.join(names)}")
     return Memory(given)
 
 

@@ -19,7 +19,7 @@ def faults(flow: Flow) -> Iterator[Finding]:
                 yield _gone(statement, ahead, f"{statement.handle} no longer reads {ahead.source}", "leave it out")
             elif all(program.loops[loop].name != ahead.loop for loop in statement.loops):
                 what = f"the loop {ahead.loop} is no longer there ({nest(program, statement)})"
-                yield _gone(statement, ahead, what, "say it when the loops are as they shall be, of one that is there")
+                yield _gone(statement, ahead, what, "give it after all changes of the loops, along one of them")
 
 
 def _gone(statement: Statement, ahead: Ahead, what: str, repair: str) -> Finding:

@@ -34,7 +34,7 @@ def _too_long(loop: Loop, inside: list[_Copies]) -> Iterator[Finding]:
     below = sum(each.below(loop) for each in inside)
     times = max(each.times(loop) for each in inside)
     versions = sum(each.in_versions(loop) for each in inside)
-    handle, most = first.handle, f"{MOST_COPIES:,} statements at most are repeated"
+    handle, most = first.handle, f"at most {MOST_COPIES:,} are allowed"
     if times > 1 and times * below > MOST_COPIES:
         factor = min(_FACTOR, MOST_COPIES // below)
         message = f"unrolling loop {loop.name} of {handle} makes {times * below:,} statements of it; {most}"

@@ -43,9 +43,9 @@ def _contradiction(a: Loop, b: Loop) -> str:
     if isinstance(inner, Rank):
         return _rank_inside(outer, inner)
     if isinstance(outer, Parallel) and isinstance(inner, Parallel) and inner.collapse > 0:
-        return "to deal both out to threads, name them in one parallelize"
+        return "to run both on threads, name them in one parallelize"
     if isinstance(outer, Vector) and isinstance(inner, Parallel | Vector):
-        return "only its lanes run inside"
+        return "a vector loop contains only its lanes"
     if isinstance(outer, Parallel | Vector) and isinstance(inner, GpuBlock | GpuThread):
         return "kernels are started by the host, one after another"
     if isinstance(outer, GpuBlock | GpuThread) and isinstance(inner, Parallel):
@@ -82,7 +82,7 @@ def _check_operation(program: Program, statement: Statement) -> None:
         loop = program.loops[number]
         if host and not isinstance(loop.tag, Unroll | Bulk | Rank | None):
             raise CommandError(
-                f"{statement.handle} is {what}, which the host gives out: it cannot be in the {loop.tag.name} loop "
+                f"{statement.handle} is {what}, which the host issues: it cannot be in the {loop.tag.name} loop "
                 f"{loop.name} ({loop.tagged_by})"
             )
         shared = isinstance(loop.tag, Bulk) and len(program.with_this_loop(number)) > 1
@@ -97,7 +97,7 @@ def _check_adjacent(program: Program, statement: Statement) -> None:
             loop, last = program.loops[statement.loops[depth]], program.loops[statement.loops[blocks[-1]]]
             raise CommandError(
                 f"loop {loop.name} of {statement.name} is between its block loops: a loop of the host is outside of "
-                f"all of them, and one of the kernel inside; move it, say to just inside {last.name}"
+                f"all of them, and a loop of the kernel inside; move it, for example to just inside {last.name}"
             )
 
 

@@ -137,7 +137,7 @@ def gathered(dtype: ty.DType, index: object, extent: object, **facts: object) ->
 def test_an_index_of_which_nothing_is_known_asks_for_a_declaration() -> None:
     (violation,) = found(gathered(ty.int32, lambda col: col[i], M))
     assert violation.kind == "bounds"
-    assert "col[i] is a value of which nothing is known" in violation.message
+    assert "nothing is known of the index col[i]" in violation.message
     assert "declare what col holds: values=(low, high)" in violation.repair
 
 

@@ -120,4 +120,4 @@ def test_an_iterator_that_is_converted_is_itself_where_it_fits():
         return f.check()
 
     assert converted("N <= 32768").ok
-    assert "it is right only where N <= 32768" in str(converted("N <= 32769"))
+    assert "the read is in bounds only where N <= 32768" in str(converted("N <= 32769"))

@@ -150,7 +150,7 @@ BAD: list[tuple[Any, str]] = [
     ({i: N * M}, r"the domain of c has no upper bound for i, because i < N \* M is not affine"),
     ({i: k}, "the domain of c uses the iterator k, which is not among its iterators"),
     ({i: params("Q")[0]}, r"uses the parameter Q, which f does not have; add it to params=\[N, M\]"),
-    ({iters("N")[0]: 4}, "the domain of c has an iterator called N, as a parameter is"),
+    ({iters("N")[0]: 4}, "the domain of c has the iterator N, and a parameter has this name"),
     ({iters("while")[0]: 4}, "'while' cannot be the name of an iterator of c"),
     ({"i": 4}, "'i' in the domain of c is not an iterator; make one with tm.iters"),
     ({Access("a", (i,), ty.int32): 1}, r"a\[i\] .* is a value: .*there is no scatter.* where=a\[i\] == v"),

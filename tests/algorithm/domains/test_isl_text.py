@@ -105,5 +105,5 @@ def test_what_is_left_over_of_a_time_map_is_quoted(text, left):
 
 def test_a_domain_of_negative_extent_is_refused():
     f = tm.Function("f", params=[N])
-    with pytest.raises(tm.DeclarationError, match="i in the domain of o has the extent -1, where no value is"):
+    with pytest.raises(tm.DeclarationError, match="i in the domain of o has the extent -1; extents are at least 0"):
         f.computation("o", {i: -1}, i)

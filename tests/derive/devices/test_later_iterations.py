@@ -123,5 +123,5 @@ def test_a_wait_is_by_loops_where_its_iterators_are_not_those_of_values() -> Non
     f["by"].wait({r: (0, 2)}, name="rows")
     waits = f.program.statements["rows"].waits
     assert waits is not None and not waits.by_loop
-    with pytest.raises(CommandError, match="by has the iterators r, c: c0 is none of them"):
+    with pytest.raises(CommandError, match="by has the iterators r, c, and not c0"):
         f["by"].wait({c0: 3}, name="inside")

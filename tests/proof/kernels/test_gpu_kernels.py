@@ -87,7 +87,7 @@ def test_a_thread_loop_of_the_size_of_the_array_is_refused() -> None:
     q = f.computation("q", {i: N, j: N}, 2 * a[i, j])
     f.outputs(q)
     violation = refusal(tagged(SimpleNamespace(f=f), {"i": GpuBlock(0), "j": GpuThread(0)}).f)
-    assert violation.kind == "reach" and "no constant bounds its number of iterations" in violation.message
+    assert violation.kind == "reach" and "its number of iterations has no constant bound" in violation.message
     assert "split it by a constant" in violation.repair
 
 

@@ -92,7 +92,7 @@ def test_a_grid_of_ranks() -> None:
     violations = found(f)
     assert {v.kind for v in violations} == {"communication"}
     assert violations[0].message.startswith(
-        "wrong.send sends to rank (0, 3), and there is none, of a[2, 0] on rank (2, 0)"
+        "wrong.send sends a[2, 0] on rank (2, 0) to rank (0, 3), which does not exist"
     )
     assert "wrong.send sends a[0, 1] from rank (0, 1) to rank (1, 1), but no wrong.recv there" in violations[1].message
 
@@ -101,9 +101,7 @@ def test_a_grid_that_is_declared_is_not_left() -> None:
     assert shifted({q: (0, 3), x: (q, q + 1)}, q + 1, {q: (1, 4), x: (q - 1, q)}, q - 1, grid=P) != []
     first, *_ = shifted({q: (0, P), x: (q, q + 1)}, q + 1, {q: (1, P + 1), x: (q - 1, q)}, q - 1, grid=P)
     assert first.kind == "communication"
-    assert first.message.startswith(
-        "down.send sends to rank 2, and there is none, of a[1] on rank 1: there are 2 ranks"
-    )
+    assert first.message.startswith("down.send sends a[1] on rank 1 to rank 2, which does not exist: there are 2 ranks")
 
 
 def test_peers_have_as_many_coordinates_as_the_grid() -> None:
@@ -128,8 +126,8 @@ REFUSED = {
     "no send for a receive": ({q: (1, P - 1), x: (q, q + 1)}, q + 1, RECV, q - 1, {"P": 2}, "down.recv receives a[0] on rank 1, but no down.send on rank 0 sends it to rank 1, at P = 2"),
     "another value": (SEND, q + 1, {q: (1, P), x: (q, q + 1)}, q - 1, {"P": 2}, "down.send sends a[0] from rank 0 to rank 1, but no down.recv there receives it"),
     "another peer": (SEND, q + 1, {q: (1, P - 1), x: (q - 1, q)}, q + 1, {"P": 2}, "down.send sends a[0] from rank 0 to rank 1, but no down.recv there"),
-    "rank -1": ({q: P, x: (q, q + 1)}, q - 1, {q: (0, P - 1), x: (q + 1, q + 2)}, q + 1, {"P": 2}, "down.send sends to rank -1, and there is none, of a[0] on rank 0: there are 2 ranks, at P = 2"),
-    "beyond the last rank": (SEND, q + 1, {q: P, x: (q, q + 1)}, q + 1, {"P": 2}, "down.recv receives from rank 2, and there is none, of a[1] on rank 1: there are 2 ranks"),
+    "rank -1": ({q: P, x: (q, q + 1)}, q - 1, {q: (0, P - 1), x: (q + 1, q + 2)}, q + 1, {"P": 2}, "down.send sends a[0] on rank 0 to rank -1, which does not exist: there are 2 ranks, at P = 2"),
+    "beyond the last rank": (SEND, q + 1, {q: P, x: (q, q + 1)}, q + 1, {"P": 2}, "down.recv receives a[1] on rank 1 from rank 2, which does not exist: there are 2 ranks"),
     "two of one": (SEND, q + 1, {q: (1, P), k: 2, x: (q - 1, q)}, q - 1, {"P": 2}, "down.send sends a[0] once from rank 0 to rank 1, and down.recv receives it twice, at P = 2"),
     "crossed": ({q: (0, P - 1), x: (q, q + 2)}, q + 1, {q: (1, P), k: (-q, 2 - q), x: (-k, 1 - k)}, q - 1, {"P": 2}, "down.send sends a[0] before a[1] from rank 0 to rank 1, and down.recv expects the other order: messages of one exchange are received as they are sent, at P = 2"),
 }  # fmt: skip
@@ -154,7 +152,7 @@ def test_computations_run_on_ranks_that_exist() -> None:
     o.tag_distribute(q)
     (violation,) = found(f)
     assert violation.kind == "bounds"
-    assert violation.message.startswith("o[0] runs on rank -1, and there is none: there")
+    assert violation.message.startswith("o[0] runs on rank -1, which does not exist: there")
 
 
 def test_sizes_of_messages() -> None:

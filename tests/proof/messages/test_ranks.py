@@ -202,7 +202,7 @@ def test_what_a_rank_computes_itself_need_not_be_sent() -> None:
 def test_the_report_says_what_ranks_and_messages_were_proven_for() -> None:
     facts = waited().f.check().proven
     assert "each rank reads only what it computes, receives, or has in its arrays" in facts
-    assert "what the messages of down, up use is left alone until they are complete" in facts
+    assert "nothing overwrites, or reads too early, the memory of the messages of down, up" in facts
     assert "every rank is passed the same C" in waited().f.check().trusted
     assert "every rank is passed the same x" in replicated_sum().f.check().trusted
 

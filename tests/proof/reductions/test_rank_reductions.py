@@ -70,7 +70,7 @@ def test_a_start_on_one_rank_only() -> None:
 def test_a_start_after_the_terms() -> None:
     f, s, _ = shared_value()
     s.init.after(s.update)
-    refused(f, "reduction", "is added to s[0] before that is started", "s.init.after(s.update, tm.root)")
+    refused(f, "reduction", "is added to s[0] before its start", "s.init.after(s.update, tm.root)")
 
 
 def test_a_start_inside_the_loop() -> None:

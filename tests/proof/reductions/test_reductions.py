@@ -55,7 +55,7 @@ def test_a_start_after_the_first_terms_is_refused() -> None:
     assert violation.kind == "reduction"
     assert violation.command == f.program.log[-1].text
     assert written(violation) == ({"N": 1, "M": 1, "K": 1}, ("C", (0, 0)), ("C", (0, 0)))
-    assert "before that is started" in violation.message
+    assert "before its start" in violation.message
 
 
 def without_first_term(program: Program) -> Program:

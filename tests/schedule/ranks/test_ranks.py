@@ -181,7 +181,7 @@ def test_a_retagged_loop_has_the_later_tag():
 
 def test_values_do_not_depend_on_the_rank():
     f = tm.Function("f", params=[])
-    with pytest.raises(tm.DeclarationError, match=r"b uses the iterator tm\.rank, .*: values are the same on whatever"):
+    with pytest.raises(tm.DeclarationError, match=r"b uses the iterator tm\.rank, .*: a value is the same on every"):
         f.computation("b", {i: 8}, tm.rank + i)
     with pytest.raises(tm.DeclarationError, match=r"b uses the iterator j, which is not among its iterators \(i\)$"):
         f.computation("b", {i: 8}, j + i)
@@ -197,5 +197,5 @@ def test_parts_that_share_the_loop_over_ranks_cannot_be_parted_around_it() -> No
     b.split(i, 2, q, x)
     b.tag_distribute(q)
     first, second = b.separate_at(x, [1])
-    with pytest.raises(tm.CommandError, match=r"cycle: .*\(b_0 and b_1 share a loop, so that nothing outside of it"):
+    with pytest.raises(tm.CommandError, match=r"cycle: .*\(b_0 and b_1 share a loop, so nothing outside it"):
         f.order(first, d, second, at=tm.root)

@@ -80,7 +80,7 @@ def test_a_copy_of_an_input_can_be_placed_and_the_buffer_of_what_reads_it_is_not
     [
         (
             lambda s: s.p.place("near"),
-            "p.place('near'): 'near' is no policy of memory: choose one of local, interleave",
+            "p.place('near'): 'near' is not a policy of memory: choose one of local, interleave",
         ),
         (lambda s: s.p.place("bind"), 'p.place("bind") needs a memory node: node=0 is the first'),
         (lambda s: s.p.place("bind", node=-1), "node is -1: give an integer of at least 0"),

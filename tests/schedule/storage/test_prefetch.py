@@ -92,7 +92,7 @@ def test_what_is_read_from_elsewhere_then_is_refused():
     with pytest.raises(tm.CommandError, match=r"bx cannot be inlined: by prefetches it from memory"):
         s.bx.inline()
     s.by.split(r, 8, r0, r1)
-    with pytest.raises(tm.CommandError, match=r"by prefetches bx, which it reads from bx_cache then: leave out"):
+    with pytest.raises(tm.CommandError, match=r"by prefetches bx, but would read it from bx_cache: leave out"):
         s.by.cache(s.bx, r0, [i, j])
 
 

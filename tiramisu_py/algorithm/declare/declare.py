@@ -43,7 +43,7 @@ def declare_input(
     extents = _shape(algorithm, name, shape, owner)
     bounds = None if values is None else _values(algorithm, name, values, owner)
     if (monotone or permutation or bounds) and not found.is_integer:
-        raise DeclarationError(f"facts are declared of {name}, whose values are {found}; they are for integers")
+        raise DeclarationError(f"{name} is {found}: values=, monotone= and permutation= are for integers")
     if (monotone or permutation) and not extents:
         raise DeclarationError(f"{name} has no dimensions, so it is neither monotone nor a permutation")
     return Input(name, found, extents, values=bounds, monotone=monotone, permutation=permutation, location=location)
@@ -63,7 +63,7 @@ def declare_scalar(
     found = as_dtype_of(name, dtype)
     bounds = None if values is None else _values(algorithm, name, values, owner)
     if bounds and not found.is_integer:
-        raise DeclarationError(f"a range is declared of {name}, which is {found}; ranges are for integers")
+        raise DeclarationError(f"{name} is {found}: values= is for integers")
     return Input(name, found, (), scalar=True, values=bounds, location=location)
 
 

@@ -150,14 +150,14 @@ def _out_of_bounds(values: Values, c: Computation, reading: Reading, bad: isl.Ma
     if reading.unbounded:
         repair = "; ".join(dict.fromkeys(_declare(values, part) for part in reading.unbounded))
         parts = list(dict.fromkeys(map(str, reading.unbounded)))
-        are = "index {} is a value" if len(parts) == 1 else "indices {} are values"
-        message += f": the {are.format(', '.join(parts))} of which nothing is known"
+        noun = "index" if len(parts) == 1 else "indices"
+        message += f": nothing is known of the {noun} {', '.join(parts)}"
         return Violation("bounds", message, witness, repair=repair)
     needed = missing_condition(bad, values.algorithm.context)
     smaller = f"make the domain of {c.name} smaller{_or_larger(values, source, c)}"
     if not needed:
         return Violation("bounds", message, witness, repair=smaller)
-    message += f"; it is right only where {needed}"
+    message += f"; the read is in bounds only where {needed}"
     return Violation("bounds", message, witness, repair=f"assume {needed}, or {smaller}")
 
 

@@ -112,7 +112,7 @@ def check_iterator(algorithm: Algorithm, name: str, iterator: str) -> None:
     """Raise `DeclarationError` if the name of an iterator of the computation `name` cannot be used."""
     check_name(iterator, f"an iterator of {name}")
     if iterator in algorithm.params:
-        raise DeclarationError(f"the domain of {name} has an iterator called {iterator}, as a parameter is")
+        raise DeclarationError(f"the domain of {name} has the iterator {iterator}, and a parameter has this name")
 
 
 def _bounds(name: str, names: Sequence[str], position: int, extent: Any) -> list[Expr]:
@@ -128,7 +128,9 @@ def _bounds(name: str, names: Sequence[str], position: int, extent: Any) -> list
     iterator = Iter(names[position])
     lower, upper = (_bound(name, names, position, bound) for bound in (low, high))
     if not isinstance(extent, tuple | list) and isinstance(upper, Const) and upper.value < 0:
-        raise DeclarationError(f"{names[position]} in the domain of {name} has the extent {upper}, where no value is")
+        raise DeclarationError(
+            f"{names[position]} in the domain of {name} has the extent {upper}; extents are at least 0"
+        )
     return [binary("<=", lower, iterator), binary("<", iterator, upper)]
 
 

@@ -57,14 +57,16 @@ class Scheduled:
         buffers, which must be in the algorithm or be made by earlier commands. Raises `CommandError` as they do.
         """
         if not isinstance(algorithm, Algorithm):
-            raise DeclarationError(f"{algorithm!r} is no algorithm: give Function.of that of a function, f.algorithm")
+            raise DeclarationError(
+                f"{algorithm!r} is not an algorithm: give Function.of that of a function, f.algorithm"
+            )
         made = object.__new__(cls)
         made.name = algorithm.name
         owner = Owner(algorithm.name) if algorithm.owner is None else algorithm.owner
         made._begin(initial_program(replace(algorithm, owner=owner)))
         for command in commands:
             if not isinstance(command, Command):
-                raise CommandError(f"{command!r} is no command: give those of a function, f.commands")
+                raise CommandError(f"{command!r} is not a command: give those of a function, f.commands")
             made.apply(of_owner(command, owner))
         return made
 

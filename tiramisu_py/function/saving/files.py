@@ -87,5 +87,5 @@ def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tup
         raise SavedError(f"{path} is damaged: {type(error).__name__}: {error}") from None
     for command in commands:
         if not isinstance(command, Command):
-            raise SavedError(f"{path} is damaged: {command!r} is no command")
+            raise SavedError(f"{path} is damaged: {command!r} is not a command")
     return algorithm, commands

@@ -29,7 +29,7 @@ def as_policy(given: Policy | str) -> Policy:
         return given
     names = [policy.value for policy in Policy]
     if given not in names:
-        raise DeclarationError(f"{given!r} is no policy of memory: choose one of {', '.join(names)}")
+        raise DeclarationError(f"{given!r} is not a policy of memory: choose one of {', '.join(names)}")
     return Policy(given)
 
 

@@ -43,7 +43,7 @@ def as_pin(given: object, distributed: bool) -> Pin | None:
     if given == "node":
         if not distributed:
             raise ArgumentError(
-                'pin="node" gives each rank of a distributed function the memory node of its number there; this '
+                'pin="node" places each rank of a distributed function on the memory node with its number; this '
                 'function has no ranks: name the node, as in pin="node:0"'
             )
         return Pin("node")
@@ -53,7 +53,8 @@ def as_pin(given: object, distributed: bool) -> Pin | None:
     if isinstance(given, Sequence) and not isinstance(given, str) and given and all(map(_is_cpu, given)):
         return Pin("list", tuple(int(cpu) for cpu in given))
     raise ArgumentError(
-        f'pin={given!r} is no way to pin threads: "close", "spread", "node", "node:0" or a list of cpus such as [0, 1]'
+        f'pin={given!r} is not a way to pin threads: choose "close", "spread", "node", "node:0" or a list of cpus '
+        "such as [0, 1]"
     )
 
 

@@ -81,7 +81,7 @@ def _bulk(program: Program, statement: Statement, loops: list[Loop]) -> Iterator
         return
     first = loops[bulk.index(True)]
     if statement.transfer is None and statement.message is None and not statement.calls_ranks:
-        message = f"loop {first.name} of {statement.handle} is collapsed to one operation, but it is no transfer's"
+        message = f"loop {first.name} of {statement.handle} is collapsed to one operation, but this is not a transfer"
         yield fault("reach", "bulk", statement, message)
     elif not all(bulk[bulk.index(True) :]):
         inner = loops[bulk.index(True) + bulk[bulk.index(True) :].index(False)].name
@@ -171,7 +171,7 @@ def _foreign(statement: Statement) -> Finding | None:
     for expression in (statement.body, *statement.guards):
         for node in walk(expression):
             if isinstance(node, Call) and node.extern is not None:
-                message = f"{statement.handle} calls {node.function} in a kernel, which is a function of the host"
+                message = f"{statement.handle} calls {node.function}, a function of the host, in a kernel"
                 return fault("reach", "extern", statement, message, "compute it outside of the kernel")
     return None
 

@@ -180,8 +180,8 @@ def _round_race(flow: Flow, nest: KernelNest, a: MemoryAccess, b: MemoryAccess, 
         f"{thread_words(nest, one)} of {_block(nest, one)} and {thread_words(nest, other)} of {_block(nest, other)}"
     )
     message = (
-        f"{threads} both use {words(one.element)}, which they share where grid={nest.launch.grid} lets one block go on "
-        f"as the other: no barrier is between the two rounds, {witness}"
+        f"{threads} both use {words(one.element)}, and with grid={nest.launch.grid} one block runs both rounds: no "
+        f"barrier is between the two rounds, {witness}"
     )
     return Violation("race", message, witness)
 

@@ -251,7 +251,7 @@ def _not_issued(flow: Flow, wait: Statement, operation: Statement, bad: isl.Map)
     params, named, where = _first(flow.accesses.program, operation, instances)
     witness = Witness(params, named, None)
     who = operation.handle if operation.message is not None else operation.name
-    message = f"{wait.name} waits for {who} of {words(named)}{where} before that is issued, {witness}"
+    message = f"{wait.name} waits for {who} of {words(named)}{where} before it is issued, {witness}"
     return Violation("order", message, witness, repair=f"order {operation.handle} before {wait.name}")
 
 
@@ -261,7 +261,7 @@ def _not_issued(flow: Flow, wait: Statement, operation: Statement, bad: isl.Map)
 def _left_alone(program: Program) -> str:
     messages = [s.message for s in program.acting if s.message is not None and s.message.asynchronous]
     exchanges = ", ".join(dict.fromkeys(message.exchange for message in messages))
-    return f"what the messages of {exchanges} use is left alone until they are complete" if exchanges else ""
+    return f"nothing overwrites, or reads too early, the memory of the messages of {exchanges}" if exchanges else ""
 
 
 def _waited_for(program: Program) -> str:

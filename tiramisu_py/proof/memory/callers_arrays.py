@@ -74,7 +74,8 @@ def _stray(write: MemoryAccess, bad: isl.Set) -> Violation:
     spot = first_spot(write, bad)
     witness = Witness(spot.params, spot.named, None, spot.element)
     message = (
-        f"{words(spot.named)} is stored to {words(spot.element)}{on_rank(spot)}, in an array of the caller in which no "
-        f"output has a value there: its elements stay as they are, {witness}"
+        f"{words(spot.named)} is stored to {words(spot.element)}{on_rank(spot)}, in an array of the caller, and no "
+        "output "
+        f"has a value there: such elements keep their values, {witness}"
     )
     return Violation("overwritten", message, witness, repair=f"keep {write.source} in a buffer of its own")

@@ -206,7 +206,7 @@ def _tie(flow: Flow, a: MemoryAccess, b: MemoryAccess, bad: isl.Map) -> Violatio
     witness, one, two = pair_spots(flow, a, b, bad)
     first, second = one.computed(flow.accesses.program), two.computed(flow.accesses.program)
     message = (
-        f"{words(first)} and {words(second)} meet in {words(one.element)} at the same time{on_rank(one)}, {witness}"
+        f"{words(first)} and {words(second)} both use {words(one.element)} at the same time{on_rank(one)}, {witness}"
     )
     return Violation("race", message, witness, repair="give the executions different times")
 

@@ -123,7 +123,7 @@ def _shared(program: Program, nest: KernelNest, who: str, buffer: Buffer) -> tup
         return f"{who}, which is {where}", advice
     inside = _names(program, buffer.scope[len(expected) :])
     return f"{who}, which is in shared memory, but exists once for each iteration of ({inside}) inside a block", (
-        "let the elements be used again in each iteration, or keep it in memory=tm.REGISTER"
+        "reuse its elements in each iteration, or keep it in memory=tm.REGISTER"
     )
 
 

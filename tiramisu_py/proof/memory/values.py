@@ -115,7 +115,7 @@ def explained(flow: Flow, read: MemoryAccess, bad: isl.Set) -> Violation:
         witness = Witness(spot.params, value, reader, element)
         kept = ", ".join(dict.fromkeys(w.buffer.shown for w in writers))
         kept = f"it is kept in {kept}, in another element or another copy{on_rank(spot)}"
-        message = f"{where}, but there it never is: {kept}, {witness}"
+        message = f"{where}, but it is never there: {kept}, {witness}"
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")
     elsewhere_in_blocks = of_another_block(program, spot, where)
     if elsewhere_in_blocks is not None:

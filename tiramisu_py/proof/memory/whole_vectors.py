@@ -69,7 +69,7 @@ def _width(loop: Loop) -> int:
 
 
 def _mask(loop: Loop) -> str:
-    return f'vectorize({loop.name}, {_width(loop)}, remainder="mask") touches no more than there is'
+    return f'vectorize({loop.name}, {_width(loop)}, remainder="mask") accesses only the elements of its iterations'
 
 
 # -- what is never padded
@@ -80,7 +80,7 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
     program = flow.accesses.program
     buffer = program.buffers[program.storages[statement.target].buffer]
     if program.rank_axes or program.blocks is not None or statement.message is not None:
-        return "what a rank computes is its own part"
+        return "each rank computes only its own part"
     if statement.transfer is not None or buffer.memory not in (Memory.HOST, Memory.REGISTER):
         return f"{buffer.name} is not in the host's memory alone"
     if statement.role not in (Role.VALUE, Role.INIT, Role.COPY):
@@ -90,7 +90,7 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
     if statement.loops[-1] != loop.id:
         return f"there are other loops inside of {loop.name}"
     if statement.guards:
-        return "its points depend on values"
+        return "its iteration domain depends on values"
     return _of_body(flow, statement)
 
 
@@ -274,7 +274,7 @@ def lacks(flow: Flow, buffer: Buffer, elements: isl.Set) -> tuple[int, int] | No
 def _kept_nowhere(program: Program) -> str:
     whole = [loop for s in program.storing if (loop := padded_loop(program, s)) is not None]
     names = ", ".join(dict.fromkeys(loop.name for loop in whole))
-    return f"what vectors of {names} compute past the end goes where nothing is kept" if names else ""
+    return f"past their ends, vectors of {names} store only to elements that hold no value" if names else ""
 
 
 SENTENCES = (Sentence(Topic.LOOPS, _kept_nowhere),)

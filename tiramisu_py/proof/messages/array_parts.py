@@ -42,8 +42,8 @@ def _varying(program: Program) -> Iterator[Finding]:
     if used is not None:
         source, bound = used
         message = (
-            f"{source} depends on {bound}, which has a value of its own on each rank: {source} would not be the same "
-            "wherever it is computed"
+            f"{source} depends on {bound}, which differs from rank to rank: {source} would depend on the rank that "
+            "computes it"
         )
         repair = f"leave {bound} out of {source}"
         yield Finding.of(
@@ -128,8 +128,8 @@ def _one_array(program: Program) -> Iterator[Finding]:
                 yield Finding.of(Key("array", (source,)), Violation("reach", message, _nowhere(source), repair=repair))
             elif source in program.distributions and not sets.is_identity(program.storages[source].index):
                 message = (
-                    f"{source} is held by ranks in parts, and is laid out in {buffer} in an order of its own: a part "
-                    "is a block of the plain indices"
+                    f"{source} is held by ranks in parts, but its layout in {buffer} is not that of its indices: a "
+                    "part is a block of the plain indices"
                 )
                 repair = f"keep {source} in an array of its own, at its indices in their order"
                 yield Finding.of(Key("layout", (source,)), Violation("reach", message, _nowhere(source), repair=repair))

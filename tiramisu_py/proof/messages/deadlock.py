@@ -152,9 +152,9 @@ def _deadlock(program: Program, stuck: list[Stuck], params: dict[str, int]) -> V
     named = _value(program, first, params)
     witness = Witness(params, None, named)
     chain = ", ".join([story[0], *rest])
-    message = f"{chain}: none of them goes on, {witness}"
+    message = f"{chain}: none of them continues, {witness}"
     if len(cycle) == 1:
-        message = f"{story[0]} itself, and does not go on, {witness}"
+        message = f"{story[0]} itself, and does not continue, {witness}"
     several = any(program.statements[one.act[0]].role is not Role.WAIT for one in cycle)
     advice = "make one half nonblocking (tm.NONBLOCK), and wait for it after both, or order it first on some ranks"
     if not several:
@@ -199,7 +199,7 @@ def _value(program: Program, one: Stuck, params: dict[str, int]) -> Named | None
 def _impossible(program: Program) -> str:
     if all(statement.message is None for statement in program.acting):
         return ""
-    return f"no deadlock is possible {_on_ranks(program)}, whatever MPI puts aside or does not"
+    return f"no deadlock is possible {_on_ranks(program)}, whether or not MPI buffers messages"
 
 
 def _on_ranks(program: Program) -> str:

@@ -93,7 +93,7 @@ def _no_executor(program: Program, statement: Statement, bad: isl.Set) -> Violat
     rank = smallest.evaluated(program.rank_of(statement), instance, params)
     what, named = _doing(program, statement, instance, params)
     witness = Witness(params, None, named)
-    message = f"{what} runs on {rank_words(rank)}, and there is none: {_grid_words(program, params)}, {witness}"
+    message = f"{what} runs on {rank_words(rank)}, which does not exist: {_grid_words(program, params)}, {witness}"
     kind = "communication" if statement.message is not None else "bounds"
     return Violation(kind, message, witness, repair=_advice(rank))
 
@@ -105,10 +105,10 @@ def _no_peer(program: Program, half: Statement, bad: isl.Set) -> Violation:
     peer = smallest.evaluated(half.message.peer, instance, params)
     _, named = _doing(program, half, instance, params)
     witness = Witness(params, None, named) if half.receives else Witness(params, named, None)
-    does = "receives from" if half.receives else "sends to"
+    does, preposition = ("receives", "from") if half.receives else ("sends", "to")
     message = (
-        f"{half.handle} {does} {rank_words(peer)}, and there is none, of {words(named)} on {rank_words(rank)}: "
-        f"{_grid_words(program, params)}, {witness}"
+        f"{half.handle} {does} {words(named)} on {rank_words(rank)} {preposition} {rank_words(peer)}, which does not "
+        f"exist: {_grid_words(program, params)}, {witness}"
     )
     return Violation("communication", message, witness, repair="leave the ranks out that have no such neighbour")
 

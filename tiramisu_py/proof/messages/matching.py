@@ -96,8 +96,8 @@ def _repeated(exchange: Exchange) -> Violation:
         return found
     send, receive = exchange.sends[0].handle, exchange.receives[0].handle
     message = (
-        f"{send} sends, or {receive} receives, some value several times between the same two ranks, and which meets "
-        "which is not known"
+        f"{send} sends, or {receive} receives, some value several times between the same two ranks, and it is not "
+        "known which send meets which receive"
     )
     advice = f"let {send} and {receive} have loops of equal names for the repetitions, or share these loops"
     return Violation("unknown", message, Witness({}), repair=advice)
@@ -119,7 +119,7 @@ def _sizes(exchange: Exchange) -> list[Violation]:
             if not several.is_empty():
                 return [_sized(exchange, mine, theirs, there, several)]
     first = exchange.halves[0]
-    message = f"messages of {exchange.name} come apart, or together, in its other parts"
+    message = f"its messages are cut, or joined, by the parts of the other half of {exchange.name}"
     return [Violation("communication", f"{first.handle}: {message}", Witness({}))]
 
 

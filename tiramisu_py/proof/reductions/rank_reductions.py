@@ -52,7 +52,7 @@ def _of_combination(program: Program, met: Statement) -> Iterator[Finding]:
         params = smallest.smallest_params(missing.range())
         rank = smallest.first(sets.fixed(missing.range(), params))
         witness = Witness(params)
-        message = f"{rank_words(rank)} does not come to {met.handle}, in which others wait for it, {witness}"
+        message = f"{rank_words(rank)} does not reach {met.handle}, where other ranks wait for it, {witness}"
         yield Finding.of(Key("missing", (met.name,)), Violation("deadlock", message, witness))
 
 
@@ -83,7 +83,7 @@ def _of_group(program: Program, updates: tuple[Statement, ...]) -> Iterator[Find
     other = next((update for update, tags in zip(updates, along, strict=True) if tags != along[0]), None)
     if other is not None:
         message = (
-            f"at the end of loop {loop} {first.handle} and {other.handle} are combined, and run on different ranks"
+            f"{first.handle} and {other.handle} are combined at the end of loop {loop}, but run on different ranks"
         )
         yield fault("reach", "different ranks", other, message, "tag their loops alike with tag_distribute")
     elif inner[0] and outside_of(program, first):

@@ -212,14 +212,14 @@ def _not_started(chains: Chains, update: MemoryAccess, bad: isl.Set) -> Violatio
     spot = first_spot(accumulator, bad)
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
     if any(True for _ in flow.right(replace(accumulator, domain=one(accumulator, spot)))):
-        made = f"while {words(spot.named)} is made there{on_rank(spot)}"
+        made = f"while terms of {words(spot.named)} are added there{on_rank(spot)}"
         message = f"another value is stored to {words(spot.element)} {made}, {witness}"
         return Violation("overwritten", message, witness, repair=f"keep {spot.named[0]} in a buffer of its own")
     terms = sets.fixed(
         smallest.alone(accumulator.domain, spot.at, spot.params).apply(chains.terms(update)), spot.params
     )
     term = "what is combined" if terms.is_empty() else _term(chains.computation, smallest.first(terms))
-    message = f"{term} is added to {words(spot.named)} before that is started{on_rank(spot)}, {witness}"
+    message = f"{term} is added to {words(spot.named)} before its start{on_rank(spot)}, {witness}"
     starts = [start for start in chains.starts if start.home == update.home]
     repair = order_repair(flow, accumulator, starts) or _on_one_device(chains, update)
     return Violation("reduction", message, witness, repair=repair)

@@ -123,8 +123,8 @@ def _several_elements(nest: KernelNest, write: MemoryAccess) -> Violation:
     assert statement is not None
     witness = Witness(spot.params, spot.named, spot.named, spot.element)
     message = (
-        f"{statement.handle} is combined with combine=tm.TREE, but threads of a block add to other elements while one "
-        f"adds to {words(spot.element)}, {witness}"
+        f"{statement.handle} is combined with combine=tm.TREE, but while one thread adds to {words(spot.element)}, "
+        f"other threads of its block add to other elements, {witness}"
     )
     repair = f"use combine=tm.ATOMIC for {statement.handle}, or run the loops that tell the elements apart on blocks"
     return Violation("reduction", message, witness, repair=repair)

@@ -156,7 +156,9 @@ def _place(program: Program, consumer: Sequence[str], level: object, wanted: Ker
 def _check_possible(program: Program, place: CopyPlace, wanted: KernelCopy) -> None:
     level = program.loops[place.scope[-1]]
     if wanted.buffers == 2 and isinstance(level.tag, GpuBlock | GpuThread):
-        raise CommandError(f"buffers=2: two buffers take turns in a sequential loop, and {level.name} is none")
+        raise CommandError(
+            f"buffers=2: two buffers take turns in a sequential loop, and {level.name} is not sequential"
+        )
     width = program.algorithm.source(wanted.source).dtype.bytes
     if wanted.deferred and width not in DEFERRED_BYTES:
         raise CommandError(f"deferred: cp.async copies 4, 8 or 16 bytes, and {wanted.source} has elements of {width}")

@@ -123,8 +123,8 @@ def barrier(
     if not afters:
         words = "; ".join(nest(program, program.statements[name]) for name in (*first, *second))
         raise CommandError(
-            f"the two do not share loop {loop_name(level)}: {words}; loops of one name are different ones until "
-            "the two are ordered or fused there"
+            f"the two do not share loop {loop_name(level)}: {words}; loops of equal names are different loops "
+            "until the two are ordered or fused there"
         )
     before, after = befores[-1], afters[0]
     follows = program.positions[before.name] < program.positions[after.name]
@@ -213,9 +213,9 @@ def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int
         values = value_names(program.algorithm.source(awaited.source))
         if dim in values:
             return values.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
-        raise CommandError(f"{of} has the iterators {', '.join(values)}: {dim} is none of them")
+        raise CommandError(f"{of} has the iterators {', '.join(values)}, and not {dim}")
     if dim not in awaited.dims:
-        raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}: {dim} is none of them")
+        raise CommandError(f"{awaited.handle} has the iterators {', '.join(awaited.dims)}, and not {dim}")
     if awaited.message is not None:
         return awaited.dims.index(dim), sets.constant(program.algorithm.frame(None, ()), 0)
     variable = sets.variables(awaited.frame)[awaited.dims.index(dim)]
@@ -223,7 +223,7 @@ def _place(program: Program, awaited: Statement, of: str, dim: str) -> tuple[int
         apart = index.sub(variable)
         if sets.is_of_parameters(apart):
             return position, apart
-    raise CommandError(f"{of} takes values at indices that are not {dim} plus something fixed: wait without {dim}")
+    raise CommandError(f"the indices of what {of} takes are not {dim} plus a constant: wait without {dim}")
 
 
 def _moved(points: isl.Set, apart: Sequence[isl.Aff]) -> tuple[isl.Set, list[isl.Aff]]:

@@ -86,7 +86,9 @@ def between(direction: object, mode: object, stream: object, device: object, to_
         raise CommandError(f"mode={mode!r}: choose tm.SYNC or tm.ASYNC")
     gpu, sequence = size(device, "device", 0), size(stream, "stream", 0)
     if (direction is Direction.GPU2GPU) != (to_device is not None):
-        raise CommandError("to_device= is the GPU that a tm.GPU2GPU transfer goes to, and for no other direction")
+        raise CommandError(
+            "to_device= is the target of a tm.GPU2GPU transfer: give it for this direction, and for no other"
+        )
     source = None if direction is Direction.CPU2GPU else gpu
     target = {Direction.CPU2GPU: gpu, Direction.GPU2CPU: None}.get(direction, to_device)
     if direction is Direction.GPU2GPU and size(to_device, "to_device", 0) == gpu:
@@ -217,9 +219,7 @@ def _innermost(program: Program, statement: Statement, wanted: Sequence[str]) ->
         named = len(others) == count - len(wanted)
         if named and all(isinstance(program.loops[loop].tag, Bulk) for loop in others):
             return inner
-    raise CommandError(
-        f"the loops of one operation are the innermost ones, and not {', '.join(wanted)} ({nest(program, statement)})"
-    )
+    raise CommandError(f"one operation has the innermost loops, not {', '.join(wanted)} ({nest(program, statement)})")
 
 
 def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str) -> Program:
@@ -229,8 +229,8 @@ def collapsed(program: Program, name: str, loops: Iterable[LoopId], command: str
         others = [s.name for s in program.with_this_loop(number) if s.name != name]
         if others:
             raise CommandError(
-                f"loop {loop.name} of {program.statements[name].handle} is shared with {', '.join(others)}: it is not "
-                "one operation"
+                f"loop {loop.name} of {program.statements[name].handle} is shared with {', '.join(others)}: one "
+                "operation has loops of its own"
             )
         if loop.is_rank:
             raise CommandError(

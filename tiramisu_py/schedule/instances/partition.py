@@ -71,7 +71,7 @@ def _targets(program: Program, given: object) -> tuple[Target, ...]:
         raise CommandError("there is no target: give one for each part, [tm.gpu(), tm.cores()]")
     for target in targets:
         if not isinstance(target, Cores | Gpu):
-            raise CommandError(f"{_word(target)} is no target: give tm.cores(...) or tm.gpu(...)")
+            raise CommandError(f"{_word(target)} is not a target: give tm.cores(...) or tm.gpu(...)")
     found = tuple(checked(target) for target in targets if isinstance(target, Cores | Gpu))
     without = [target for target in found if target.ranks is None]
     if without and len(without) < len(found):
@@ -133,15 +133,15 @@ def _without_level(program: Program, statement: Statement, others: Sequence[Stat
             f"{earlier.source} is partitioned already, along {earlier.level}, and {statement.handle} has no loop "
             f"{level} any more: partition one of its parts, or undo() the first partition"
         )
-    return f"{nest(program, statement)}, and no loop {level}: partition the others apart"
+    return f"{nest(program, statement)}, and no loop {level}: partition the others on their own"
 
 
 def _check_level(program: Program, statement: Statement, loop: LoopId, names: Sequence[str]) -> None:
     found = program.loops[loop]
     if found.tag is not None:
         raise CommandError(
-            f"loop {found.name} of {statement.handle} is tagged already, by {found.tagged_by}: partition it first, and "
-            "then say how the parts run"
+            f"loop {found.name} of {statement.handle} is tagged already, by {found.tagged_by}: partition it "
+            "before that, and tag the parts"
         )
     sharing = [s.handle for s in program.with_this_loop(loop) if s.name not in names]
     if sharing:
@@ -152,7 +152,8 @@ def _check_level(program: Program, statement: Statement, loop: LoopId, names: Se
     kept += [s.name for s in program.storages.values() if loop in s.inner]
     if kept:
         raise CommandError(
-            f"{kept[0]} is kept for each iteration of loop {found.name}: partition before the command that said so"
+            f"{kept[0]} is kept for each iteration of loop {found.name}: partition before the command that keeps it "
+            "there"
         )
 
 

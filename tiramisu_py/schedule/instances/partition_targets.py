@@ -154,8 +154,8 @@ def _on_gpu(
     following = None if isinstance(target.tile, int) else _following(program, names, level)
     if isinstance(target.tile, tuple) and following is None:
         raise CommandError(
-            f"{target} has threads along two loops, and no loop of {', '.join(names)} follows {level} directly in "
-            f"which values are not added up: give one number, tile={target.tile[0] * target.tile[1]}"
+            f"{target} has threads along two loops, but directly inside {level} no loop of {', '.join(names)} runs "
+            f"over separate values: give one number, tile={target.tile[0] * target.tile[1]}"
         )
     tiled = [level] if following is None else [level, following]
     sizes = _threads(target, len(tiled))

@@ -124,8 +124,8 @@ def _check_not_prefetched(readers: Sequence[Statement], source: str) -> None:
     for reader in readers:
         if any(ahead.source == source for ahead in reader.prefetches):
             raise CommandError(
-                f"{source} cannot be inlined: {reader.handle} prefetches it from memory, where it is not kept then; "
-                f"leave out {reader.handle}.prefetch({source}, ..), or prefetch what is read instead after inlining"
+                f"{source} cannot be inlined: {reader.handle} prefetches it, and then it is in no memory; leave "
+                f"out {reader.handle}.prefetch({source}, ..), or prefetch what is read instead after inlining"
             )
 
 

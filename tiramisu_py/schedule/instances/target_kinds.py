@@ -146,9 +146,9 @@ def _share(given: object) -> Fraction:
             "that is a parameter instead, partition(level, [G], targets), and pass its value at run time"
         )
     if isinstance(given, bool) or not isinstance(given, Integral | Rational | float):
-        raise CommandError(f"tm.shares: {given!r} is no share: give numbers of at least 0, tm.shares(3, 1)")
+        raise CommandError(f"tm.shares: {given!r} is not a share: give numbers of at least 0, tm.shares(3, 1)")
     if isinstance(given, float) and given - given != 0:
-        raise CommandError(f"tm.shares: {given!r} is no share: give numbers of at least 0, tm.shares(3, 1)")
+        raise CommandError(f"tm.shares: {given!r} is not a share: give numbers of at least 0, tm.shares(3, 1)")
     exact = (
         Fraction(repr(float(given)))
         if isinstance(given, float)

@@ -50,7 +50,7 @@ def copy_at(program: Program, consumer: Sequence[str], level: object, copy: Cach
     for reader in readers:
         if any(ahead.source == copy.source for ahead in reader.prefetches):
             raise CommandError(
-                f"{reader.handle} prefetches {copy.source}, which it reads from {copy.name} then: leave out "
+                f"{reader.handle} prefetches {copy.source}, but would read it from {copy.name}: leave out "
                 f"{reader.handle}.prefetch({copy.source}, ..), or prefetch {copy.name} after the command"
             )
     declared = program.algorithm.source(copy.source)

@@ -116,9 +116,12 @@ def _check_movable(program: Program, source: str, own: list[Statement]) -> None:
         raise CommandError(f"{own[0].name} is a copy of {source}: make it at the level where it belongs")
     if any(a.source == source for s in own for a in accesses(s.body)):
         raise CommandError(
-            f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece. Leave "
-            f"it in loops that it shares with what reads it (reader.after({source}, loop), the loop not inside the "
-            "recurrence), or, over time, tile it with time_tile"
+            f"{source} is a recurrence: it reads itself, and cannot be computed piece by piece; let it share loops "
+            "with "
+            ""
+            f"its reader, reader.after({source}, loop), where the loop is not inside the recurrence, or tile it over "
+            "time "
+            "with time_tile"
         )
     moved = [s.handle for s in program.acting if s.message is not None and s.source == source]
     if moved:

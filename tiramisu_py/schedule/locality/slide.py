@@ -88,7 +88,7 @@ def _level(program: Program, own: Sequence[Statement], readers: Sequence[Stateme
             return loop
     name = own[0].handle
     raise CommandError(
-        f"{name} is not computed in a loop {wanted} of what reads it: first {name}.compute_at(consumer, {wanted}) "
+        f"{name} is not computed in a loop {wanted} of its reader: first {name}.compute_at(consumer, {wanted}) "
         f"({nest(program, own[0])})"
     )
 
@@ -98,8 +98,8 @@ def _check_kind(program: Program, own: Sequence[Statement], level: LoopId) -> No
     if loop.is_concurrent or loop.is_rank:
         kind = loop.tag.name if loop.tag is not None else ""
         raise CommandError(
-            f"loop {loop.name} is a {kind} loop ({loop.tagged_by}): its iterations do not follow one another, and what "
-            "slides goes from each to the next"
+            f"loop {loop.name} is a {kind} loop ({loop.tagged_by}): its iterations have no order, and a window that "
+            "slides keeps values from each to the next"
         )
     if any(program.kernel_of(statement) is not None for statement in own):
         raise CommandError(f"{own[0].handle} is in a kernel: windows slide along loops of the host")
@@ -171,9 +171,11 @@ def _folded(program: Program, sliding: Sliding, window: Window) -> Program:
     if buffer.argument or len(buffer.scope) <= depth:
         return program
     if len(list(program.storages_in(buffer.name))) > 1:
-        raise CommandError(f"buffer {buffer.name} is shared by several computations: what slides needs one of its own")
+        raise CommandError(f"buffer {buffer.name} is shared by several computations: slide needs one of its own")
     if buffer.scope != sliding.own[0].loops[: depth + 1] or storage.inner:
-        raise CommandError(f"buffer {buffer.name} belongs to other loops than those in which it slides")
+        raise CommandError(
+            f"buffer {buffer.name} is kept for each iteration of other loops than those in which it slides"
+        )
     parts = list[isl.Map]()
     for name in (statement.name for statement in sliding.own):
         statement = program.statements[name]

@@ -68,7 +68,8 @@ def window_of(program: Program, sliding: Sliding, along: object, by: int | None,
     if by is not None and by not in steps:
         distance = " or ".join(map(str, steps))
         raise CommandError(
-            f"an iteration of {level} moves by {distance} along {names[axis][0]}, and not by {by}: give by={distance}"
+            f"an iteration of {level} moves the window by {distance} along {names[axis][0]}, not by {by}: give "
+            f"by={distance}"
         )
     windows = [
         window
@@ -79,8 +80,8 @@ def window_of(program: Program, sliding: Sliding, along: object, by: int | None,
     ]
     if not windows:
         raise CommandError(
-            f"what an iteration of {level} reads of {sliding.source} is not of constant extent along {names[axis][0]}: "
-            "a window that slides has a constant size"
+            f"the part of {sliding.source} that an iteration of {level} reads has no constant extent along "
+            f"{names[axis][0]}: a window that slides has a constant size"
         )
     return min(windows, key=lambda window: window.count * window.by)
 
@@ -120,7 +121,7 @@ def _axis(
         if len(moving) == 1:
             return next(iter(moving))
         if not moving:
-            raise CommandError(f"what an iteration of {level} reads of {source} does not move on from the one before")
+            raise CommandError(f"the part of {source} that an iteration of {level} reads is the same in each of them")
         listed = ", ".join(names[axis][0] for axis in moving)
         raise CommandError(f"several indices of {source} move with {level}: name one of {listed} as along")
     wanted = loop_name(along)
@@ -128,9 +129,9 @@ def _axis(
         if wanted in own:
             if axis in moving:
                 return axis
-            raise CommandError(f"what an iteration of {level} reads of {source} does not move on along {wanted}")
+            raise CommandError(f"the part of {source} that an iteration of {level} reads does not move along {wanted}")
     known = ", ".join(own[0] for own in names)
-    raise CommandError(f"{wanted} is no index of {source}: choose one of {known}")
+    raise CommandError(f"{wanted} is not an index of {source}: choose one of {known}")
 
 
 def _measured(needed: isl.Map, axis: int, step: int, start: isl.Aff, depth: int) -> Window | None:

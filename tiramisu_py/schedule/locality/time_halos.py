@@ -79,12 +79,14 @@ def _distance(
     spans = []
     for dim in (time, *dims):
         if dim not in theirs:
-            raise CommandError(f"{statement.name} reads {access}, and {source} has no {dim}: it is no part of the step")
+            raise CommandError(
+                f"{statement.name} reads {access}, and {source} has no {dim}: it is not part of the step"
+            )
         reach = sets.component(relation, theirs.index(dim))
         span = sets.span_above(reach, variables[own.index(dim)])
         if span is None:
             why = (
-                "a pass keeps its last levels only: keep such values in a computation of their own"
+                "a pass keeps only its last levels: keep such values in a computation of their own"
                 if dim == time
                 else f"a tile needs a halo of constant width; leave {dim} untiled"
             )

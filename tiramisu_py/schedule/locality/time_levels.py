@@ -113,7 +113,7 @@ class Passes:
         top = sets.on_frame(self.top, levels.get_space())
         if not levels.subtract(_equal(x, top)).is_empty():
             raise CommandError(
-                f"{reader.name} reads {source} at other levels than the last one, and a pass keeps no others"
+                f"{reader.name} reads {source} at other levels than the last one, but a pass keeps only the last one"
             )
 
     # -- reads

@@ -72,9 +72,7 @@ def time_tile(program: Program, names: Sequence[str], asked: TimeTile, command: 
 
 def _check(program: Program, statement: Statement, asked: TimeTile) -> None:
     if statement.role is not Role.VALUE:
-        raise CommandError(
-            f"{statement.handle} is no plain value of a level: time_tile takes no reductions and no copies"
-        )
+        raise CommandError(f"{statement.handle} is a reduction or a copy: time_tile takes only values of a level")
     own = value_names(program.algorithm.source(statement.source))
     if not own or own[0] != asked.time:
         raise CommandError(f"{asked.time} is not the first iterator of {statement.source}: {nest(program, statement)}")
@@ -219,7 +217,7 @@ class _Tiling:
 
     def _check_rows(self, source: str, why: str) -> None:
         if self.asked.wavefront is not None:
-            raise CommandError(f"a wavefront keeps few rows of each level, and {source} is copied, since {why}")
+            raise CommandError(f"a wavefront keeps few rows of each level, but {source} is copied, since {why}")
 
     def _ordered(self, program: Program, pairs: Iterable[tuple[str, str]]) -> Program:
         orders = (Order(a, b, self.scope[-1], self.command) for a, b in pairs)

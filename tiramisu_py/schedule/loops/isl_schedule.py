@@ -55,7 +55,7 @@ def _parsed(program: Program, statement: Statement, text: str) -> isl.Map:
         )
     unknown = [name for name in sets.params(relation) if name not in program.algorithm.params]
     if unknown:
-        raise CommandError(f"the time map {text!r} uses {', '.join(unknown)}, which is no parameter")
+        raise CommandError(f"the time map {text!r} uses {', '.join(unknown)}, which is not a parameter")
     if sets.in_name(relation) not in ("", statement.name, statement.source):
         raise CommandError(f"the time map {text!r} is for {sets.in_name(relation)}, not for {statement.name}")
     return sets.aligned_map(relation, statement.frame, None)

@@ -52,7 +52,7 @@ def _adjacent(program: Program, statement: Statement, outer: LoopId, loops: Sequ
         loop = find(program, statement, loop_name(given))
         if loop is None or statement.depth(loop) != statement.depth(found[-1]) + 1:
             raise CommandError(
-                f"loops that are dealt out together are nested directly: {loop_name(given)} is not just inside "
+                f"parallelize takes loops that are perfectly nested: {loop_name(given)} is not just inside "
                 f"{program.loops[found[-1]].name} ({nest(program, statement)})"
             )
         found.append(loop)

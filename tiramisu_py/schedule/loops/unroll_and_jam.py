@@ -50,9 +50,9 @@ def _check_alone(program: Program, statement: Statement, loop: LoopId) -> None:
         if other.loops[: shared(statement, other)] != max(statement.loops, other.loops, key=len):
             name = program.loops[loop].name
             raise CommandError(
-                f"{statement.handle} and {other.handle} share the loop {name}, but not all loops inside of it, so that "
-                f"its iterations cannot stand side by side: unroll_and_jam {name} first, and place {other.handle} in "
-                f"the loops of {statement.handle} (compute_at, after) then"
+                f"{statement.handle} and {other.handle} share the loop {name}, but not all loops inside of it, so "
+                f"its iterations cannot be jammed: unroll_and_jam {name} first, and then place {other.handle} in the "
+                f"loops of {statement.handle} (compute_at, after)"
             )
 
 

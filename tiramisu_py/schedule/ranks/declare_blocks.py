@@ -37,8 +37,8 @@ def declare_blocks(program: Program, extent: Operand, lower: object, upper: obje
     used = named_by(program.algorithm, made)
     if used is not None:
         raise CommandError(
-            f"{used[0]} depends on {used[1]}, which has a value of its own on each rank: arrays and values are alike "
-            "wherever they are computed"
+            f"{used[0]} depends on {used[1]}, which differs from rank to rank: arrays and values are the same on "
+            "every rank that computes them"
         )
     return program.with_(blocks=made)
 
@@ -60,7 +60,7 @@ def _check_extent(algorithm: Algorithm, extent: Expr, names: Sequence[str]) -> N
             f"the extent of the blocks, {extent}, is not affine in the parameters: {error.part}"
         ) from None
     if used & set(names):
-        raise CommandError(f"the extent of the blocks, {extent}, is the same on all ranks: it cannot have {names}")
+        raise CommandError(f"the extent of the blocks, {extent}, is the same on all ranks: it cannot depend on {names}")
 
 
 def _has_constant_ranks(program: Program) -> bool:
@@ -74,7 +74,9 @@ def block_of(program: Program, given: object) -> Blocks:
     if program.blocks is not None and program.blocks.bounds != names:
         raise CommandError(f"bounds=({', '.join(names)}): blocks have the bounds ({', '.join(program.blocks.bounds)})")
     if program.blocks is None:
-        raise CommandError(f"bounds=({', '.join(names)}): say first of which extent these are blocks (Function.blocks)")
+        raise CommandError(
+            f"bounds=({', '.join(names)}): declare the extent of these blocks first, with Function.blocks"
+        )
     return program.blocks
 
 
@@ -119,7 +121,7 @@ def relative_peers(program: Program, dims: Sequence[str], peers: Sequence[Expr])
     except NotAffine:
         away = None
     if RANK.name in dims or away is None or not sets.is_constant(away):
-        raise CommandError(f"{peers[0]} is no neighbour that is known: give tm.rank + 1 or tm.rank - 1")
+        raise CommandError(f"{peers[0]} is not a known neighbour: give tm.rank + 1 or tm.rank - 1")
     return [as_expr(sets.constant_of(away))], True
 
 

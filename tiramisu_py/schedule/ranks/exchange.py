@@ -116,7 +116,7 @@ def _tag(program: Program, half: ExchangeHalf, dim: str) -> Rank | None:
 def check_memory(program: Program, source: str) -> None:
     """Refuse messages of a source that is not kept in host memory."""
     if source not in program.storages:
-        raise CommandError(f"{source} is kept in no memory, so that no rank could send it: it was inlined")
+        raise CommandError(f"{source} has been inlined: it is kept in no memory, so no rank can send it")
     memory = program.buffers[program.storages[source].buffer].memory
     if memory not in (Memory.HOST, Memory.PINNED, Memory.HOST_MAPPED):
         raise CommandError(
@@ -143,7 +143,7 @@ def _form(reader: Affine, name: str, e: Expr) -> isl.Aff:
         part = "" if error.part is e else f" ({error.part} is not)"
         raise CommandError(
             f"{e} in {name} is not affine in its iterators and the parameters{part}; // and % by numbers may be used, "
-            "and what differs from rank to rank may be several exchanges"
+            "and for what differs from rank to rank several exchanges"
         ) from None
 
 
@@ -174,7 +174,7 @@ def set_wait_access(program: Program, names: Sequence[str], indices: Sequence[ob
         message = statement.message
         if message is None or not message.asynchronous:
             raise CommandError(
-                f"{statement.handle} is blocking, and has no requests to be kept: give it tm.NONBLOCK in create_xfer"
+                f"{statement.handle} is blocking, and has no requests to keep: give it tm.NONBLOCK in create_xfer"
             )
         reader = Affine(statement.frame)
         forms = [_form(reader, f"set_wait_access of {statement.handle}", as_expr(given)) for given in indices]

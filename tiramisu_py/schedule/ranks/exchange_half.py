@@ -75,8 +75,8 @@ def together(program: Program, send: ExchangeHalf, receive: ExchangeHalf) -> tup
     """The halves of an exchange in which all ranks take part together; raises where they cannot."""
     if program.blocks is not None:
         raise CommandError(
-            "collective=True needs blocks of a constant size: with bounds that each rank is passed, ranks tell their "
-            "neighbours only"
+            "collective=True needs blocks of a constant size: with bounds known only at run time, a rank "
+            "knows only its neighbours"
         )
     for one, word in ((send, "send_props"), (receive, "recv_props")):
         if one.asynchronous or one.persistent:
@@ -86,8 +86,8 @@ def together(program: Program, send: ExchangeHalf, receive: ExchangeHalf) -> tup
             )
     if send.mode is not SendMode.STANDARD:
         raise CommandError(
-            f"send_props says that sends are {send.mode.value}, but a collective exchange has none of its own: leave "
-            "it out, or leave out collective=True"
+            f"send_props says that sends are {send.mode.value}, but a collective exchange has no sends of its own: "
+            "leave it out, or leave out collective=True"
         )
     return replace(send, collective=True), replace(receive, collective=True)
 
@@ -130,7 +130,7 @@ def _peers(to: object, word: str) -> tuple[Expr, ...]:
         except (DeclarationError, DTypeError) as error:
             raise CommandError(f"{word}{one!r} names no rank: {error}") from None
         if not peer.dtype.is_integer:
-            raise CommandError(f"{word}{one} is no integer: give the number of a rank, such as q + 1")
+            raise CommandError(f"{word}{one} is not an integer: give the number of a rank, such as q + 1")
         found.append(peer)
     if not found:
         raise CommandError(f"{word}() names no rank: give a coordinate for each axis of the process grid")
@@ -173,5 +173,5 @@ def _check_together(word: str, given: Sequence[object], sends: bool) -> None:
             raise CommandError(f"{word} has both tm.{one.name} and tm.{other.name}: {why}; choose one")
     if Property.PERSISTENT in given and Property.NONBLOCK not in given:
         raise CommandError(
-            f"{word} has tm.PERSISTENT without tm.NONBLOCK: requests that are set up once are started, and waited for"
+            f"{word} has tm.PERSISTENT without tm.NONBLOCK: persistent requests are started, and waited for"
         )

@@ -20,7 +20,7 @@ from tiramisu_py.schedule.command_arguments import size
 class RankNumber(Iter):
     """The coordinate of the rank itself along one `axis` of a process grid that has `count` axes."""
 
-    hint: ClassVar[str] = ": values are the same on whatever rank; use their indices, such as r // B"
+    hint: ClassVar[str] = ": a value is the same on every rank; use its indices, such as r // B"
 
     axis: int = 0
     count: int = 1

@@ -38,7 +38,7 @@ def fold(program: Program, source: str, names: Sequence[str], dim: object, modul
     if not isinstance(declared, Computation):
         known = list(program.statements[next(iter(names))].dims[-len(known) :])
     if wanted not in known:
-        raise CommandError(f"{wanted} is no index of {source}: choose one of {', '.join(known)}")
+        raise CommandError(f"{wanted} is not an index of {source}: choose one of {', '.join(known)}")
     axis = known.index(wanted)
     check_plain(program, storage, apart=axis)
     space = storage.index.get_space().domain()

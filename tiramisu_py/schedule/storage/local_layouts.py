@@ -50,8 +50,8 @@ def _of_values(storage: Storage, form: isl.Aff, before: int) -> isl.Aff:
         corner = corner if by is None else corner.add(sets.scaled(variable, by))
     if None in moves or (sets.has_floors(form) and any(moves)):
         raise CommandError(
-            f"the buffer of {storage.source} is a ring that begins elsewhere in each iteration of its loops: say "
-            "store_at before slide or fold"
+            f"the buffer of {storage.source} is a ring whose start differs in each iteration of its loops: "
+            "store_at comes before slide or fold"
         )
     rest = sets.function(form.get_domain_space(), None, [form.sub(corner)])
     zeros = [sets.constant(space, 0)] * before

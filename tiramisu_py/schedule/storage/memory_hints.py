@@ -45,16 +45,18 @@ def _check(program: Program, statement: Statement) -> None:
     if not statement.stores:
         raise CommandError(f"{handle} stores nothing")
     if statement.receives:
-        raise CommandError(f"what {handle} stores comes in a message, which MPI writes to memory as it likes")
+        raise CommandError(f"{handle} receives a message, and MPI chooses how it is written to memory")
     if statement.transfer is not None or program.device_of(statement) is not None:
-        raise CommandError(f"{handle} is done by a GPU: only what the host stores can go past its caches")
+        raise CommandError(f"{handle} runs on a GPU: only stores of the host can go past its caches")
     if statement.role is Role.UPDATE:
         raise CommandError(
-            f"{handle} reads what it stores: a sum that goes past the caches comes back from memory for the next term"
+            f"{handle} reads what it stores: past the caches, each term would load the sum from memory again"
         )
     buffer = program.buffers[program.storages[statement.target].buffer]
     if buffer.memory in _ELSEWHERE:
-        raise CommandError(f"{handle} stores to {_ELSEWHERE[buffer.memory]}: no cache of the host is on the way there")
+        raise CommandError(
+            f"{handle} stores to {_ELSEWHERE[buffer.memory]}: there are no caches of the host on the way"
+        )
 
 
 def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> None:
@@ -62,7 +64,7 @@ def check_past_caches(program: Program, names: Sequence[str], into: Memory) -> N
     for statement in statements(program, names):
         if into is Memory.REGISTER and statement.nontemporal is not None:
             raise CommandError(
-                f"{statement.handle} stores past the caches, where registers are not: leave out "
+                f"{statement.handle} stores past the caches to memory, not to registers: leave out "
                 f"{statement.handle}.store_nontemporal()"
             )
 
@@ -109,7 +111,7 @@ def _sources(program: Program, statement: Statement, read: str) -> list[str]:
 def _check_prefetched(program: Program, statement: Statement, source: str) -> None:
     handle = statement.handle
     if statement.transfer is not None or program.device_of(statement) is not None:
-        raise CommandError(f"{handle} is done by a GPU: only what the host reads can be prefetched")
+        raise CommandError(f"{handle} runs on a GPU: only reads of the host can be prefetched")
     buffer = program.buffers[program.storage_for(statement, source).buffer]
     if buffer.memory in _ELSEWHERE:
         raise CommandError(f"{handle} reads {source} in {_ELSEWHERE[buffer.memory]}: there is nothing to prefetch")
@@ -117,7 +119,7 @@ def _check_prefetched(program: Program, statement: Statement, source: str) -> No
         values = [part for index in access.indices for part in walk(index) if isinstance(part, Access) and part.indices]
         if access.source == source and values:
             raise CommandError(
-                f"{handle} reads {access}: where that is depends on values, which are not loaded ahead of time"
+                f"{handle} reads {access}: its place depends on values, which are not loaded ahead of time"
             )
 
 

@@ -66,7 +66,8 @@ def moved(source: str, own: Buffer, into: Buffer) -> Buffer:
         return into
     if into.pages is not None and into.pages != own.pages:
         raise CommandError(
-            f"{source} is placed ({own.pages}), and {into.name} otherwise ({into.pages}): give both the same policy"
+            f"{source} is placed ({own.pages}), but {into.name} is placed differently ({into.pages}): give both the "
+            "same policy"
         )
     return placed(source, into, own.pages)
 
