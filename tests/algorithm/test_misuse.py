@@ -22,7 +22,7 @@ MISTAKES = [
     (lambda: np.where(A[i] > 0, 1, 0), "tm.select"),
     (lambda: np.exp(A), r"tm\.exp\(A\)"),
     (lambda: tm.sum(A[i]), r"f\.reduction\(name, domain, \{k: K\}, tm\.sum"),
-    (lambda: tm.max(A[i]), "joins two values"),
+    (lambda: tm.max(A[i]), "takes two values"),
     (lambda: J[i][k], r"go together: J\[i, k\]"),
     (lambda: range(N), r"a domain \{i: N\} loops"),
     (lambda: list(A), r"a domain \{i: N\} loops"),

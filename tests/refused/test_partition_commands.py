@@ -105,8 +105,8 @@ TARGETS: list[tuple[Callable[[], object], str]] = [
     (lambda: tm.shares(), "tm.shares() needs a share for each target"),
     (lambda: tm.shares(0, 0), "tm.shares(0, 0): all shares are 0"),
     (lambda: tm.shares(1, -1), "tm.shares: -1 is less than 0"),
-    (lambda: tm.shares(1, float("nan")), "tm.shares: nan is no share"),
-    (lambda: tm.shares(1, "2"), "tm.shares: '2' is no share"),
+    (lambda: tm.shares(1, float("nan")), "tm.shares: nan is not a share"),
+    (lambda: tm.shares(1, "2"), "tm.shares: '2' is not a share"),
     (lambda: tm.shares(1, 0.123456789), "ratios this fine cannot be cut exactly"),
     (lambda: tm.shares(G, R - G), "cut at a point that is a parameter instead, partition(level, [G], targets)"),
 ]  # fmt: skip

@@ -160,7 +160,7 @@ HALVES: list[Case] = [
     ("in lanes", lambda s: s.down.recv.vectorize(c, 4), r"down\.recv is half of an exchange, which the host issues: it cannot be in the vector loop c"),
     ("shared and merged", lambda s: (s.down.recv.after(s.down.send, c), s.down.send.collapse_many(c)), r"loop c of down\.send is shared with down_receive: one operation has loops of its own"),
     ("merged and shared", lambda s: (s.down.collapse_many(c), s.down.recv.after(s.down.send, c)), "loop c is one operation .*: nothing else can be in it"),
-    ("ranks inside of a message", lambda s: (s.down.send.interchange(q, c), s.down.send.collapse_many(c)), r"the loops of one operation are the innermost ones|loop q is tagged"),
+    ("ranks inside of a message", lambda s: (s.down.send.interchange(q, c), s.down.send.collapse_many(c)), r"one operation has the innermost loops|loop q is tagged"),
     ("an exchange in an order", lambda s: s.f.order(s.bx, s.down, at=tm.root), r"down is an exchange of two halves: order down\.send and down\.recv"),
     ("after an exchange", lambda s: s.by.after(s.down), r"down is an exchange of two halves: name down\.send or down\.recv"),
     ("a wait on a GPU", lambda s: s.down.send.wait(on=1), r"down\.send\.wait: messages are waited for by the host"),

@@ -179,7 +179,7 @@ def test_a_report_says_what_every_rank_computes() -> None:
 
 
 CALLS = [
-    (lambda f: f.part("by2", picture, 0), "'by2' is no array of blur: image, by are held in parts"),
+    (lambda f: f.part("by2", picture, 0), "'by2' is no array of blur: only image, by are held in parts"),
     (lambda f: f.part("bx", picture, 0), "'bx' is a temporary, neither an input nor an output of blur"),
     (lambda f: f.part("image", picture, -1), "rank=-1: give an integer of at least 0"),
     (lambda f: f.part("image", picture, 1.0), "rank=1.0: give an integer"),

@@ -140,7 +140,7 @@ BAD: dict[str, tuple[Callable[[Small], Any], str]] = {
         lambda f: f.input("z", "int8", [start(f)[0]]), r"extent 0 of z is start\[0\], which is not affine",
     ),
     "an extent that is text": (lambda f: f.input("z", "int8", ["N"]), "extent 0 of z cannot be used: 'N'"),
-    "facts of floats": (lambda f: f.input("z", "float32", [N], values=(0, 2)), "facts are declared of z.* float32"),
+    "facts of floats": (lambda f: f.input("z", "float32", [N], values=(0, 2)), "z is float32: values=.* for integers"),
     "a range of one bound": (lambda f: f.input("z", "int8", [N], values=(0,)), r"values= of z is \(0,\)"),
     "a range of floats": (lambda f: f.input("z", "int8", [N], values=(0, 1.5)), "values= of z is 1.5"),
     "too few indices": (lambda f: image(f)[i], r"image has 2 indices, 1 were given: image\[i"),

@@ -167,7 +167,7 @@ BAD: list[tuple[Any, str]] = [
     ("{ d[i] : 0 <= i < 4 }", "is in a tuple called d; leave the name out"),
     ("{ [i, i] : 0 <= i < 4 }", "dimension 1 of the domain .* of c has no name of its own"),
     ("[N] -> { : N > 2 }", "of c has no tuple"),
-    ("[N] -> { [N] : 0 <= N < 3 }", "an iterator called N|has no name of its own"),
+    ("[N] -> { [N] : 0 <= N < 3 }", "has the iterator N|has no name of its own"),
 ]
 
 

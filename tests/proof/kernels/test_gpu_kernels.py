@@ -107,7 +107,7 @@ def test_shared_memory_is_limited_and_the_sum_is_said() -> None:
     [
         ({"i1": GpuThread(0)}, "no loop around it runs on blocks"),
         ({"i0": GpuBlock(0), "i1": Parallel()}, "is parallel on the host"),
-        ({"i0": GpuBlock(0), "i1": Bulk()}, "is no transfer's"),
+        ({"i0": GpuBlock(0), "i1": Bulk()}, "is not a transfer"),
         ({"i0": GpuBlock(0), "i1": GpuBlock(0)}, "run along the same axis"),
         ({"i0": GpuBlock(1), "i1": GpuBlock(0, Launch(stream=2))}, "launched in different ways"),
         ({"i0": Parallel(), "i1": GpuBlock(0)}, "inside the parallel loop i0"),

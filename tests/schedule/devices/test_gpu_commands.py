@@ -565,7 +565,7 @@ REFUSED: list[Case] = [
     (
         pl.pair,
         lambda s: s.f.create_xfer({i: N}, s.a[N - i], tm.CPU2GPU).collapse_many(i).wait({i: N}),
-        "not i plus something fixed",
+        "not i plus a constant",
     ),
     (pl.pair, lambda s: s.p.wait(on=-1), "on is -1"),
     (pl.pair, lambda s: s.p.wait(name="for p"), "'for p' cannot be the name of a wait"),
@@ -573,7 +573,7 @@ REFUSED: list[Case] = [
     (pl.pair, lambda s: s.p.tag_gpu(blocks=[i]).wait({i: N}).after(s.p, i), "p_wait is a wait, which the host issues"),
     (pl.pair, lambda s: (s.q.wait(), s.p.wait(), s.p.inline()), "p_wait waits for it; remove p_wait first"),
     (pl.pair, lambda s: s.f.remove(s.p), "p computes values of p: only transfers"),
-    (pl.pair, lambda s: s.f.remove("p"), "'p' is nothing that pair could remove"),
+    (pl.pair, lambda s: s.f.remove("p"), "pair cannot remove 'p': give a transfer"),
     (pl.pair, lambda s: s.f.barrier(s.p, s.q, at=i), "do not share loop i"),
     (neighbours, lambda s: s.f.barrier(s.p, s.q, at=i), "the two do not share loop i"),
     (pl.pair, lambda s: s.q.store_in(tm.SHARED), "caller's array q, which cannot be in shared memory"),

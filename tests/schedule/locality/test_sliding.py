@@ -261,7 +261,7 @@ def test_a_loop_in_which_nothing_is_recomputed_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((c0, c, 2), "moves by 4 along c, and not by 2: give by=4"),
+        ((c0, c, 2), "moves the window by 4 along c, not by 2: give by=4"),
         ((c0, r), "does not move along r"),
         ((c0, x), "x is not an index of v: choose one of r, c"),
         ((c0, c, 0), "by is 0: give an integer of at least 1"),

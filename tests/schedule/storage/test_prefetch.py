@@ -89,7 +89,7 @@ def test_a_computation_in_memory_and_its_copy():
 def test_what_is_read_from_elsewhere_then_is_refused():
     s = pl.blur()
     s.by.prefetch(s.bx, r, 1)
-    with pytest.raises(tm.CommandError, match=r"bx cannot be inlined: by prefetches it from memory"):
+    with pytest.raises(tm.CommandError, match=r"bx cannot be inlined: by prefetches it, and then it is in no memory"):
         s.bx.inline()
     s.by.split(r, 8, r0, r1)
     with pytest.raises(tm.CommandError, match=r"by prefetches bx, but would read it from bx_cache: leave out"):
@@ -126,7 +126,7 @@ def test_where_values_say_what_is_read_nothing_is_loaded_ahead():
         (lambda s: s.o.prefetch(s.a, j, locality=True), "locality=True"),
         (lambda s: s.o.prefetch("a", j), "'a' is neither an input nor a computation"),
         (lambda s: s.o.prefetch(pl.scale().a, j), "neither an input nor a computation of scale"),
-        (lambda s: s.o.tag_gpu([i], [j]).prefetch(s.a, j), "done by a GPU"),
+        (lambda s: s.o.tag_gpu([i], [j]).prefetch(s.a, j), "runs on a GPU"),
     ],
 )
 def test_it_is_refused_where_there_is_nothing_to_ask_for(command, words):

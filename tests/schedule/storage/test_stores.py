@@ -226,7 +226,7 @@ def test_no_sanitizer_has_anything_to_say():
         (lambda s: s.C.init.store_nontemporal(above=-1), "above is -1"),
         (lambda s: s.C.init.store_nontemporal(above=True), "above is True"),
         (lambda s: s.C.init.store_nontemporal(above=1.5), "above is 1.5"),
-        (lambda s: s.C.init.tag_gpu([i], [j]).store_nontemporal(), "done by a GPU"),
+        (lambda s: s.C.init.tag_gpu([i], [j]).store_nontemporal(), "runs on a GPU"),
     ],
 )
 def test_it_is_refused_where_it_makes_no_sense(command, words):

@@ -171,7 +171,7 @@ def _foreign(statement: Statement) -> Finding | None:
     for expression in (statement.body, *statement.guards):
         for node in walk(expression):
             if isinstance(node, Call) and node.extern is not None:
-                message = f"{statement.handle} calls {node.function}, a function of the host, in a kernel"
+                message = f"{statement.handle} calls {node.function} in a kernel, but that is a function of the host"
                 return fault("reach", "extern", statement, message, "compute it outside of the kernel")
     return None
 

@@ -140,8 +140,8 @@ def _check_level(program: Program, statement: Statement, loop: LoopId, names: Se
     found = program.loops[loop]
     if found.tag is not None:
         raise CommandError(
-            f"loop {found.name} of {statement.handle} is tagged already, by {found.tagged_by}: partition it "
-            "before that, and tag the parts"
+            f"loop {found.name} of {statement.handle} is tagged already, by {found.tagged_by}: partition it first, "
+            "and then tag the parts"
         )
     sharing = [s.handle for s in program.with_this_loop(loop) if s.name not in names]
     if sharing:
