@@ -174,8 +174,8 @@ class Kernel:
             processor = self.recipe.processor
             options = "compiler= and target=" if processor.machine else "target="
             raise KernelError(
-                f"{self.name} is compiled for {processor.name}; {processor.obstacle}. "
-                f"Its library can be exported, not called: compile without {options} to call it here"
+                f"{self.name} is compiled for {processor.name}; {processor.obstacle}, "
+                f"so its library can be exported, not called: compile without {options} to call it here"
             )
         return self.shared
 
