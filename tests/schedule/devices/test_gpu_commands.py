@@ -542,7 +542,7 @@ REFUSED: list[Case] = [
     (tiled, lambda s: s.by.cache_shared(s.image, c0, [y]), "needs 2 different iterators"),
     (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], threads=[c1]), r"threads=\['c1'\]: name iterators"),
     (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], buffers=3), "1 buffer, or 2 that take turns"),
-    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], buffers=2), "take turns in a sequential loop, and c0 is none"),
+    (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], buffers=2), "take turns in a sequential loop, and c0 is not sequential"),
     (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], pad=-1), "pad is -1"),
     (tiled, lambda s: s.by.cache_shared(s.image, c0, [y, x], pad=4096), "bytes of shared memory .* at least 49152"),
     (tiled, lambda s: s.by.cache_local(s.image, c0, [y, x]), "registers belong to one thread.* thread loop r1"),

@@ -101,7 +101,7 @@ def test_a_legal_jam_of_a_recurrence_is_accepted():
         (lambda s: s.by.parallelize(r).unroll_and_jam(r, 4), r"r is tagged by by\.parallelize\(r\): split it before"),
         (
             lambda s: (s.bx.compute_at(s.by, r), s.by.unroll_and_jam(r, 4)),
-            r"by and bx share the loop r, but not all loops inside of it.*unroll_and_jam r first, and place bx",
+            r"by and bx share the loop r, but not all loops inside of it.*unroll_and_jam r first, and then place bx",
         ),
     ],
 )

@@ -131,5 +131,5 @@ def test_a_buffer_for_two_takes_one_policy():
     s.f.outputs(s.q, more, replace=True)
     s.p.place("local")
     other.place("interleave")
-    with pytest.raises(tm.CommandError, match=r"p is placed \(local\), and other otherwise \(interleave\)"):
+    with pytest.raises(tm.CommandError, match=r"p is placed \(local\), but other is placed differently \(interleave\)"):
         s.p.store_in(other, [i, j])

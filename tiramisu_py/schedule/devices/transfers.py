@@ -86,9 +86,7 @@ def between(direction: object, mode: object, stream: object, device: object, to_
         raise CommandError(f"mode={mode!r}: choose tm.SYNC or tm.ASYNC")
     gpu, sequence = size(device, "device", 0), size(stream, "stream", 0)
     if (direction is Direction.GPU2GPU) != (to_device is not None):
-        raise CommandError(
-            "to_device= is the target of a tm.GPU2GPU transfer: give it for this direction, and for no other"
-        )
+        raise CommandError("to_device= is the target of a tm.GPU2GPU transfer, and for no other direction")
     source = None if direction is Direction.CPU2GPU else gpu
     target = {Direction.CPU2GPU: gpu, Direction.GPU2CPU: None}.get(direction, to_device)
     if direction is Direction.GPU2GPU and size(to_device, "to_device", 0) == gpu:
