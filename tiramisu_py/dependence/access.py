@@ -61,6 +61,11 @@ class MemoryAccess:
         return home_of(self.buffer, self.device)
 
     @property
+    def array(self) -> str:
+        """What messages call the buffer: its name, or what it is if the user has not declared it."""
+        return self.storage.words or self.buffer.name
+
+    @property
     def role(self) -> Role | None:
         """The role of the statement; None for the caller."""
         return self.actor.statement.role if self.actor.statement is not None else None

@@ -55,7 +55,7 @@ class Buffer:
     in `scope`; it is empty for one copy a call. `argument` says that the caller passes the array; `device` is then its
     place: a GPU by its number, None for the host. `pages` is the policy of a temporary's memory, if it was given one. A
     register buffer that is `per_thread` exists once in each thread of a block, whatever threads run the loops of its
-    scope. `words` says what an array is that the user has not declared.
+    scope.
     """
 
     name: str
@@ -67,12 +67,6 @@ class Buffer:
     device: int | None = None
     pages: Pages | None = None
     per_thread: bool = False
-    words: str = ""
-
-    @property
-    def shown(self) -> str:
-        """What messages call it: its name, or what it is."""
-        return self.words or self.name
 
     def __post_init__(self) -> None:
         check_name(self.name, "a buffer")
@@ -97,7 +91,8 @@ class Storage:
     the coordinates of the buffer's scope, the buffer and that element. The frame is the buffer's scope and then the
     loops `inner`, which lie just inside it and in each iteration of which the elements are reused (a tile in shared
     memory that a loop inside the kernel fills anew). `chosen` says that the user placed the values (with `store_in` or
-    `store_at`), so that `compute_at` leaves them there.
+    `store_at`), so that `compute_at` leaves them there. `words` says in messages what the buffer is if the user has not
+    declared it.
     """
 
     name: str
@@ -106,6 +101,7 @@ class Storage:
     index: isl.MultiAff
     chosen: bool = False
     inner: tuple[LoopId, ...] = ()
+    words: str = ""
 
 
 class Home(NamedTuple):

@@ -103,8 +103,8 @@ class _Reduction:
         extents, index = local_index(self.before, footprint, len(self.scope), self.source.name)
         dtype = self.before.buffers[self.before.storages[self.first.target].buffer].dtype
         words = f"the rank's partial result of {self.source.name}"
-        program = self.before.with_buffer(Buffer(self.partial, extents, dtype, scope=self.scope, words=words))
-        return program.with_storage(Storage(self.partial, self.source.name, self.partial, index))
+        program = self.before.with_buffer(Buffer(self.partial, extents, dtype, scope=self.scope))
+        return program.with_storage(Storage(self.partial, self.source.name, self.partial, index, words=words))
 
     def _with_loops(self, program: Program, tag: Tag | None) -> tuple[Program, tuple[LoopId, ...]]:
         """Loops for start, combination or end: those outside, new ones over other axes of the grid and over values."""

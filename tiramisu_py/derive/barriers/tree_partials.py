@@ -77,10 +77,10 @@ class _Tree:
         """The program with one register per thread, in each iteration of the loops around."""
         dtype = program.buffers[program.storages[self.update.target].buffer].dtype
         words = f"the thread's partial result of {self.source.name}"
-        buffer = Buffer(name, (), dtype, Memory.REGISTER, scope=self.around, per_thread=True, words=words)
+        buffer = Buffer(name, (), dtype, Memory.REGISTER, scope=self.around, per_thread=True)
         space = sets.sized_frame(program.algorithm.param_space, None, len(self.around) + self.values)
         index = sets.function(space, None, [])
-        return program.with_buffer(buffer).with_storage(Storage(name, self.source.name, name, index))
+        return program.with_buffer(buffer).with_storage(Storage(name, self.source.name, name, index, words=words))
 
     def _updated(self) -> isl.Set:
         """``[loops around, value]`` of what some thread updates, with the coordinates of all threads of the block."""

@@ -113,7 +113,7 @@ def explained(flow: Flow, read: MemoryAccess, bad: isl.Set) -> Violation:
         return _not_brought(flow, only, f"{asks}{on_rank(spot)}", elsewhere, witness)
     if writers:
         witness = Witness(spot.params, value, reader, element)
-        kept = ", ".join(dict.fromkeys(w.buffer.shown for w in writers))
+        kept = ", ".join(dict.fromkeys(w.array for w in writers))
         kept = f"it is kept in {kept}, in another element or another copy{on_rank(spot)}"
         message = f"{where}, but it is never there: {kept}, {witness}"
         return Violation("order", message, witness, repair="copy it, or read it from where it is kept")

@@ -97,7 +97,7 @@ def _counted_wrong(chains: Chains, wrong: Miscount) -> Violation:
     point = key[place + chains.generation :]
     value = (c.name, point[: len(c.iterators)])
     first = access.owners
-    witness = Witness(params, None, value, (access.buffer.shown, key[first:place]))
+    witness = Witness(params, None, value, (access.array, key[first:place]))
     over = f" ({_term(c, point)})" if len(point) > len(c.iterators) else ""
     where = f" on {rank_words(key[: access.ranks])}" if access.ranks else ""
     elsewhere = _added_elsewhere(chains, params, point, key[: access.ranks]) if over else None

@@ -76,7 +76,7 @@ class Spot:
     @property
     def element(self) -> Named:
         """The element of the buffer that is touched."""
-        return (self.access.buffer.shown, smallest.evaluated(self.access.element, self.at, self.params))
+        return (self.access.array, smallest.evaluated(self.access.element, self.at, self.params))
 
     @property
     def rank(self) -> tuple[int, ...]:
