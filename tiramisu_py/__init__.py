@@ -112,6 +112,7 @@ from tiramisu_py.function import (
     params,
 )
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.program.targets import Cores, Gpu, Partition, Shares
@@ -179,6 +180,7 @@ __all__ = [
     "GPU2CPU",
     "GPU2GPU",
     "Gpu",
+    "GpuTarget",
     "HOST",
     "Half",
     "HOST_MAPPED",

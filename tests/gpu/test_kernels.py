@@ -191,7 +191,7 @@ def test_limits_hold_for_what_later_commands_bring_together():
     assert f.check().ok
     f.order(p, q, at=j0)
     (violation,) = [v for v in f.check().violations if v.kind == "bounds"]
-    assert "1024 x 1024 = 1,048,576 threads" in violation.message and "1,024 at most" in violation.message
+    assert "1024 x 1024 = 1,048,576 threads" in violation.message and "CUDA allows 1,024" in violation.message
     assert violation.command == "two.order(p, q, at=j0)"
 
 
@@ -214,7 +214,7 @@ def test_shared_memory_is_limited_whichever_command_comes_last():
     with pytest.raises(tm.CommandError, match="needs 65536 bytes of shared memory"):
         scheduled(tagged_last=True)
     (violation,) = [v for v in scheduled(tagged_last=False).check().violations if v.kind == "bounds"]
-    assert "65,536 bytes of shared memory" in violation.message and "49,152 at most" in violation.message
+    assert "65,536 bytes of shared memory" in violation.message and "CUDA allows 49,152" in violation.message
 
 
 def test_the_partial_results_of_a_tree_count_as_shared_memory():

@@ -11,6 +11,7 @@ from tiramisu_py.algorithm.names import check_name
 from tiramisu_py.errors import CommandError, DeclarationError
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.declaring import Declarations
+from tiramisu_py.function.gpu_targets import GpuTargets
 from tiramisu_py.function.handles.computations import Computation, Input, Reduction
 from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
@@ -25,7 +26,7 @@ from tiramisu_py.schedule.loops.order import InOrder, Root
 from tiramisu_py.schedule.ranks import exchange as messages
 
 
-class Function(Declarations, TransferCommands, BlockCommands, OnRanks, Specializing):
+class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRanks, Specializing):
     """An algorithm over symbolic sizes, and the schedule that says how it runs.
 
     ::

@@ -11,6 +11,8 @@ from tiramisu_py.algorithm.declare.soundness import Values
 from tiramisu_py.algorithm.domains.conditions import in_words
 from tiramisu_py.algorithm.expressions import Call
 from tiramisu_py.algorithm.traversal import accesses, walk
+from tiramisu_py.program.kernels import kernels
+from tiramisu_py.program.machine.gpu_target import CUDA
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof.violations.condition import Condition
 
@@ -25,7 +27,7 @@ _KNOWN = (
 def trusted(program: Program, values: Values, asserted: Collection[str] = ()) -> tuple[str, ...]:
     """What the proof of a program relies on without proving it, in words; `asserted` are conditions it left out."""
     facts = [*_assumed(program.algorithm), *_of_blocks(program), *_declared(program.algorithm, values)]
-    facts += _alike(program)
+    facts += [*_alike(program), *_of_gpus(program)]
     for computation in program.algorithm.computations.values():
         facts += _functions(computation)
     return tuple(dict.fromkeys([*facts, *(f"asserted: {fact}" for fact in asserted)]))
@@ -55,6 +57,13 @@ def _alike(program: Program) -> Iterator[str]:
     names = [name for name in (*algorithm.params, *whole) if blocks is None or name not in blocks.bounds]
     if (program.rank_axes or blocks is not None) and names:
         yield f"every rank is passed the same {', '.join(names)}"
+
+
+def _of_gpus(program: Program) -> Iterator[str]:
+    """A header of the user's defines what the kernels are made of."""
+    target = program.gpu
+    if target.header != CUDA.header and kernels(program):
+        yield f"the header of {target.name}, {target.header}, gives its names the meaning that tm_kernel.h gives them"
 
 
 def _declared(algorithm: Algorithm, values: Values) -> Iterator[str]:

@@ -92,8 +92,8 @@ def refusal(program: Program) -> str:
 def test_the_proof_knows_the_limits_of_the_kind_of_gpu() -> None:
     f = scaled(768)
     assert refusal(on_toy(f, CUDA)) == ""
-    assert "a block has 512 at most" in refusal(on_toy(f))
-    assert "along axis x; a block has 500 at most" in refusal(on_toy(f, replace(TOY, most_along=(500, 1, 1))))
+    assert "toy allows 512" in refusal(on_toy(f))
+    assert "along axis x; toy allows 500" in refusal(on_toy(f, replace(TOY, most_along=(500, 1, 1))))
     assert refusal(on_toy(f, replace(TOY, most_threads=768, most_along=(768, 1, 1)))) == ""
 
 
@@ -105,9 +105,9 @@ def test_the_proof_counts_the_shared_memory_of_a_tree_in_warps_of_the_kind_of_gp
 
 def test_commands_know_the_limits_of_the_kind_of_gpu() -> None:
     check_limits(on_toy(scaled(512)), ["o"])
-    with pytest.raises(CommandError, match="a GPU runs at most 512 in a block"):
+    with pytest.raises(CommandError, match="toy allows 512 in a block"):
         check_limits(on_toy(scaled(768), replace(TOY, most_along=(1024, 1, 1))), ["o"])
-    with pytest.raises(CommandError, match="a GPU has at most 512 there"):
+    with pytest.raises(CommandError, match="along x: toy allows 512 there"):
         check_limits(on_toy(scaled(768)), ["o"])
 
 

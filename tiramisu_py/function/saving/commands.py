@@ -6,6 +6,7 @@ from tiramisu_py.derive.derive_transfers import DeriveTransfers
 from tiramisu_py.program.command import Command
 from tiramisu_py.schedule.devices.kernel_copies import CacheLocal, CacheShared
 from tiramisu_py.schedule.devices.place_waits import PlaceBarrier, Remove, WaitFor
+from tiramisu_py.schedule.devices.set_gpu_target import SetGpuTarget
 from tiramisu_py.schedule.devices.tag_gpu import Coarsen, GpuTile, TagGpu
 from tiramisu_py.schedule.devices.transfers import CreateTransfer
 from tiramisu_py.schedule.instances.partition import DealOut
@@ -36,7 +37,7 @@ COMMANDS: tuple[type[Command], ...] = (
     StoreIn, StoreAt, Fold, Place, StoreNontemporal, Prefetch,
     ComputeAt, CacheAt, Pack, Slide, TimeTiles,
     SeparateAt, SeparateCases, Inline, DealOut,
-    TagGpu, GpuTile, Coarsen, CacheShared, CacheLocal, CreateTransfer, PlaceBarrier, WaitFor, Remove,
+    SetGpuTarget, TagGpu, GpuTile, Coarsen, CacheShared, CacheLocal, CreateTransfer, PlaceBarrier, WaitFor, Remove,
     TagDistribute, Distribute, Grid, DeclareBlocks, CreateExchange, CollapseMany, SetWaitAccess,
     DeriveTransfers, Specialize,
 )  # fmt: skip

@@ -27,6 +27,7 @@ from tiramisu_py.algorithm.types import DType, named_type
 from tiramisu_py.errors import SavedError
 from tiramisu_py.function.saving.commands import COMMANDS
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.machine.pages import Policy
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.program.targets import Cores, Gpu, Shares
@@ -45,7 +46,7 @@ _NODES = (
 )  # fmt: skip
 _RECORDS = (
     *_NODES, *COMMANDS, named.NamedInput, named.Whole, named.NamedParts, named.Single, named.Both,
-    ex.ExternFunction, Location, Buffer, Shares, Cores, Gpu, Cut,
+    ex.ExternFunction, Location, Buffer, Shares, Cores, Gpu, GpuTarget, Cut,
 )  # fmt: skip
 _CHOICES = (Combine, Memory, Policy, Direction, Mode, Property)
 #: Fields left out of a file: the owner follows from the file, and Python functions cannot be saved.

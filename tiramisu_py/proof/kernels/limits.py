@@ -24,17 +24,18 @@ def faults(nest: KernelNest) -> Iterator[Finding]:
 
 def _threads(nest: KernelNest) -> Iterator[Finding]:
     some, shape, gpu = nest.statements[0], nest.shape, nest.gpu
-    extents = " x ".join(str(extent) for extent in shape if extent > 1) or "1"
     count = shape[0] * shape[1] * shape[2]
-    where = f"the kernel of {nest.handle}"
+    along = [str(extent) for extent in shape if extent > 1]
+    extents = f"{' x '.join(along)} = {count:,}" if len(along) > 1 else f"{count:,}"
+    where = f"the kernel of {nest.name}"
     for axis, extent in enumerate(shape):
         if extent > gpu.most_along[axis]:
-            most = f"a block has {gpu.most_along[axis]:,} at most"
+            most = f"{gpu.name} allows {gpu.most_along[axis]:,}"
             message = f"{where} has {extent:,} threads along axis {axis_name(axis)}; {most}"
             yield fault("bounds", "along", some, message, "split a thread loop by less")
             return
     if count > gpu.most_threads:
-        message = f"{where} has {extents} = {count:,} threads in a block; a block has {gpu.most_threads:,} at most"
+        message = f"{where} has {extents} threads in a block; {gpu.name} allows {gpu.most_threads:,}"
         yield fault("bounds", "count", some, message, "split a thread loop by less")
 
 
@@ -65,8 +66,8 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
     if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = (
-            f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
-            f"a block has {nest.gpu.most_shared:,} at most"
+            f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
+            f"{nest.gpu.name} allows {nest.gpu.most_shared:,}"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")
 

@@ -1,0 +1,39 @@
+"""The command that chooses the kind of GPU: its limits hold for all kernels of the function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.machine.gpu_target import GpuTarget
+from tiramisu_py.program.program import Program
+from tiramisu_py.schedule.command_fields import OnFunction
+from tiramisu_py.schedule.devices.tag_gpu import check_limits
+
+
+def set_gpu_target(program: Program, target: object) -> Program:
+    """The program for another kind of GPU; raises `CommandError` if a kernel exceeds its limits."""
+    if not isinstance(target, GpuTarget):
+        name = program.algorithm.name
+        raise CommandError(
+            f"{name}.gpu_target takes a tm.GpuTarget, such as tm.GpuTarget('small', most_threads=256), not {target!r}; "
+            f"architectures are named by {name}.compile(architectures=[...]), devices by {name}.compile(device=...)"
+        )
+    chosen = program.with_(gpu=target)
+    check_limits(chosen, tuple(chosen.statements))
+    return chosen
+
+
+# -- the commands as values
+
+
+@dataclass(frozen=True, eq=False)
+class SetGpuTarget(OnFunction):
+    """The kind of GPU that kernels run on."""
+
+    verb = "gpu_target"
+
+    target: GpuTarget
+
+    def applied(self, program: Program) -> Program:
+        return set_gpu_target(program, self.target)
