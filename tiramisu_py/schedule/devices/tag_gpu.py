@@ -171,7 +171,8 @@ def _check_threads(kernel: KernelNest) -> None:
         if number > most:
             raise CommandError(
                 f"a block of the kernel of {kernel.name} has {number} threads along {axis_name(axis)}: "
-                f"{kernel.gpu.name} allows {most} there; split the loop, or let each thread do several iterations with coarsen"
+                f"{kernel.gpu.name} allows {most} there; split the loop, or let each thread do several iterations "
+                "with coarsen"
             )
     most = kernel.gpu.most_threads
     if prod(shape) > most:
