@@ -239,7 +239,9 @@ class Statements:
         if node.memory is Memory.HOST:
             return self.temporaries.emit(node, scope)
         if node.memory not in self.printers:
-            raise CompilerDefect(f"buffer {node.buffer} is in {node.memory.value} memory, in a function without it")
+            raise CompilerDefect(
+                f"buffer {node.buffer} is in {node.memory.value} memory, which the function does not have"
+            )
         return self.printers[node.memory](node, scope)
 
 

@@ -100,7 +100,7 @@ def log_of(function: LoopFunction) -> Log:
 def traced(statements: Statements, node: Traced, scope: Scope) -> Lines:
     """An event around statements, in the same C block."""
     if scope.threaded:
-        raise CompilerDefect(f"the trace of {node.name} is inside a loop that runs on several threads")
+        raise CompilerDefect(f"the trace of {node.name} is inside a parallel loop")
     place, text = statements.log.place, Scalars(scope).text
     name = node.name.replace("\\", "\\\\").replace('"', '\\"')
     given = [place, f'"{name}"']

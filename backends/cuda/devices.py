@@ -225,7 +225,7 @@ def number_of(device: int | None) -> str:
 def _require_one_thread(scope: Scope) -> None:
     """Raises if several threads are running: a call uses GPUs from one thread, since a runtime call may end it."""
     if scope.threaded:
-        raise CompilerDefect("a GPU is used inside a loop that runs on several threads: do not tag it parallel")
+        raise CompilerDefect("a GPU is used inside a parallel loop: leave out parallelize")
 
 
 def _numbers(texts: Iterable[str]) -> str:

@@ -71,7 +71,9 @@ class KernelStatements(Statements):
             case TreeReduce():
                 return TreeCall(self, node, scope).lines()
             case Launch() | Copy() | Events() | Record() | Await():
-                raise CompilerDefect(f"kernel {self.kernel.name} has a {type(node).__name__}, which is the host's")
+                raise CompilerDefect(
+                    f"kernel {self.kernel.name} has a {type(node).__name__}, which only the host executes"
+                )
         return super().emit(node, scope)
 
     # -- control
@@ -133,7 +135,10 @@ class KernelStatements(Statements):
         if lanes == 1:
             return super()._store(node, scope)
         if node.atomic or node.buffer in scope.atomic:
-            raise CompilerDefect(f"{node.statement} updates several elements of {node.buffer} at once, and atomically")
+            raise CompilerDefect(
+                f"{node.statement} is an atomic update of a vector of {node.buffer}: atomic updates are of single "
+                "elements"
+            )
         return self.lanes.store(node, lanes, scope)
 
     def atomic(self, place: str, target: Load, value: Expr, scope: Scope) -> Lines:

@@ -54,7 +54,7 @@ class CollectiveCall:
         """The whole call."""
         if self.scope.threaded:
             words = self.node.statement
-            raise CompilerDefect(f"{words} is inside a loop that runs on several threads: one thread sends")
+            raise CompilerDefect(f"{words} is inside a parallel loop, but only one thread may send")
         return [cgen.Block(self._exchange() if self.node.root is None else self._broadcast())]
 
     def _exchange(self) -> Lines:

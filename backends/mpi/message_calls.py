@@ -77,11 +77,11 @@ class MessageCalls:
 
     def _require_possible(self, node: Post, scope: Scope) -> None:
         if scope.threaded:
-            raise CompilerDefect(f"{node.statement} is inside a loop that runs on several threads: one thread sends")
+            raise CompilerDefect(f"{node.statement} is inside a parallel loop, but only one thread may send")
         if node.persistent and node.request is None:
-            raise CompilerDefect(f"{node.statement} is persistent, so that it needs a wait: make it nonblocking")
+            raise CompilerDefect(f"{node.statement} is persistent and so needs a wait: make it nonblocking")
         if not 0 <= node.tag <= MOST_TAG:
-            raise CompilerDefect(f"{node.statement} has the tag {node.tag}: there are those up to {MOST_TAG}")
+            raise CompilerDefect(f"{node.statement} has the tag {node.tag}, but tags are at most {MOST_TAG}")
 
     def piece(self, node: Node, scope: Scope) -> Lines:
         """One box of the message that is being put together."""
@@ -121,7 +121,7 @@ class MessageCalls:
         waits = [node for node in nodes if isinstance(node, Complete)]
         if scope.threaded:
             words = waits[0].statement
-            raise CompilerDefect(f"{words} is inside a loop that runs on several threads: one thread waits")
+            raise CompilerDefect(f"{words} is inside a parallel loop, but only one thread may wait")
         lines: Lines = []
         for single, group in groupby(waits, lambda node: constant(node.count) == 1):
             some = list(group)

@@ -39,7 +39,7 @@ def operation(dtype: DType, operator: str) -> str:
 def all_reduce(node: AllReduce, extents: Sequence[Expr], scope: Scope) -> list[cgen.Generable]:
     """The combination of an array of partial results, on a process grid of `extents`."""
     if scope.threaded:
-        raise CompilerDefect(f"{node.statement} is inside a loop that runs on several threads: one thread combines")
+        raise CompilerDefect(f"{node.statement} is inside a parallel loop, but only one thread may combine")
     array, scalars = scope.arrays[node.array], Scalars(scope)
     kind, sizes = node.dtype.c_name, ", ".join(map(scalars.text, array.extents)) or "1"
     along = sum(1 << axis for axis in node.axes)

@@ -165,7 +165,7 @@ def test_two_external_functions_of_one_name_are_refused():
             "static float e1(float x) { return x + 1 }",
             r"source of the external function e1 is refused .* expected",
         ),
-        ("e2", "", "the external function e2 is defined nowhere"),
+        ("e2", "", "the external function e2 is not defined: neither its source= nor a loaded library"),
         ("e2", "static float other(float x) { return x; }", "does not define e2"),
     ],
 )

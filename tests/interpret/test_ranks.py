@@ -230,8 +230,10 @@ def test_requests_are_free_when_they_are_used_and_when_they_go() -> None:
     refused(function(requests(posted, taken(2), wait())), "send t uses request 0 of q, which send t still uses")
     once = on(is_rank(1), using(send("t", FIRST, number(0))))
     refused(function(requests(once, taken(2), DIFFERENCES)), "on rank 1: nothing waits for send t")
-    refused(function(requests(once, wait(0, 2))), "waits for requests 0 to 1 of q, of 1")
-    refused(function(requests(on(is_rank(1), using(send("t", FIRST, number(0)), 1)))), "uses request 1 of q, of 1")
+    refused(function(requests(once, wait(0, 2))), "waits for requests 0 to 1 of q, which has 1")
+    refused(
+        function(requests(on(is_rank(1), using(send("t", FIRST, number(0)), 1)))), "uses request 1 of q, which has 1"
+    )
     refused(function(once), "on rank 1: send t uses the requests q, which do not exist there")
 
 
@@ -261,7 +263,7 @@ def test_messages_fit_each_other() -> None:
     refused(function(on(is_rank(1), SENT, SENT), taken(2), DIFFERENCES), "deadlock: rank 1 waits in send t for rank 0")
     buffered = on(is_rank(1), send("t", FIRST, number(0), mode=SendMode.BUFFERED))
     refused(function(SENT, taken(2), DIFFERENCES, buffered), "send t on rank 1 sends to rank 0, which never takes part")
-    refused(function(send("t", FIRST, plus(RANK, 1))), "on rank 1: send t names rank 2; there are 2")
+    refused(function(send("t", FIRST, plus(RANK, 1))), "on rank 1: send t names rank 2, but there are 2 ranks")
     other = replace(send("t", FIRST, number(0)), dtype=ty.float32)
     refused(function(on(is_rank(1), other)), "takes t as float32; it is float64")
 

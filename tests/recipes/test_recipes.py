@@ -260,7 +260,9 @@ def test_wrong_arguments_are_answered_by_what_to_write() -> None:
     f, down, across = down_then_across()
     with pytest.raises(ArgumentError, match=r"give them one by one, stencil\(down, across\)"):
         stencil([down, across])  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="image is not one: inputs are found by what the computations read"):
+    with pytest.raises(
+        ArgumentError, match="image is not one: leave inputs out, the recipe takes them from what the computations read"
+    ):
         stencil(f["image"], down, across)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="give it those of blur, in the order"):
         pointwise(f)  # type: ignore[arg-type]

@@ -207,7 +207,7 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     refused("not defined for R = 8000, C = 0", f, {**SIZES, "C": 0})
     simulator = {"device": "simulator"}
     refused("small has R = 9000, which is more than its full size, 8000", f, small={"R": 9000}, **simulator)
-    refused("small has G, which is to be chosen", f, small={"G": 9}, **simulator)
+    refused("small has G, which balance chooses", f, small={"G": 9}, **simulator)
     refused("small has 'Q', which is no parameter", f, small={"Q": 9}, **simulator)
     refused("blur runs on no ranks: leave out comm=", f, comm=object())
     refused("rounds=0", f, rounds=0)

@@ -66,7 +66,7 @@ def test_a_kernel_that_does_not_fit_has_no_block():
 def test_gpus_are_known_by_name_and_by_architecture():
     assert multiprocessor("H200") is multiprocessor(90)
     assert set(GPUS.values()) <= set(MULTIPROCESSORS)
-    with pytest.raises(ArgumentError, match="'Voodoo' is not a GPU that is known here: choose one of T4"):
+    with pytest.raises(ArgumentError, match="'Voodoo' is not a known GPU: choose one of T4"):
         multiprocessor("Voodoo")
 
 

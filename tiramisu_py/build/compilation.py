@@ -105,10 +105,10 @@ def _require_native_parts(recipe: Recipe, gpu: GpuPart | None) -> None:
     """Refuse the simulator and MPI of this machine for code for another architecture. Raises `ToolchainError`."""
     machine = recipe.processor.machine
     if machine and gpu and gpu.simulator:
-        fault = f"{recipe.name} is compiled for {machine}, and the simulator is this machine's"
+        fault = f"{recipe.name} is compiled for {machine}, but the simulator runs on this machine"
         raise ToolchainError(f'{fault}: give device="gpu"')
     if machine and recipe.mpi:
-        fault = f"{recipe.name} is compiled for {machine}, and the MPI here is not"
+        fault = f"{recipe.name} is compiled for {machine}, but the MPI here is not"
         raise ToolchainError(f"{fault}: export it without compiler=, and build it there with: make clean all")
 
 

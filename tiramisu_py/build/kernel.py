@@ -96,7 +96,7 @@ class Kernel:
         the kernel does not run on the simulator.
         """
         if self.gpu is None:
-            raise ArgumentError(f"{self.name} uses no GPU, so that nothing of it is simulated")
+            raise ArgumentError(f"{self.name} uses no GPU: there is nothing to simulate")
         return replace(self, gpu=self.gpu.behaving(seed, timing))
 
     @property

@@ -51,8 +51,9 @@ class Packed:
         here = resolve_processor(open_cache(), recipe.toolchain, None if processor.is_local else processor.name)
         if here.flags != processor.flags:
             raise ToolchainError(
-                f"{recipe.name} was compiled for {processor.name}, its own machine's processor, and "
-                f"this machine has {here.name}: compile it with target= for one that both have, such as 'x86-64-v3'"
+                f"{recipe.name} was compiled for {processor.name}, its own machine's processor, but "
+                f"this machine has {here.name}: compile it with target= for a processor that both are, such as "
+                "'x86-64-v3'"
             )
         return replace(recipe, processor=here)
 
@@ -61,8 +62,8 @@ def packed(kernel: Kernel) -> Packed:
     """The pickled form of a kernel. Raises `KernelError` for one that uses GPUs."""
     if kernel.gpu is not None:
         raise KernelError(
-            f"{kernel.name} uses {kernel.gpu.device}, whose kernels are loaded into this process, and cannot be "
-            f"pickled: compile {kernel.name} in the process that calls it (the cache has it by then)"
+            f"{kernel.name} uses {kernel.gpu.device}, whose kernels are loaded into this process and cannot be "
+            f"pickled: compile {kernel.name} in the process that calls it (from the cache)"
         )
     body = Block(tuple(replace(node, body=Block(())) for node in placed(kernel.function)))
     function = replace(kernel.function, body=body, externs=(), versions=(), documentation=())

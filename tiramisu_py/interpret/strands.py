@@ -53,7 +53,7 @@ def interleaved(strands: Sequence[Steps], lockstep: bool, choice: random.Random)
         for strand in list(live) if lockstep else [choice.choice(live)]:
             try:
                 if next(strand) is not None:
-                    raise InterpretError("a barrier is inside a loop of lanes, which do not come to it together")
+                    raise InterpretError("a barrier is inside a vector loop, whose lanes do not reach it together")
             except StopIteration:
                 live.remove(strand)
         yield None

@@ -21,12 +21,12 @@ def collapses_together(node: Node) -> Iterator[str]:
             continue
         chain = _collapsed(loop)
         if loop.tag.collapse == 0 and id(loop) not in inner:
-            yield f"loop {loop.variable} is dealt out with a loop around it that has not asked for it"
+            yield f"loop {loop.variable} is marked as collapsed, but no loop around it collapses it"
         if len(chain) < loop.tag.collapse:
-            yield f"loop {loop.variable} is dealt out with {loop.tag.collapse - 1} more, and {len(chain) - 1} follow"
+            yield f"loop {loop.variable} collapses {loop.tag.collapse} loops, but the nest has {len(chain)}"
         names = {each.variable for each in chain}
         if any(variables(bound) & names for each in chain[1:] for bound in (each.lower, each.upper)):
-            yield f"the bounds of loops that are dealt out with {loop.variable} depend on each other"
+            yield f"the bounds of loops collapsed with {loop.variable} depend on each other"
 
 
 def _collapsed(loop: For) -> list[For]:

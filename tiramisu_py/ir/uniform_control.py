@@ -37,7 +37,7 @@ def check_uniform(node: Node, kernel: str, varying: frozenset[str] = frozenset()
 def _check(node: Node, kernel: str, varying: frozenset[str], divergent: bool) -> None:
     if divergent and isinstance(node, Barrier | TreeReduce):
         raise CompilerDefect(
-            f"{node.statement} in kernel {kernel} comes under a condition that not all threads of a block meet: "
+            f"{node.statement} in kernel {kernel} is under a condition that differs between threads of a block: "
             "move it out of loops whose bounds depend on the thread"
         )
     differs = any(_varies(e, varying) for e in expressions(node))

@@ -107,7 +107,7 @@ def _kernel(kernel: KernelFunction) -> Iterator[str]:
             yield from expected(extent, scope, int64)
     yield from _body(f"kernel {kernel.name}", kernel.body, scope)
     if not is_uniform(kernel.body, frozenset()):
-        yield f"kernel {kernel.name} has a barrier under a condition that threads of a block see differently"
+        yield f"kernel {kernel.name} has a barrier under a condition that differs between threads of a block"
 
 
 def _body(name: str, body: Node, scope: KnownNames) -> Iterator[str]:
@@ -158,9 +158,9 @@ def _own(node: Node, scope: KnownNames) -> Iterator[str]:
         return
     match node:
         case For() | Let() if node.variable in scope.values:
-            yield f"{node.variable} is defined inside of another {node.variable}"
+            yield f"{node.variable} is defined inside another {node.variable}"
         case Declare() if node.variable in scope.values:
-            yield f"{node.variable} is declared where there is a {node.variable}"
+            yield f"{node.variable} is declared in the scope of another {node.variable}"
     match node:
         case For():
             yield from _loop(node, scope)
@@ -233,16 +233,16 @@ def _stored(node: Store | TreeReduce, scope: KnownNames) -> Iterator[str]:
 def _fits(target: str, value: Expr, dtype: DType, lanes: int, scope: KnownNames) -> Iterator[str]:
     """Check that a value has its target's type and lanes; a scalar is broadcast to all lanes."""
     if value.dtype != dtype:
-        yield f"{target} is {dtype}, and is given {value.dtype} ({value})"
-    own = lanes_of(value, scope)
+        yield f"{target} is {dtype}, but its value is {value.dtype} ({value})"
+    own = _lanes(value, scope)
     if own not in (1, lanes):
-        yield f"{target} has {lanes} lanes, and is given {own} ({value})"
+        yield f"{target} has {lanes} lanes, but its value has {own} ({value})"
 
 
 def _launched(node: Launch, scope: KnownNames) -> Iterator[str]:
     kernel = scope.kernels.get(node.kernel)
     if kernel is None:
-        yield f"a launch starts {node.kernel}, which is no kernel"
+        yield f"a launch starts {node.kernel}, which is not a kernel"
         return
     yield from (said for number in node.grid for said in expected(number, scope, int64))
     wanted = [*(int64 for _ in kernel.params), *(scalar.dtype for scalar in kernel.scalars)]
@@ -256,7 +256,7 @@ def _launched(node: Launch, scope: KnownNames) -> Iterator[str]:
         if given is None:
             yield f"a launch passes {name}, which does not exist there"
         elif (given.dtype, given.rank) != (array.dtype, len(array.extents)):
-            yield f"a launch passes {name} for {array.name} of {node.kernel}, which is of another type or rank"
+            yield f"a launch passes {name} for {array.name} of {node.kernel}, which has another type or rank"
 
 
 def _copied(node: Copy, scope: KnownNames) -> Iterator[str]:
@@ -272,15 +272,15 @@ def _message(array: str, dtype: DType, elements: Node, scope: KnownNames) -> Ite
         if isinstance(piece, Piece):
             yield from _box(array, dtype, len(piece.first), scope)
             if any(len(side.steps) != len(piece.first) for side in piece.sides):
-                yield f"a side of a box of {array} has another number of steps than {array} has indices"
+                yield f"the steps of a box of {array} are not as many as the indices of {array}"
 
 
 def _box(name: str, dtype: DType, rank: int | None, scope: KnownNames) -> Iterator[str]:
     array = scope.arrays.get(name)
     if array is None:
-        yield f"a box of {name} moves, which does not exist there"
+        yield f"a box of {name} is moved, which does not exist there"
     elif array.dtype != dtype or rank not in (None, array.rank):
-        yield f"a box of {name} is {dtype} with {rank} indices, where {name} is {array.dtype} with {array.rank}"
+        yield f"a box of {name} is {dtype} with {rank} indices, but {name} is {array.dtype} with {array.rank}"
 
 
 def _handle(name: str, rank: int, scope: KnownNames) -> Iterator[str]:
@@ -288,4 +288,114 @@ def _handle(name: str, rank: int, scope: KnownNames) -> Iterator[str]:
     if known is None:
         yield f"{name} is used as an event or request, which does not exist there"
     elif known != rank:
-        yield f"{name} has {known} indices, and is used with {rank}"
+        yield f"{name} has {known} indices, but is used with {rank}"
+
+
+# -- expressions
+
+
+def _of_expressions(node: Node, scope: KnownNames) -> Iterator[str]:
+    """The rules that the expressions of a statement break."""
+    for expression in expressions(node):
+        lanes: dict[int, int] = {}
+        for part in parts(expression):
+            for said in _expression(part, scope, lanes):
+                yield f"{said} in {expression}"
+            lanes[id(part)] = _lanes_from(part, scope, lanes)
+
+
+def _expression(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> Iterator[str]:
+    """The rules that an expression breaks, given the lanes of its operands."""
+    several = {lanes[id(child)] for child in e.children()} - {1}
+    if len(several) > 1 and not isinstance(e, Load | Lane | Joined):
+        yield f"operands have {' and '.join(map(str, sorted(several)))} lanes"
+    match e:
+        case Iter() | Param() | Scalar():
+            yield from _known(e, scope)
+        case Binary():
+            yield from _binary(e)
+        case Unary() if e.operand.dtype != e.dtype:
+            yield f"{e.op} makes {e.dtype} of {e.operand.dtype}"
+        case Select():
+            if not e.condition.dtype.is_bool or e.yes.dtype != e.dtype or e.no.dtype != e.dtype:
+                yield f"a select of {e.yes.dtype} and {e.no.dtype} by {e.condition.dtype} makes {e.dtype}"
+        case Load():
+            yield from _element(e.buffer, e.indices, scope, e.dtype)
+        case GpuIndex() if not scope.in_kernel:
+            yield f"{e} is on the host"
+        case Ramp() if lanes[id(e.base)] != 1:
+            yield "a ramp starts at a vector"
+        case Shifted() if not 0 < e.by < lanes[id(e.low)] or lanes[id(e.low)] != lanes[id(e.high)]:
+            yield f"vectors of {lanes[id(e.low)]} and {lanes[id(e.high)]} lanes are shifted by {e.by}"
+
+
+def _known(e: Iter | Param | Scalar, scope: KnownNames) -> Iterator[str]:
+    value = scope.values.get(e.name)
+    if value is None:
+        yield f"{e.name} is not defined there"
+    elif value.dtype != e.dtype:
+        yield f"{e.name} is {value.dtype}, but is used as {e.dtype}"
+
+
+def _binary(e: Binary) -> Iterator[str]:
+    made = bool_ if e.op in COMPARISONS else e.left.dtype
+    if e.left.dtype != e.right.dtype or e.dtype != made:
+        yield f"{e.op} makes {e.dtype} of {e.left.dtype} and {e.right.dtype}"
+
+
+def _element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames, dtype: DType | None = None) -> Iterator[str]:
+    """The rules that an element access breaks; an additional last index names a lane of a vector element."""
+    array = scope.arrays.get(buffer)
+    if array is None:
+        yield f"the buffer {buffer} does not exist there"
+        return
+    if len(indices) != array.rank and not (array.lanes > 1 and len(indices) == array.rank + 1):
+        yield f"{buffer} has {array.rank} indices, but is used with {len(indices)}"
+    for index in indices:
+        if index.dtype != int64:
+            yield f"an index of {buffer} is {index.dtype}"
+    if dtype is not None and dtype != array.dtype:
+        yield f"{buffer} is {array.dtype}, but is loaded as {dtype}"
+
+
+def _expected(e: Expr, scope: KnownNames, dtype: DType) -> Iterator[str]:
+    """Check that a bound, an extent or a condition has the type `dtype` and one lane."""
+    if e.dtype != dtype:
+        yield f"{e} is {e.dtype}, where {dtype} is needed"
+    lanes = _lanes(e, scope)
+    if lanes != 1:
+        yield f"{e} has {lanes} lanes, where a scalar is needed"
+
+
+def _lanes(e: Expr, scope: KnownNames) -> int:
+    """The lanes of an expression."""
+    lanes: dict[int, int] = {}
+    for part in parts(e):
+        lanes[id(part)] = _lanes_from(part, scope, lanes)
+    return lanes[id(e)]
+
+
+def _lanes_from(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> int:
+    match e:
+        case Iter() | Param() | Scalar():
+            return scope.values[e.name].lanes if e.name in scope.values else 1
+        case Ramp():
+            return e.lanes
+        case Lane():
+            return lanes[id(e.lane)]
+        case Joined():
+            return sum(lanes[id(part)] for part in e.parts)
+        case Load():
+            own = _element_lanes(e.buffer, len(e.indices), scope)
+            return max([own, *(lanes[id(index)] for index in e.indices)])
+    return max((lanes[id(child)] for child in e.children()), default=1)
+
+
+def _element_lanes(buffer: str, indices: int, scope: KnownNames) -> int:
+    array = scope.arrays.get(buffer)
+    return array.lanes if array is not None and indices == array.rank else 1
+
+
+def _lanes_of_element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames) -> int:
+    """The number of elements that a store writes, or the lanes of its vector element."""
+    return max([_element_lanes(buffer, len(indices), scope), *(_lanes(index, scope) for index in indices)])

@@ -21,8 +21,8 @@ def with_versions(program: Program, function: LoopFunction, lowered: Callable[[P
         return function
     if function.grid is not None or function.kernels or function.devices:
         raise CompilerDefect(
-            f"{function.name} uses {'ranks' if function.grid is not None else 'GPUs'}: specialize is for functions of "
-            "the host alone"
+            f"{function.name} uses {'ranks' if function.grid is not None else 'GPUs'}: specialize is for functions "
+            "that run on the host alone"
         )
     ordered = sorted(program.specialized, key=lambda sizes: -len(sizes))
     return replace(function, versions=tuple(_version(program, sizes, lowered) for sizes in ordered))

@@ -96,7 +96,7 @@ def _instead(recipe: str, given: object) -> str:
     if isinstance(given, list | tuple):
         return f": give them one by one, {recipe}({', '.join(map(repr, given))})"
     if isinstance(given, Input):
-        return ": inputs are found by what the computations read"
+        return ": leave inputs out, the recipe takes them from what the computations read"
     if isinstance(given, Function):
         return f": give it those of {given.name}, in the order in which they read each other"
     return ""

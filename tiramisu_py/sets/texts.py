@@ -98,10 +98,10 @@ def _hint(text: str) -> str:
         if found:
             return f"; write {right} for {found.group()}"
     if re.search(r"\d\.\d|\d[eE]\d", text):
-        return "; numbers are whole"
+        return "; numbers are integers"
     product = re.search(r"[A-Za-z_]\w*\s*\*\s*[A-Za-z_]\w*", text)
     if product or "**" in text:
-        return f"; {product.group() if product else '**'} is not affine: multiply by whole numbers only"
+        return f"; {product.group() if product else '**'} is not affine: multiply by integers only"
     return ""
 
 

@@ -116,8 +116,8 @@ def _own(found: Sequence[Level], threads: int | None, comm: Any) -> Machine:
     lacking = [slot.name for level in found for slot in level.slots if slot.gpu is not None and not peaks]
     if lacking:
         raise ArgumentError(
-            f"there is no GPU here to measure {lacking[0]} on: estimate it for one that you name, "
-            'machine=tm.Machine.here(gpu="H200"), or see how it would go in the simulator, device="simulator"'
+            f"there is no GPU here to measure {lacking[0]} on: estimate it for a GPU that you name, "
+            'machine=tm.Machine.here(gpu="H200"), or run it in the simulator, device="simulator"'
         )
     own = Machine.here(threads=threads, **peaks)
     return own if comm is None else comm.bcast(own)
@@ -169,7 +169,7 @@ def _done(program: Program, found: Sequence[Level], runs: Sequence[Mapping[str, 
             iterations = level.stage.sizes(runs[0])[k]
             if not (instances[0] and iterations):
                 raise ArgumentError(
-                    f"{slot.name} has no iterations at {listed(runs[0])}, so that its rate is unknown: choose larger "
+                    f"{slot.name} has no iterations at {listed(runs[0])}, and so no rate: choose larger "
                     "sizes, or larger small= ones"
                 )
             every.append(_Done(instances, instances[0] / iterations))

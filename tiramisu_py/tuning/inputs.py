@@ -51,8 +51,8 @@ def _random(declared: Input, params: Mapping[str, int], random: np.random.Genera
     low, high = _bounds(declared, params)
     if low >= high and (declared.scalar or 0 not in shape):
         raise ArgumentError(
-            f"the values of {declared.name} are declared to be at least {low} and less than {high} at the small sizes: "
-            "there are none; choose other ones with small=, or give inputs="
+            f"the values of {declared.name} are declared to be at least {low} and less than {high}: no value is, at "
+            "the small sizes; choose other sizes with small=, or give inputs="
         )
     if 0 in shape:
         return np.zeros(shape, kind)

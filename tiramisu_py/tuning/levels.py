@@ -130,7 +130,8 @@ def _nothing_to_choose(program: Program, known: Collection[str]) -> str:
     if given:
         names = ", ".join(dict.fromkeys(given))
         return (
-            f"the points of {program.algorithm.name} depend on {names}, given in sizes: leave out what is to be chosen"
+            f"the points of {program.algorithm.name} depend on {names}, given in sizes: leave out the parameters that "
+            "balance chooses"
         )
     return (
         f"the points at which {first.source} is cut are constants: make them parameters, "

@@ -75,7 +75,7 @@ class Machine:
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise ArgumentError(f"tm.Machine: {field.name} is {value!r}: give a number")
             if value == 0 and not optional:
-                raise ArgumentError(f"tm.Machine: {field.name} is 0: nothing would ever end")
+                raise ArgumentError(f"tm.Machine: {field.name} is 0: give a number above 0")
 
     @property
     def has_gpu(self) -> bool:
@@ -117,7 +117,7 @@ def published(name: str | None = None) -> dict[str, float]:
             return {}
     if name not in GPUS:
         raise ArgumentError(
-            f"{name!r} is not a GPU whose numbers are known here: choose one of {', '.join(GPUS)}, or give gpu_flops, "
+            f"the rates of {name!r} are not known: choose one of {', '.join(GPUS)}, or give gpu_flops, "
             "gpu_bandwidth and link_bandwidth"
         )
     flops, bandwidth, link = GPUS[name]

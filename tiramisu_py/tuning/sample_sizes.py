@@ -38,7 +38,7 @@ def checked_small(program: Program, given: object, sizes: Mapping[str, int]) -> 
     small = checked_sizes(program, given, "small")
     for name, value in small.items():
         if name not in sizes:
-            raise ArgumentError(f"small has {name}, which is to be chosen: give sizes alone")
+            raise ArgumentError(f"small has {name}, which balance chooses: give only sizes")
         if value > sizes[name]:
             raise ArgumentError(f"small has {name} = {value}, which is more than its full size, {sizes[name]}")
     return {**sizes, **small}

@@ -67,7 +67,7 @@ class Division:
         for (name, end), (other, _) in pairwise(last.items()):
             if first[other] < end:
                 raise ArgumentError(
-                    f"the points of {name} and {other} take turns: let each have its own range of points"
+                    f"the points of {name} and {other} alternate: give each a range of points of its own"
                 )
         return list(last.items())
 
@@ -96,7 +96,7 @@ def split(division: Division, costs: Sequence[Cost], allowed: Allowed) -> dict[s
         low, end = end, 2 * end
         if end > start * HUGE:
             names = ", ".join(name for name, _ in runs)
-            raise ArgumentError(f"no value of {names} is allowed at these sizes: the assumptions leave none")
+            raise ArgumentError(f"the assumptions allow no value of {names} at these sizes")
     for _ in range(HALVINGS):
         middle = (low + end) / 2
         low, end = (middle, end) if _filled(division, runs, costs, allowed, middle) is None else (low, middle)

@@ -68,7 +68,7 @@ def multiprocessor(gpu: str | int) -> Multiprocessor:
     architecture = GPUS.get(gpu, -1) if isinstance(gpu, str) else gpu
     if architecture not in MULTIPROCESSORS:
         raise ArgumentError(
-            f"{gpu!r} is not a GPU that is known here: choose one of {', '.join(GPUS)}, "
+            f"{gpu!r} is not a known GPU: choose one of {', '.join(GPUS)}, "
             f"or an architecture of {', '.join(map(str, MULTIPROCESSORS))}"
         )
     return MULTIPROCESSORS[architecture]

@@ -53,7 +53,7 @@ def test_a_comment_is_no_rest(comment):
         ("N => 6", "write >= for =>"),
         ("N ≥ 6", "write >= for ≥"),
         ("N * N > 6", "is not affine"),
-        ("N > 2.5", "numbers are whole"),
+        ("N > 2.5", "numbers are integers"),
         ("M > 2", "M is no parameter"),
         ("N >= 6 or", "syntax error"),
     ],

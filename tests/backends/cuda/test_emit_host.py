@@ -256,7 +256,7 @@ def test_a_device_that_does_not_exist_is_said_and_the_choice_is_of_this_thread()
 
 def test_a_gpu_in_a_parallel_loop_is_refused() -> None:
     f = function("f", "N", [given("x", N), result("y", N)], loop("i", N, moved("x", (N,), up=True), tag=Parallel()))
-    with pytest.raises(UnsupportedError, match="inside a loop that runs on several threads"):
+    with pytest.raises(UnsupportedError, match="inside a parallel loop"):
         emit(f)
 
 

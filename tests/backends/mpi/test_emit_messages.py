@@ -181,10 +181,10 @@ def test_an_array_called_as_something_of_the_runtime():
 def test_what_is_refused():
     parallel = loop("i", 2, post(True, "image", box(0, 0), Q), tag=Parallel())
     ring_ = ring(box(0, 0), box(0, 0))
-    with pytest.raises(UnsupportedError, match="message_send is inside a loop that runs on several threads"):
+    with pytest.raises(UnsupportedError, match="message_send is inside a parallel loop, but only one thread may send"):
         emit(replace(ring_, body=parallel))
     waits = requests("pending", 1, loop("i", 2, wait("pending", 0, 1), tag=Parallel()))
-    with pytest.raises(UnsupportedError, match="message_wait is inside a loop that runs on several threads"):
+    with pytest.raises(UnsupportedError, match="message_wait is inside a parallel loop, but only one thread may wait"):
         emit(replace(ring_, body=waits))
     with pytest.raises(UnsupportedError, match="make it nonblocking"):
         emit(replace(ring_, body=post(True, "image", box(0, 0), Q, persistent=True)))

@@ -234,7 +234,7 @@ def test_an_array_on_the_gpu_is_refused_where_one_of_the_host_is_wanted(x, saxpy
 
 
 def test_an_array_on_another_gpu_is_refused(kernel, x):
-    with pytest.raises(ArgumentError, match=r"x is on simulator:1, and is used on simulator"):
+    with pytest.raises(ArgumentError, match=r"x is on simulator:1, but is used on simulator"):
         kernel(2.0, to_gpu(x, "simulator:1"))
 
 
@@ -287,7 +287,7 @@ def test_a_dlpack_tensor_is_read_without_a_copy():
 
 
 def test_a_tensor_of_a_real_gpu_is_refused_by_the_simulator(kernel):
-    with pytest.raises(ArgumentError, match="x is on GPU 0, and is used on simulator"):
+    with pytest.raises(ArgumentError, match="x is on GPU 0, but is used on simulator"):
         kernel(2.0, Tensor(0x1000, (200,)))
 
 

@@ -283,7 +283,7 @@ def test_a_node_that_does_not_exist_is_named_with_those_that_do():
     words = str(refused.value)
     assert words.startswith("stages: b is placed on memory node 917, but for this process there ")
     assert words.endswith(f" {tm.memory_nodes()[-1].number}")
-    assert "which is not there: a call is refused" in kernel.placement()
+    assert "which does not exist: a call is refused" in kernel.placement()
 
 
 @pytest.mark.parametrize(("policy", "kept"), [(0, (1, 4)), (1, (3,)), (2, (2,))])

@@ -214,9 +214,9 @@ def test_persistent_requests_are_of_messages_that_stay_the_same():
     assert [post.persistent for post in all_of(function, Post)] == [False, True]
     half = program.statements["rows_receive"]
     alike = sets.function(half.frame, None, [sets.constant(half.frame, 0)])
-    with pytest.raises(UnsupportedError, match="not the same each time"):
+    with pytest.raises(UnsupportedError, match="change between two uses of a request"):
         lower(changed(program, "rows_receive", persistent=True, slots=alike))
-    with pytest.raises(UnsupportedError, match="blocks has no request"):
+    with pytest.raises(UnsupportedError, match="a blocking message has no request"):
         lower(changed(program, "rows_receive", persistent=True, asynchronous=False))
 
 

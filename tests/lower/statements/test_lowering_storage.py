@@ -140,5 +140,5 @@ def test_an_index_that_is_a_value_goes_through_the_layout():
 def test_a_copy_that_a_statement_cannot_see_is_an_error_that_names_the_loops():
     program = loops.split(pair(), ["c"], "i", 4, "i0", "i1")
     program = program.with_buffer(replace(program.buffers["b"], scope=program.statements["c"].loops[:1]))
-    with pytest.raises(UnsupportedError, match=r"b uses b outside of the loops \(i0\)"):
+    with pytest.raises(UnsupportedError, match=r"b uses b outside the loops \(i0\)"):
         lower(program)

@@ -182,8 +182,8 @@ class Arguments:
         if value.shape != shape_value(declared.shape, params):
             fact = "monotone" if declared.monotone else "a permutation"
             raise ArgumentError(
-                f"{declared.name} is declared to be {fact}, and this rank has only a part of it, so that this "
-                "cannot be verified: compile with verify_values=False to trust it"
+                f"{declared.name} is declared to be {fact}, but this rank has only a part of it and cannot "
+                "verify that: compile with verify_values=False to trust it"
             )
 
 

@@ -91,7 +91,7 @@ def _blocks(known: Sequence[Known], bounds: BlockBounds, name: str) -> list[tupl
             block = balanced(whole, count, rank, bounds.least)
         else:
             raise ArgumentError(
-                f"{name} cannot tell the block of rank {rank}: give {bounds.lower}= and {bounds.upper}="
+                f"{name} cannot infer the block of rank {rank}: give {bounds.lower}= and {bounds.upper}="
             )
         found.append(block)
         at = block[1]

@@ -172,7 +172,7 @@ def _named(extent: Expr) -> set[str]:
 def _communicator(name: str, given: Any) -> Any:
     mpi = mpi4py()
     if not mpi.Is_initialized() or mpi.Is_finalized():
-        raise ArgumentError(f"{name} runs on the ranks of MPI, which is not running: call it between Init and Finalize")
+        raise ArgumentError(f"{name} needs MPI, which is not initialised: call it between MPI_Init and MPI_Finalize")
     comm = mpi.COMM_WORLD if given is None else given
     if not isinstance(comm, mpi.Intracomm) or comm == mpi.COMM_NULL:
         raise ArgumentError(f"comm is a communicator of mpi4py, such as MPI.COMM_WORLD, not {given!r:.60}")

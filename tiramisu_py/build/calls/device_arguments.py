@@ -22,7 +22,7 @@ def device_viewed(declared: ArrayArgument, given: object, device: Device) -> Dev
     name = declared.name
     if isinstance(given, DeviceArray):
         if given.device != str(device):
-            raise ArgumentError(f"{name} is on {given.device}, and is used on {device}; {_remedy(name, device)}")
+            raise ArgumentError(f"{name} is on {given.device}, but is used on {device}; {_remedy(name, device)}")
         array = given
     else:
         array = _foreign(declared, given, device)
@@ -64,7 +64,7 @@ def _foreign(declared: ArrayArgument, given: object, device: Device) -> DeviceAr
     except (TypeError, ValueError, RuntimeError, BufferError, KeyError, AttributeError) as error:
         raise ArgumentError(f"{name}, of type {type(given).__name__}, cannot be used in place: {error}") from error
     if found.device is not None and (device.simulated or found.device != device.number):
-        raise ArgumentError(f"{name} is on GPU {found.device}, and is used on {device}; {_remedy(name, device)}")
+        raise ArgumentError(f"{name} is on GPU {found.device}, but is used on {device}; {_remedy(name, device)}")
     if found.read_only and declared.is_output:
         raise ArgumentError(f"{name} is read-only, and the function writes it; pass an array that can be written")
     _check_strides(name, found)

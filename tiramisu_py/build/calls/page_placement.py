@@ -131,8 +131,8 @@ def _temporaries(function: LoopFunction, nodes: tuple[MemoryNode, ...], fault: i
         yield "this machine has one memory node: where memory is placed makes no difference here"
     elif found and fault:
         yield (
-            f"the system refuses policies of memory here ({os.strerror(fault)}), as containers do: calls go on "
-            "without, and each page is on the node of the thread that first writes to it"
+            f"the system refuses memory policies here ({os.strerror(fault)}), as containers do: calls run "
+            "without them, and each page is on the node of the thread that first writes to it"
         )
 
 
@@ -141,4 +141,4 @@ def _said(node: Allocate, nodes: tuple[MemoryNode, ...]) -> str:
     if node.pages.policy is not Policy.BIND:
         return _SAID[node.pages.policy]
     missing = node.pages.node not in {known.number for known in nodes}
-    return f"bound to node {node.pages.node}" + (", which is not there: a call is refused" if missing else "")
+    return f"bound to node {node.pages.node}" + (", which does not exist: a call is refused" if missing else "")

@@ -26,8 +26,8 @@ def refusal(error: ToolchainError, recipe: Recipe, externs: Sequence[ExternFunct
     for extern in externs:
         if extern.name in missing:
             return ToolchainError(
-                f"the external function {extern.name} is defined nowhere: its source= does not define it, and no "
-                "library that is loaded does"
+                f"the external function {extern.name} is not defined: neither its source= nor a loaded library "
+                "defines it"
             )
     with tempfile.TemporaryDirectory(prefix="tiramisu_py-") as folder:
         for name, text in recipe.files.items():

@@ -53,7 +53,7 @@ def resolve_processor(cache: Cache, toolchain: Toolchain, target: str | None = N
     """
     if target == "native" and toolchain.is_foreign:
         raise ToolchainError(
-            f"target='native' is this machine's processor, and {toolchain.command[0]} compiles for "
+            f"target='native' is this machine's processor, but {toolchain.command[0]} compiles for "
             f"{toolchain.machine}: name a processor of that kind, or leave target= out"
         )
     if target in (None, "native"):

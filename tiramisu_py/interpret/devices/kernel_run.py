@@ -148,7 +148,7 @@ class ThreadBlock:
             here = sum(meeting.node is node for meeting in meetings)
             raise InterpretError(
                 f"{node.statement}: {here} of the {len(self.strands)} threads of block {self.clock.block} of kernel "
-                f"{self.kernel.name} come to it, the others do not"
+                f"{self.kernel.name} reach it, the others do not"
             )
         if isinstance(node, TreeReduce):
             self._combine(node, meetings)

@@ -55,7 +55,7 @@ class AccessHistory:
                 shown = "[" + ", ".join(map(str, element)) + "]"
                 raise InterpretError(
                     f"race: {where} (block {clock.block}, thread {thread}) {kind.value} {name}{shown}, which {what} "
-                    f"(block {block.block}, {_named(by)}) {other.value}, and no barrier is between them"
+                    f"(block {block.block}, {_named(by)}) {other.value}, with no barrier between"
                 )
         if kind is Kind.WRITE:
             accesses.clear()

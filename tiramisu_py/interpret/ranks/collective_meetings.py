@@ -53,7 +53,7 @@ class Meetings:
                 f"it calls {statement} (root {root}), other ranks {meeting.statement} ({meeting.root})"
             )
         if root is not None and not 0 <= root < self.ranks:
-            raise InterpretError(f"{statement} is a broadcast from rank {root}; there are {self.ranks}")
+            raise InterpretError(f"{statement} is a broadcast from rank {root}, but there are {self.ranks} ranks")
         meeting.missing -= 1
         return meeting
 
@@ -65,12 +65,12 @@ def halves(
     sent, received = parts
     if root is not None:
         if (me == root) == bool(received) or (me != root and (sent or set(received) != {root})):
-            raise InterpretError(f"{statement} is a broadcast from rank {root}, and is something else on rank {me}")
+            raise InterpretError(f"{statement} is a broadcast from rank {root}, but another operation on rank {me}")
         sent = {peer: pieces for pieces in sent.values() for peer in range(ranks) if peer != root}
     for sends, by_peer, array in ((True, sent, arrays[0]), (False, received, arrays[1])):
         for peer, pieces in by_peer.items():
             if not 0 <= peer < ranks:
-                raise InterpretError(f"{statement} names rank {peer}; there are {ranks}")
+                raise InterpretError(f"{statement} names rank {peer}, but there are {ranks} ranks")
             at = tuple(np.concatenate(columns) for columns in zip(*pieces, strict=True))
             count = len(at[0]) if at else len(pieces)
             if count:

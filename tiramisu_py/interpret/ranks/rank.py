@@ -158,7 +158,7 @@ class Rank(Host):
         frame.where = node.statement
         peer = Evaluator(frame).integer(node.peer)
         if not 0 <= peer < self.place.total:
-            raise InterpretError(f"{node.statement} names rank {peer}; there are {self.place.total}")
+            raise InterpretError(f"{node.statement} names rank {peer}, but there are {self.place.total} ranks")
         array = frame.array(node.array)
         if array.data.dtype != node.dtype.numpy:
             raise InterpretError(f"{node.statement} takes {node.array} as {node.dtype}; it is {array.data.dtype}")
@@ -182,7 +182,7 @@ class Rank(Host):
         slots = self._slots(request.requests, node.statement)
         index = Evaluator(frame).integer(request.index)
         if not 0 <= index < len(slots):
-            raise InterpretError(f"{node.statement} uses request {index} of {request.requests}, of {len(slots)}")
+            raise InterpretError(f"{node.statement} uses request {index} of {request.requests}, which has {len(slots)}")
         slot = slots[index]
         if slot.half is not None:
             raise InterpretError(
@@ -221,7 +221,7 @@ class Rank(Host):
         if count > 0 and not 0 <= first <= first + count <= len(slots):
             raise InterpretError(
                 f"{node.statement} waits for requests {first} to {first + count - 1} of {node.requests}, "
-                f"of {len(slots)}"
+                f"which has {len(slots)}"
             )
         waiting = [slot for slot in slots[first : first + max(0, count)] if slot.half is not None]
         yield from self._until([slot.half for slot in waiting if slot.half is not None])

@@ -248,5 +248,5 @@ class KernelLoops(Nest):
             launched = sets.without_params(sets.union_of(self.executed[name]), self.params)
             if not self.asked[name].is_subset(launched):
                 raise CompilerDefect(
-                    f"kernel {self.nest.name} would be launched on too few threads for {body.piece.statement.name}"
+                    f"kernel {self.nest.name} is launched with fewer threads than {body.piece.statement.name} needs"
                 )

@@ -64,7 +64,7 @@ class PointBoxes:
             boxes = _boxes(inside, depth, self.among)
             if boxes is not None and self.fits(depth, boxes):
                 return self._loops(depth, boxes, dict(zip(names, outside, strict=True)))
-        raise CompilerDefect("isl finds no boxes in what a message consists of")
+        raise CompilerDefect("isl finds no boxes that make up the elements of a message")
 
     def _loops(self, depth: int, boxes: Boxes, outside: Mapping[str, Expr]) -> Node:
         names: dict[str, Expr] = {name: Param(name, int64) for name in sets.params(self.context)}

@@ -175,7 +175,7 @@ def _tree(node: isl.AstNode) -> Tree:
         return SequenceNode(tuple(trees))
     if kind == "user":
         return LeafNode(int(node.get_annotation().get_name()))
-    raise CompilerDefect(f"isl built a node that this version does not know: {kind}")
+    raise CompilerDefect(f"isl's AST has a node of an unknown kind: {kind}")
 
 
 def _loop(node: isl.AstNode) -> LoopNode:

@@ -201,7 +201,7 @@ class Nest(TreeToLoops[list[Fragment]]):
             executed = sets.union_of([sets.empty(wanted.get_space()), *self.executed.get(name, ())])
             if not executed.is_equal(wanted):
                 raise CompilerDefect(
-                    f"the loops generated for {body.piece.statement.name} would not execute what was asked for"
+                    f"the loops generated for {body.piece.statement.name} do not execute its instances"
                 )
 
     # -- the tree

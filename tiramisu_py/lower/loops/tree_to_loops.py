@@ -71,5 +71,5 @@ def upper_bound(tree: LoopNode, names: Mapping[str, Expr]) -> Expr:
     """The exclusive upper bound of a loop. Raises `CompilerDefect` if isl's loop condition is no bound."""
     condition = value(tree.condition, names)
     if not isinstance(condition, Binary) or condition.op not in ("<", "<="):
-        raise CompilerDefect(f"isl built a loop condition that this version does not know: {condition}")
+        raise CompilerDefect(f"isl's AST has a loop condition of an unknown form: {condition}")
     return condition.right if condition.op == "<" else arithmetic.plus(condition.right, 1)

@@ -69,7 +69,9 @@ def _collectives(program: Program) -> tuple[Collective, ...]:
     found = collectives(program)
     for one in found:
         if not one.is_whole:
-            raise CompilerDefect(f"{one.name} is collective, and has been cut into parts: a call has one send")
+            raise CompilerDefect(
+                f"{one.name} is collective, but has been cut into parts: a collective call has one send"
+            )
     return found
 
 

@@ -106,8 +106,8 @@ class Poster:
         if not program.in_scope(statement, self.storage):
             loops = ", ".join(program.loops[loop].name for loop in frame)
             raise CompilerDefect(
-                f"{statement.name} uses {self.storage.name} outside of the loops ({loops}), "
-                "each iteration of which has its own copy: keep it in a buffer of the whole call"
+                f"{statement.name} uses {self.storage.name} outside the loops ({loops}), "
+                "but each of their iterations has its own copy: keep it in a buffer of the whole call"
             )
         operands = sets.joined(statement.prefix(len(frame)), program.value_of(statement))
         return sets.compose(operands, self.storage.index)
@@ -164,7 +164,7 @@ class Poster:
         if not peers.is_single_valued():
             raise CompilerDefect(
                 f"one message of {self.statement.handle} goes to several ranks: "
-                "collapse_many only loops inside of which the other rank is one"
+                "collapse_many only loops whose iterations all have the same other rank"
             )
         return self.rank_at(peers)
 
@@ -180,7 +180,8 @@ class Poster:
         if grid is None or len(coordinates) != len(grid.extents):
             count = 0 if grid is None else len(grid.extents)
             raise CompilerDefect(
-                f"{self.statement.handle} names a rank by {len(coordinates)} coordinates, and there are {count}"
+                f"{self.statement.handle} names a rank by {len(coordinates)} coordinates, but the process grid has "
+                f"{count} axes"
             )
         number: Expr = arithmetic.number(0)
         for place, extent in zip(coordinates, grid.extents, strict=True):
@@ -201,7 +202,7 @@ class Poster:
             return False
         name = self.statement.handle
         if not self.message.asynchronous:
-            raise CompilerDefect(f"{name} cannot be persistent: a message that blocks has no request to keep")
+            raise CompilerDefect(f"{name} cannot be persistent: a blocking message has no request to keep")
         slot = self.messages.requested.of(self.statement).slot
         element = sets.joined(
             *(sets.function(self.statement.frame, None, sets.outputs(f)) for f in (self._element(), self.message.peer)),
@@ -212,8 +213,8 @@ class Poster:
         scoped = self.program.buffers[self.storage.buffer].scope
         if scoped or not slot.apply_range(in_slot).is_subset(what):
             raise CompilerDefect(
-                f"{name} cannot be persistent: its elements, or the other rank, are not the same each time "
-                "that a request is used again; where they come round, as in rows t % 3 of a buffer, "
+                f"{name} cannot be persistent: its elements or its other rank change between two uses of a "
+                "request; if they repeat, as rows t % 3 of a buffer do, "
                 f"{name}.set_wait_access(t % 3) keeps a request for each place; otherwise leave tm.PERSISTENT out"
             )
         return True

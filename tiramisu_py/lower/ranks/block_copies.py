@@ -81,8 +81,8 @@ class _Elsewhere:
         self.array = holding.buffer
         if self.array.device is not None:
             raise CompilerDefect(
-                f"{self.array.name} is passed in memory of a GPU, and a rank uses more of it than its block: "
-                "pass it in memory of the host"
+                f"{self.array.name} is passed in GPU memory, but a rank uses elements outside its block: "
+                "pass it in host memory"
             )
         taken = {*program.buffers, *program.storages, *program.statements, *program.algorithm.params}
         self.name = unique(f"{self.array.name}_local", taken)

@@ -220,8 +220,8 @@ def holding_of(ranked: Ranked, buffer: Buffer) -> Holding | None:
             )
         if not sets.is_identity(storage.index):
             raise CompilerDefect(
-                f"{storage.source} is distributed, and laid out in {buffer.name} in an order of its own: "
-                "keep its dimensions in order"
+                f"{storage.source} is distributed, but its layout in {buffer.name} permutes its dimensions: "
+                "keep them in order"
             )
     assert found[0] is not None
     return Holding(ranked, buffer, found[0])

@@ -105,7 +105,7 @@ def _lookahead(program: Program, statement: Statement, ahead: Ahead, variables: 
     if not loops:
         raise CompilerDefect(
             f"{statement.handle}.prefetch({ahead.source}, {ahead.loop}): the loop {ahead.loop} is no longer there "
-            f"({nest(program, statement)}): say prefetch when the loops are as they shall be"
+            f"({nest(program, statement)}): call prefetch after the commands that change the loops"
         )
     buffer = program.storage_for(statement, ahead.source).buffer
     names = tuple(variables[loop] for loop in loops)

@@ -41,7 +41,7 @@ def _check_alone(program: Program, loop: LoopId, body: Node, updates: list[Store
     buffer, name = updates[0].buffer, program.loops[loop].name
     otherwise = any(True for node in nodes(body) for _ in _other_uses(node, buffer))
     if otherwise or any(store.update is not updates[0].update for store in updates):
-        raise CompilerDefect(f"loop {name} keeps private copies of {buffer}, and uses it otherwise too")
+        raise CompilerDefect(f"loop {name} keeps private copies of {buffer}, but also accesses {buffer} itself")
 
 
 def _other_uses(node: Node, buffer: str) -> Iterator[Node | Load]:

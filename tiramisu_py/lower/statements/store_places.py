@@ -74,8 +74,8 @@ class Places:
         if not self.program.in_scope(self.statement, storage):
             loops = ", ".join(self.program.loops[loop].name for loop in frame)
             raise CompilerDefect(
-                f"{self.statement.name} uses {storage.name} outside of the loops ({loops}), "
-                "each iteration of which has its own copy: keep it in a buffer of the whole call"
+                f"{self.statement.name} uses {storage.name} outside the loops ({loops}), "
+                "but each of their iterations has its own copy: keep it in a buffer of the whole call"
             )
         depth = len(frame)
         operands: list[isl.Aff | Expr] = [*self.coords[:depth], *values]
