@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import cgen
 
@@ -17,8 +17,7 @@ from tiramisu_py.backends.cuda.kernel_scalars import builtin
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.kernel_statements import KernelStatements
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
-from tiramisu_py.backends.cuda.simulated import BACKENDS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
-from tiramisu_py.errors import UnsupportedError
+from tiramisu_py.backends.cuda.simulated import RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.ir import (
     Allocate,
     Barrier,
@@ -34,7 +33,6 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import expressions, names, walk
-from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.storage import Memory
 
 #: The first lines of the runtime in a library with a trace.
@@ -54,23 +52,13 @@ def _is_of_gpu(node: Node) -> bool:
 
 def device_sources(function: LoopFunction) -> dict[str, str]:
     """The files of a function that uses GPUs, besides those of its host part."""
-    files = (_kernel_header(function.gpu), *RUNTIME_HEADERS, *RUNTIME_SOURCES)
+    files = (function.gpu.header_file, *RUNTIME_HEADERS, *RUNTIME_SOURCES)
     runtime = {path.name: path.read_text(encoding="utf-8") for path in files}
     if function.traced:
         runtime |= {path.name: path.read_text(encoding="utf-8") for path in TRACE_HEADERS}
         runtime |= {path.name: f"{_LOGGING}{runtime[path.name]}" for path in RUNTIME_SOURCES}
     kernels = {f"{function.name}.cu": emit_kernels(function)} if function.kernels else {}
     return {**kernels, **runtime}
-
-
-def _kernel_header(target: GpuTarget) -> Path:
-    """The header that kernel files include; raises `UnsupportedError` where there is none."""
-    path = BACKENDS / target.header
-    if not path.is_file():
-        raise UnsupportedError(
-            f"the header of the GPU target {target.name}, {path}, is not a file", "give GpuTarget(header=...) its path"
-        )
-    return path
 
 
 def kernel_names(function: LoopFunction) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ class GpuTargets(Scheduled):
         All kernels of the function have to keep within the limits of the target: threads of a block, shared memory,
         and blocks of a grid. Commands refuse a block that exceeds them, the proof what later commands make of it, and a
         call a grid that is too large. The emitted kernels include the target's header, and `compile` uses its compiler.
-        A second call replaces the first. Raises `CommandError` if a kernel exceeds a limit.
+        A second call replaces the first. Raises `CommandError` if a kernel exceeds a limit, or
+        if the header is not a file.
         """
         self.apply(SetGpuTarget(self.name, target))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from tiramisu_py.errors import DeclarationError
 
+#: The folder that the paths of headers are relative to.
+_BACKENDS = Path(__file__).parents[2] / "backends"
 #: Limits that a target of the CUDA compiler may lower, and never raise.
 _LIMITS = ("most_threads", "most_along", "most_shared", "most_blocks", "widest")
 
@@ -42,6 +45,11 @@ class GpuTarget:
     header: str = "cuda/runtime/tm_kernel.h"
     compiler: str = "cuda"
     architecture: str = "sm_"
+
+    @property
+    def header_file(self) -> Path:
+        """The file of the header."""
+        return _BACKENDS / self.header
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -12,12 +12,16 @@ from tiramisu_py.schedule.devices.tag_gpu import check_limits
 
 
 def set_gpu_target(program: Program, target: object) -> Program:
-    """The program for another kind of GPU; raises `CommandError` if a kernel exceeds its limits."""
+    """The program for another kind of GPU; raises `CommandError`."""
     if not isinstance(target, GpuTarget):
         name = program.algorithm.name
         raise CommandError(
             f"{name}.gpu_target takes a tm.GpuTarget, such as tm.GpuTarget('small', most_threads=256), not {target!r}; "
             f"architectures are named by {name}.compile(architectures=[...]), devices by {name}.compile(device=...)"
+        )
+    if not target.header_file.is_file():
+        raise CommandError(
+            f"the header of {target.name}, {target.header}, is not a file: give tm.GpuTarget(header=...) its absolute path"
         )
     chosen = program.with_(gpu=target)
     check_limits(chosen, tuple(chosen.statements))
