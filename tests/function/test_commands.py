@@ -94,8 +94,25 @@ def test_parts_are_found_again_by_what_they_were_cut_from():
 def test_what_is_no_command_is_refused(given: object):
     with pytest.raises(tm.CommandError, match="is not a command: give those of a function"):
         tm.Function.of(scale().f.algorithm, [given])  # type: ignore[list-item]
-    with pytest.raises(tm.DeclarationError, match="is not an algorithm"):
+    with pytest.raises(tm.DeclarationError, match=r"is no algorithm: Function\.of takes .* f\.algorithm.* tm\.load"):
         tm.Function.of(scale().f)  # type: ignore[arg-type]
+
+
+def test_what_is_no_list_of_commands_is_refused():
+    f = scale().f
+    f["o"].split(i, 4, i0, i1)
+    for given in (f.commands[0], None, f):
+        with pytest.raises(tm.CommandError, match=r"is no list of commands: give Function\.of .* f\.commands"):
+            tm.Function.of(f.algorithm, given)  # type: ignore[arg-type]
+
+
+def test_commands_of_another_algorithm_name_what_it_lacks():
+    f = scale().f
+    f["o"].split(i, 4, i0, i1)
+    g = tm.Function("other")
+    g.outputs(g.computation("p", {i: 8}, i))
+    with pytest.raises(tm.CommandError, match="other has no computation o; it has p"):
+        tm.Function.of(g.algorithm, f.commands)
 
 
 def test_each_command_can_be_saved():

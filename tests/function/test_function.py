@@ -131,3 +131,25 @@ def test_a_layout_in_blocks_has_constant_strides_for_every_size():
     assert s.f.check().ok
     a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
     np.testing.assert_array_equal(s.f.compile()(a, b), a @ b)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("vectorise", "(did you mean 'vectorize'?)"), ("Peel", "(did you mean 'peel'?)"), (3, "3: the passes are")],
+)
+def test_a_pass_that_is_not_there_is_refused_with_the_closest_name(given: str, hint: str):
+    f = tm.Function("copied", params=tm.params("N"))
+    f.outputs(f.computation("o", {tm.iters("i")[0]: tm.params("N")[0]}, 1))
+    with pytest.raises(tm.ArgumentError, match="there is no pass") as refusal:
+        f.lowered(until=given)
+    assert hint in str(refusal.value) and "vectorize" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "repair"), [("vectorize", "name a pass by until="), (7, "choose 8, 16"), (0, "choose")]
+)
+def test_vectors_of_another_size_are_refused(given: int, repair: str):
+    f = tm.Function("copied", params=tm.params("N"))
+    f.outputs(f.computation("o", {tm.iters("i")[0]: tm.params("N")[0]}, 1))
+    with pytest.raises(tm.ArgumentError, match=f"lowered: vectors of {given!r} bytes: {repair}"):
+        f.lowered(given)

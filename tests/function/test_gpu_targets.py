@@ -181,7 +181,7 @@ def test_kernels_include_the_header_of_the_target_and_the_report_trusts_it(tmp_p
 
 def test_a_header_that_is_not_there_is_refused_by_the_command() -> None:
     with pytest.raises(
-        tm.CommandError, match=r"the header of own, /nowhere/tm_own\.h, is not a file: give .* absolute"
+        tm.CommandError, match=r"the header of own, /nowhere/tm_own\.h, is not a file: give .* the absolute path"
     ):
         scaled().gpu_target(GpuTarget("own", header="/nowhere/tm_own.h"))
 

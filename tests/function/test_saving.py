@@ -165,8 +165,23 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda d: d["algorithm"]["inputs"][0].update(aligned=64),
         "a is declared with aligned=, which this version does not know",
     ),
-    "no command": (lambda d: d["commands"][0].update(command="o.split(i)"), r"'o.split\(i\)' is not a command"),
-    "no commands": (lambda d: d.pop("commands"), "is damaged: KeyError: 'commands'"),
+    "no command": (lambda d: d["commands"][0].update(command="o.split(i)"), r"'o.split\(i\)' is no command"),
+    "no commands": (lambda d: d.pop("commands"), "is damaged: a part of it has no 'commands'"),
+    "a list in place of the commands": (lambda d: d.update(commands={}), "damaged: commands is not a list"),
+    "a text in place of a command": (
+        lambda d: d.update(commands=["o.split(i, 4, i0, i1)"]), "a part of it is not as Function.save writes it",
+    ),
+    "a text in place of a handle": (
+        lambda d: d["commands"][0]["command"].update(of="o"), r"a part of it is not as Function\.save writes it \(Attr",
+    ),
+    "a text in place of the parameters": (
+        lambda d: d["algorithm"].update(params="N"), "damaged: params of the algorithm is not a list",
+    ),
+    "an output of another function": (
+        lambda d: d["algorithm"].update(outputs=["q"]), "damaged: the output q is no computation of scale",
+    ),
+    "a format that is no number": (lambda d: d.update(format="2"), r"its format is '2', not a number from 1 to"),
+    "a format that never was": (lambda d: d.update(format=0), r"its format is 0, not a number from 1 to"),
     "no type": (lambda d: d["algorithm"]["inputs"][0].update(dtype={"is": "type", "name": "int3"}), "is damaged"),
     "no domain": (lambda d: d["algorithm"]["computations"][0].update(domain=None), "is damaged"),
 }  # fmt: skip
@@ -211,11 +226,44 @@ def test_a_file_that_cannot_be_written_is_named_with_what_to_do_and_nothing_is_l
     assert {path.name for path in tmp_path.iterdir()} == {"folder", "file"}
 
 
+@pytest.mark.parametrize("path", [None, 3, b"f.json", "", scale()], ids=repr)
+def test_what_is_no_path_is_refused(path: Any):
+    for use in (scale().save, tm.load):
+        with pytest.raises(tm.SavedError, match=r"is not the path of a file: give a text, such as 'blur.json'"):
+            use(path)
+
+
+def test_a_folder_is_refused_with_an_example_in_it(tmp_path: Path):
+    for use in (scale().save, tm.load):
+        with pytest.raises(tm.SavedError, match=r"is a folder: give the path of a file, such as '.*/blur\.json'"):
+            use(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("externs", [None, "twice", ["twice"], scale(), tm.extern("g", [], tm.int32, lambda: 1)])
+def test_what_are_no_external_functions_is_not_blamed_on_the_file(externs: Any, tmp_path: Path):
+    path, _ = saved(scale(), tmp_path)
+    with pytest.raises(
+        tm.SavedError, match=r"externs=.*: give a list of functions that tm.extern has declared"
+    ) as said:
+        tm.load(path, externs=externs)
+    assert "damaged" not in str(said.value)
+
+
+def test_the_fields_of_a_command_count_and_its_text_is_for_readers(tmp_path: Path):
+    path, _ = saved(scale(), tmp_path)
+    changed(path, lambda d: d["commands"][0].update(text="o.split(i, 8, i0, i1)"))
+    assert texts(tm.load(path)) == texts(scale())
+    changed(path, lambda d: d["commands"][0]["command"].update(by=8))
+    assert texts(tm.load(path))[0] == "o.split(i, 8, i0, i1)"
+
+
 def test_a_command_that_does_not_fit_any_more_says_so_as_it_is_written(tmp_path: Path):
     path, _ = saved(scale(), tmp_path)
     changed(path, lambda d: d["commands"][1]["command"]["over"]["items"][0].update(name="x"))
-    with pytest.raises(tm.CommandError, match=r"o.parallelize\(x\): no loop x here: o has the loops i0, i1"):
+    with pytest.raises(tm.CommandError, match=r"o.parallelize\(x\): no loop x here: o has the loops i0, i1") as refusal:
         tm.load(path)
+    assert refusal.value.__notes__ == [f"in the file {path}"]
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

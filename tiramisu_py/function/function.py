@@ -8,7 +8,7 @@ from typing import Any
 
 from tiramisu_py.algorithm.expressions import ExternFunction, Iter, Param
 from tiramisu_py.algorithm.names import check_name
-from tiramisu_py.errors import CommandError, DeclarationError
+from tiramisu_py.errors import CommandError, DeclarationError, TiramisuError
 from tiramisu_py.function.blocks import BlockCommands
 from tiramisu_py.function.declaring import Declarations
 from tiramisu_py.function.gpu_targets import GpuTargets
@@ -17,7 +17,7 @@ from tiramisu_py.function.handles.exchange_handles import Exchange, Half
 from tiramisu_py.function.handles.operations import Barrier, Operation, Transfer, Wait
 from tiramisu_py.function.handles.selection import Part, Selection
 from tiramisu_py.function.on_ranks import OnRanks
-from tiramisu_py.function.saving.files import read, written
+from tiramisu_py.function.saving.files import damaged, read, written
 from tiramisu_py.function.specializing import Specializing
 from tiramisu_py.function.transfer_commands import TransferCommands
 from tiramisu_py.program.statement import Role
@@ -138,7 +138,14 @@ def load(path: str | os.PathLike[str], externs: Iterable[ExternFunction] = ()) -
     a file with a command or an argument that this version does not know, and `CommandError` if a command can no longer
     be applied.
     """
-    return Function.of(*read(path, externs))
+    algorithm, commands = read(path, externs)
+    try:
+        return Function.of(algorithm, commands)
+    except TiramisuError as error:
+        error.add_note(f"in the file {os.fspath(path)}")
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise damaged(path, error) from error
 
 
 def params(names: str) -> tuple[Param, ...]:

@@ -27,6 +27,9 @@ from tiramisu_py.program.ranks.spread import spread
 from tiramisu_py.proof import Budget, Report, check, given_up
 from tiramisu_py.view import KernelFacts, ReadableLoops, annotated, kernel_facts, pseudocode, readable
 
+#: The sizes of vectors that `lowered` knows.
+VECTOR_BYTES = (8, 16, 32, 64)
+
 
 class Results(Scheduled):
     """The operations on a scheduled function: check, lower, compile and evaluate."""
@@ -51,9 +54,12 @@ class Results(Scheduled):
         ``print(f.lowered(until="vectorize"))`` shows the loops after the pass of that name; the [page of
         passes](passes.md) lists the names. A kernel runs the same passes up to that one, if it has it. Raises
         `LegalityError` for a program that the proof refuses, and `ArgumentError`, with the names of all passes, if
-        there is no such pass.
+        there is no such pass, and for a size that is not a power of two from 8 to 64.
         """
         self._require_outputs()
+        if vector_bytes not in VECTOR_BYTES:
+            said = "name a pass by until=" if isinstance(vector_bytes, str) else "choose 8, 16, 32 or 64"
+            raise ArgumentError(f"lowered: vectors of {vector_bytes!r} bytes: {said}")
         passes = PIPELINE if until is None else PIPELINE.until(until)
         report = self.check()
         if not report.ok:

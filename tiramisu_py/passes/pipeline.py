@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TypeVar
 
 from tiramisu_py.algorithm.stacks import deep
@@ -120,7 +121,9 @@ class Pipeline:
         after its own nests. Raises `ArgumentError`, with all names, if there is no such pass.
         """
         if name not in self.names:
-            raise ArgumentError(f"there is no pass {name!r}: the passes are {', '.join(self.names)}")
+            close = get_close_matches(name.lower(), self.names, n=1) if isinstance(name, str) else []
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ArgumentError(f"there is no pass {name!r}{hint}: the passes are {', '.join(self.names)}")
         found = False
 
         def cut(passes: tuple[P, ...]) -> tuple[P, ...]:

@@ -45,6 +45,9 @@ class Whole(Named):
 
     def statements(self, program: Program) -> tuple[str, ...]:
         found = tuple(s.name for s in program.statements_of(self.source))
+        if not found and self.source not in program.algorithm.computations:
+            known = ", ".join(program.algorithm.computations) or "none"
+            raise CommandError(f"{program.algorithm.name} has no computation {self.source}; it has {known}")
         if not found:
             raise CommandError(f"{self.source} has been inlined: it has no loops and no buffer any more")
         return found

@@ -58,8 +58,11 @@ class Scheduled:
         """
         if not isinstance(algorithm, Algorithm):
             raise DeclarationError(
-                f"{algorithm!r} is not an algorithm: give Function.of that of a function, f.algorithm"
+                f"{algorithm!r} is no algorithm: Function.of takes the algorithm of a function, f.algorithm, and "
+                "commands; tm.load reads a file, and f.copy() copies a function"
             )
+        if not isinstance(commands, Iterable) or isinstance(commands, Scheduled):
+            raise CommandError(f"{commands!r} is no list of commands: give Function.of those of a function, f.commands")
         made = object.__new__(cls)
         made.name = algorithm.name
         owner = Owner(algorithm.name) if algorithm.owner is None else algorithm.owner

@@ -70,6 +70,9 @@ def _operator(operator: Operator, dtype: DType) -> Plain:
 
 def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction]) -> tuple[Algorithm, Reader]:
     """The algorithm that plain data describes, and the reader of the commands; raises `SavedError`."""
+    for name in ("params", "inputs", "computations", "outputs"):
+        if not isinstance(data[name], list):
+            raise SavedError(f"it is damaged: {name} of the algorithm is not a list")
     context, params = isl.Context(), tuple(data["params"])
     reader = Reader(Owner(data["name"]), {extern.name: extern for extern in externs})
     assume = reader.value(data["assume"])
@@ -80,6 +83,9 @@ def read_algorithm(data: Mapping[str, Plain], externs: Iterable[ExternFunction])
     for declared in data["computations"]:
         given = _read(reader, declared, (*_COMPUTATION, *_WRITTEN))
         algorithm = algorithm.with_computation(_declared(algorithm, reader, given))
+    missing = [name for name in data["outputs"] if name not in algorithm.computations]
+    if missing:
+        raise SavedError(f"it is damaged: the output {missing[0]} is no computation of {algorithm.name}")
     return algorithm.with_outputs(tuple(data["outputs"])), reader
 
 

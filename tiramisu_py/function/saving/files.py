@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import islpy as isl
 
@@ -29,13 +30,13 @@ _DAMAGED = (
 
 def written(path: str | os.PathLike[str], algorithm: Algorithm, commands: Iterable[Command]) -> None:
     """Write an algorithm and its commands to a file, whole or not at all; raises `SavedError`."""
+    target = _file(path)
     data = {
         "what": _WHAT,
         "format": FORMAT,
         "algorithm": plain_algorithm(algorithm),
         "commands": [{"text": command.text, "command": plain(command)} for command in commands],
     }
-    target = Path(path)
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         beside.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
@@ -65,27 +66,72 @@ def _why_not_read(error: OSError) -> str:
 
 def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tuple[Algorithm, list[Command]]:
     """The algorithm and the commands of a file; raises `SavedError`, with the file's name."""
+    file, known = _file(path), _externs(externs)
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SavedError(f"{path} cannot be read: {_why_not_read(error)}") from error
+        raise SavedError(f"{file} cannot be read: {error}") from None
     except ValueError as error:
-        raise SavedError(f"{path} is damaged, or no file of Function.save: {error}") from None
-    if not isinstance(data, dict) or data.get("what") != _WHAT or not isinstance(data.get("format"), int):
-        raise SavedError(f"{path} is damaged, or no file of Function.save: it does not say what it holds")
-    if data["format"] > FORMAT:
-        raise SavedError(
-            f"{path} has format {data['format']}, of a newer version of tiramisu_py: this one reads formats up to "
-            f"{FORMAT}"
-        )
+        raise SavedError(f"{file} is damaged, or no file of Function.save: {error}") from None
+    _check_format(file, data)
     try:
-        algorithm, reader = read_algorithm(data["algorithm"], externs)
-        commands = [reader.value(entry["command"]) for entry in data["commands"]]
+        algorithm, reader = read_algorithm(data["algorithm"], known)
+        commands = [reader.value(entry["command"]) for entry in _list(data, "commands")]
     except SavedError as error:
-        raise SavedError(f"{path}: {error}") from None
+        raise SavedError(f"{file}: {error}") from None
     except _DAMAGED as error:
-        raise SavedError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        raise damaged(file, error) from None
     for command in commands:
         if not isinstance(command, Command):
-            raise SavedError(f"{path} is damaged: {command!r} is not a command")
+            raise SavedError(f"{file} is damaged: {command!r} is no command")
     return algorithm, commands
+
+
+def damaged(path: str | os.PathLike[str], error: Exception) -> SavedError:
+    """The error for a file that makes reading it, or applying its commands, fail in this way."""
+    match error:
+        case KeyError():
+            said = f"a part of it has no {error}"
+        case TiramisuError() | IslTextError() | isl.Error():
+            said = str(error)
+        case _:
+            said = f"a part of it is not as Function.save writes it ({type(error).__name__}: {error})"
+    return SavedError(f"{path} is damaged: {said}")
+
+
+def _file(given: object) -> Path:
+    """The path of a file; raises `SavedError` for anything else."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str) or not os.fspath(given):
+        raise SavedError(f"{given!r} is not the path of a file: give a text, such as 'blur.json', or a pathlib.Path")
+    path = Path(given)
+    if path.is_dir():
+        raise SavedError(f"{path} is a folder: give the path of a file, such as {str(path / 'blur.json')!r}")
+    return path
+
+
+def _externs(given: object) -> list[ExternFunction]:
+    """The external functions; raises `SavedError` for anything else."""
+    listed: list[object] = list(given) if isinstance(given, list | tuple | set | frozenset) else [None]
+    found = [one for one in listed if isinstance(one, ExternFunction)]
+    if len(found) < len(listed):
+        raise SavedError(f"externs={given!r}: give a list of functions that tm.extern has declared, externs=[twice]")
+    return found
+
+
+def _check_format(file: Path, data: object) -> None:
+    if not isinstance(data, dict) or data.get("what") != _WHAT:
+        raise SavedError(f"{file} is damaged, or no file of Function.save: it does not say what it holds")
+    number = data.get("format")
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise SavedError(f"{file} is damaged: its format is {number!r}, not a number from 1 to {FORMAT}")
+    if number > FORMAT:
+        raise SavedError(
+            f"{file} has format {number}, of a newer version of tiramisu_py: this one reads formats up to {FORMAT}"
+        )
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    found = data[name]
+    if not isinstance(found, list):
+        raise SavedError(f"it is damaged: {name} is not a list")
+    return found

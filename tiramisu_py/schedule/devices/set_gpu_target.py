@@ -21,7 +21,8 @@ def set_gpu_target(program: Program, target: object) -> Program:
         )
     if not target.header_file.is_file():
         raise CommandError(
-            f"the header of {target.name}, {target.header}, is not a file: give tm.GpuTarget(header=...) its absolute path"
+            f"the header of {target.name}, {target.header}, is not a file: give tm.GpuTarget(header=...) the absolute "
+            "path of one"
         )
     chosen = program.with_(gpu=target)
     check_limits(chosen, tuple(chosen.statements))
