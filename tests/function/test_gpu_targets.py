@@ -130,6 +130,14 @@ def test_the_last_target_counts_and_undo_takes_it_back() -> None:
     on_blocks(f, 256)
 
 
+def test_tiles_of_a_partition_keep_within_the_target() -> None:
+    f = scaled()
+    f.gpu_target(GpuTarget("tiny", most_threads=64))
+    with pytest.raises(tm.CommandError, match="has 256 threads: tiny allows 64 in a block; make the tile smaller"):
+        f["o"].partition(i, [N], [tm.gpu(), tm.cores()])
+    f["o"].partition(i, [N], [tm.gpu(tile=64), tm.cores()])
+
+
 # -- the proof
 
 

@@ -250,6 +250,13 @@ def test_what_are_no_external_functions_is_not_blamed_on_the_file(externs: Any, 
     assert "damaged" not in str(said.value)
 
 
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_files_of_earlier_formats_are_read(number: int, tmp_path: Path):
+    path, _ = saved(scale(), tmp_path)
+    changed(path, lambda d: d.update(format=number))
+    assert texts(tm.load(path)) == texts(scale())
+
+
 def test_the_fields_of_a_command_count_and_its_text_is_for_readers(tmp_path: Path):
     path, _ = saved(scale(), tmp_path)
     changed(path, lambda d: d["commands"][0].update(text="o.split(i, 8, i0, i1)"))
