@@ -94,7 +94,9 @@ def test_parts_are_found_again_by_what_they_were_cut_from():
 def test_what_is_no_command_is_refused(given: object):
     with pytest.raises(tm.CommandError, match="is not a command: give those of a function"):
         tm.Function.of(scale().f.algorithm, [given])  # type: ignore[list-item]
-    with pytest.raises(tm.DeclarationError, match=r"is no algorithm: Function\.of takes .* f\.algorithm.* tm\.load"):
+    with pytest.raises(
+        tm.DeclarationError, match=r"is not an algorithm: Function\.of takes .* f\.algorithm.* tm\.load"
+    ):
         tm.Function.of(scale().f)  # type: ignore[arg-type]
 
 

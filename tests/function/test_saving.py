@@ -165,7 +165,7 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda d: d["algorithm"]["inputs"][0].update(aligned=64),
         "a is declared with aligned=, which this version does not know",
     ),
-    "no command": (lambda d: d["commands"][0].update(command="o.split(i)"), r"'o.split\(i\)' is no command"),
+    "no command": (lambda d: d["commands"][0].update(command="o.split(i)"), r"'o.split\(i\)' is not a command"),
     "no commands": (lambda d: d.pop("commands"), "is damaged: a part of it has no 'commands'"),
     "a list in place of the commands": (lambda d: d.update(commands={}), "damaged: commands is not a list"),
     "a text in place of a command": (

@@ -74,7 +74,7 @@ def _expression(e: Expr, scope: KnownNames, lanes: Mapping[int, int]) -> Iterato
             yield f"{e.op} makes {e.dtype} of {e.operand.dtype}"
         case Select():
             if not e.condition.dtype.is_bool or e.yes.dtype != e.dtype or e.no.dtype != e.dtype:
-                yield f"{e.dtype} is chosen of {e.yes.dtype} and {e.no.dtype} by {e.condition.dtype}"
+                yield f"a select of {e.yes.dtype} and {e.no.dtype} by {e.condition.dtype} makes {e.dtype}"
         case Load():
             yield from element(e.buffer, e.indices, scope, e.dtype)
         case GpuIndex() if not scope.in_kernel:
@@ -90,7 +90,7 @@ def _known(e: Iter | Param | Scalar, scope: KnownNames) -> Iterator[str]:
     if value is None:
         yield f"{e.name} is not defined there"
     elif value.dtype != e.dtype:
-        yield f"{e.name} is {value.dtype}, and is used as {e.dtype}"
+        yield f"{e.name} is {value.dtype}, but is used as {e.dtype}"
 
 
 def _binary(e: Binary) -> Iterator[str]:
@@ -106,12 +106,12 @@ def element(buffer: str, indices: tuple[Expr, ...], scope: KnownNames, dtype: DT
         yield f"the buffer {buffer} does not exist there"
         return
     if len(indices) != array.rank and not (array.lanes > 1 and len(indices) == array.rank + 1):
-        yield f"{buffer} has {array.rank} indices, and is used with {len(indices)}"
+        yield f"{buffer} has {array.rank} indices, but is used with {len(indices)}"
     for index in indices:
         if index.dtype != int64:
             yield f"an index of {buffer} is {index.dtype}"
     if dtype is not None and dtype != array.dtype:
-        yield f"{buffer} is {array.dtype}, and is loaded as {dtype}"
+        yield f"{buffer} is {array.dtype}, but is loaded as {dtype}"
 
 
 def expected(e: Expr, scope: KnownNames, dtype: DType) -> Iterator[str]:
@@ -120,7 +120,7 @@ def expected(e: Expr, scope: KnownNames, dtype: DType) -> Iterator[str]:
         yield f"{e} is {e.dtype}, where {dtype} is needed"
     lanes = lanes_of(e, scope)
     if lanes != 1:
-        yield f"{e} has {lanes} lanes, where there is one"
+        yield f"{e} has {lanes} lanes, where a scalar is needed"
 
 
 def lanes_of(e: Expr, scope: KnownNames) -> int:

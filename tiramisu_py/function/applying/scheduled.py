@@ -58,7 +58,7 @@ class Scheduled:
         """
         if not isinstance(algorithm, Algorithm):
             raise DeclarationError(
-                f"{algorithm!r} is no algorithm: Function.of takes the algorithm of a function, f.algorithm, and "
+                f"{algorithm!r} is not an algorithm: Function.of takes the algorithm of a function, f.algorithm, and "
                 "commands; tm.load reads a file, and f.copy() copies a function"
             )
         if not isinstance(commands, Iterable) or isinstance(commands, Scheduled):

@@ -70,7 +70,7 @@ def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tup
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SavedError(f"{file} cannot be read: {error}") from None
+        raise SavedError(f"{file} cannot be read: {_why_not_read(error)}") from error
     except ValueError as error:
         raise SavedError(f"{file} is damaged, or no file of Function.save: {error}") from None
     _check_format(file, data)
@@ -83,7 +83,7 @@ def read(path: str | os.PathLike[str], externs: Iterable[ExternFunction]) -> tup
         raise damaged(file, error) from None
     for command in commands:
         if not isinstance(command, Command):
-            raise SavedError(f"{file} is damaged: {command!r} is no command")
+            raise SavedError(f"{file} is damaged: {command!r} is not a command")
     return algorithm, commands
 
 

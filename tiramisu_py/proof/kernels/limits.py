@@ -27,7 +27,7 @@ def _threads(nest: KernelNest) -> Iterator[Finding]:
     count = shape[0] * shape[1] * shape[2]
     along = [str(extent) for extent in shape if extent > 1]
     extents = f"{' x '.join(along)} = {count:,}" if len(along) > 1 else f"{count:,}"
-    where = f"the kernel of {nest.name}"
+    where = f"the kernel of {nest.handle}"
     for axis, extent in enumerate(shape):
         if extent > gpu.most_along[axis]:
             most = f"{gpu.name} allows {gpu.most_along[axis]:,}"
@@ -66,7 +66,7 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
     if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = (
-            f"the kernel of {nest.name} needs {total:,} bytes of shared memory in each block ({parts}); "
+            f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
             f"{nest.gpu.name} allows {nest.gpu.most_shared:,}"
         )
         yield fault("bounds", "shared", nest.statements[0], message, "make the tiles smaller")

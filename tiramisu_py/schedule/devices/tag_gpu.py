@@ -170,7 +170,7 @@ def _check_threads(kernel: KernelNest) -> None:
     for axis, (number, most) in enumerate(zip(shape, kernel.gpu.most_along, strict=True)):
         if number > most:
             raise CommandError(
-                f"a block of the kernel of {kernel.name} has {number} threads along {axis_name(axis)}: "
+                f"a block of the kernel of {kernel.handle} has {number} threads along {axis_name(axis)}: "
                 f"{kernel.gpu.name} allows {most} there; split the loop, or let each thread do several iterations "
                 "with coarsen"
             )
@@ -179,7 +179,7 @@ def _check_threads(kernel: KernelNest) -> None:
         along = [str(number) for number in shape if number > 1]
         words = f"{' x '.join(along)} = {prod(shape)}" if len(along) > 1 else str(prod(shape))
         raise CommandError(
-            f"a block of the kernel of {kernel.name} has {words} threads: {kernel.gpu.name} "
+            f"a block of the kernel of {kernel.handle} has {words} threads: {kernel.gpu.name} "
             f"allows {most} in a block; make the tile smaller, or let each thread do several iterations with coarsen"
         )
 
@@ -203,7 +203,7 @@ def _check_shared(kernel: KernelNest) -> None:
     if total > kernel.gpu.most_shared:
         words = ", ".join(f"{name} {number}" for name, number in sizes.items() if number)
         raise CommandError(
-            f"the kernel of {kernel.name} needs {total} bytes of shared memory in each block ({words}): "
+            f"the kernel of {kernel.handle} needs {total} bytes of shared memory in each block ({words}): "
             f"{kernel.gpu.name} allows {kernel.gpu.most_shared}; make the tile smaller"
         )
 
