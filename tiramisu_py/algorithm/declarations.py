@@ -159,7 +159,8 @@ class Algorithm:
 
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
-    from those of other functions. `assume` is what the user assumes, as it was written.
+    from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions that
+    commands have factored, as they were before, by the names of their partial results.
     """
 
     name: str
@@ -171,6 +172,18 @@ class Algorithm:
     outputs: tuple[str, ...] = ()
     owner: object = None
     assume: str | Expr | None = None
+    wholes: Mapping[str, Computation] = field(default_factory=dict)
+
+    @cached_property
+    def as_declared(self) -> Algorithm:
+        """The algorithm as the user has declared it: without the partial results of factored reductions."""
+        if not self.wholes:
+            return self
+        computations = dict(self.computations)
+        for partial, whole in reversed(self.wholes.items()):
+            computations[whole.name] = whole
+            del computations[partial]
+        return replace(self, computations=computations, wholes={})
 
     @cached_property
     def param_space(self) -> isl.Space:
@@ -196,3 +209,13 @@ class Algorithm:
     def with_outputs(self, names: tuple[str, ...]) -> Algorithm:
         """The algorithm with other outputs."""
         return replace(self, outputs=names)
+
+    def factored(self, partial: Computation, combined: Computation) -> Algorithm:
+        """The algorithm with a reduction in two steps: to partial results, and of these."""
+        whole = self.computations[combined.name]
+        computations: dict[str, Computation] = {}
+        for name, declared in self.computations.items():
+            if name == whole.name:
+                computations[partial.name] = partial
+            computations[name] = combined if name == whole.name else declared
+        return replace(self, computations=computations, wholes={**self.wholes, partial.name: whole})

@@ -48,7 +48,7 @@ class Declarations(Scheduled):
         if isinstance(device, bool) or not isinstance(device, int) or device < 0:
             raise DeclarationError(f"device={device!r}: GPUs are numbered 0, 1, ...")
         declared = declare_input(
-            self.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
+            self._program.algorithm, name, dtype, shape, values=values, monotone=monotone, permutation=permutation,
             owner=self.owner, location=caller(),
         )  # fmt: skip
         declared = replace(declared, device=device if as_memory(memory) is Memory.GPU else None)
@@ -57,7 +57,7 @@ class Declarations(Scheduled):
 
     def scalar(self, name: str, dtype: DType) -> Expr:
         """Declare a scalar that the caller passes; the result is an expression."""
-        declared = declare_input(self.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
+        declared = declare_input(self._program.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
         self._program = with_input(self._program, declared)
         return Access(name, (), declared.dtype, self.owner)
 
@@ -79,7 +79,7 @@ class Declarations(Scheduled):
         to the type of the expression; `shape` to the smallest array from index 0. Raises `DeclarationError`.
         """
         declared = declare_computation(
-            self.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
+            self._program.algorithm, name, domain, expr, where=where, dtype=dtype, shape=shape, owner=self.owner,
             location=caller(),
         )  # fmt: skip
         self._program = with_computation(self._program, declared)
@@ -105,7 +105,7 @@ class Declarations(Scheduled):
         ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
         """
         declared = declare_reduction(
-            self.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
+            self._program.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
             owner=self.owner, location=caller(),
         )  # fmt: skip
         self._program = with_computation(self._program, declared)
@@ -146,12 +146,12 @@ class Declarations(Scheduled):
             if result._function is not self:
                 raise DeclarationError(f"{result} belongs to the function {result._function.name}, not to {self.name}")
             return result.name
-        if isinstance(result, Access) and result.owner is self.owner and result.source in self.algorithm.computations:
+        if isinstance(result, Access) and result.owner is self.owner and result.source in self._program.algorithm.computations:
             return self._slice(result)
         raise DeclarationError(f"{result!r} cannot be an output: give computations of {self.name}, or slices of them")
 
     def _slice(self, result: Access) -> str:
         name = free_name(self._program, f"{result.source}_out")
-        declared = declare_slice(self.algorithm, result, name, self.owner, caller())
+        declared = declare_slice(self._program.algorithm, result, name, self.owner, caller())
         self._program = with_computation(self._program, declared)
         return declared.name

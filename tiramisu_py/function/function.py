@@ -50,10 +50,11 @@ class Function(Declarations, TransferCommands, GpuTargets, BlockCommands, OnRank
         ``f["image_to_gpu"]`` is the handle of a transfer that `derive_transfers` has added, ``f["down"]`` that of the
         exchange with the halves ``f["down_send"]`` and ``f["down_receive"]``. Raises `DeclarationError`.
         """
-        if name in self.algorithm.inputs:
+        algorithm = self._program.algorithm
+        if name in algorithm.inputs:
             return Input(self, name)
-        if name in self.algorithm.computations:
-            kind = Reduction if self.algorithm.computations[name].is_reduction else Computation
+        if name in algorithm.computations:
+            kind = Reduction if algorithm.computations[name].is_reduction else Computation
             return kind(self, name)
         statement = self.completed.statements.get(name)
         if statement is not None and statement.transfer is not None:

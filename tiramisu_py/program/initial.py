@@ -33,15 +33,16 @@ def caught_up(program: Program, later: Program) -> Program:
     algorithm = later.algorithm
     if program.algorithm is algorithm:
         return program
+    known = program.algorithm
     for declared in algorithm.inputs.values():
-        if declared.name not in program.algorithm.inputs:
+        if declared.name not in known.inputs:
             program = with_input(program, declared)
     for computation in algorithm.computations.values():
-        if computation.name not in program.algorithm.computations:
+        if computation.name not in known.computations and computation.name not in algorithm.wholes:
             program = with_computation(program, computation)
     if program.algorithm.outputs != algorithm.outputs:
         program = with_outputs(program, algorithm.outputs)
-    return program.with_(algorithm=algorithm)
+    return program if known.wholes != algorithm.wholes else program.with_(algorithm=algorithm)
 
 
 def with_input(program: Program, declared: Input) -> Program:

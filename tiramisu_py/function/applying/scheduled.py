@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import islpy as isl
 
@@ -90,8 +90,8 @@ class Scheduled:
 
     @property
     def algorithm(self) -> Algorithm:
-        """The algorithm, which defines the values: Layer I."""
-        return self._program.algorithm
+        """The algorithm as declared, which defines the values: Layer I."""
+        return self._program.algorithm.as_declared
 
     def apply(self, command: Command) -> None:
         """Apply a command; if it raises, the program is unchanged."""
@@ -104,6 +104,10 @@ class Scheduled:
         except (CommandError, DeclarationError) as error:
             raise type(error)(f"{command}: {error}") from None
         self._program = changed.after(self._program, Entry(command, caller()))
+
+    if TYPE_CHECKING:  # defined in `Function`
+
+        def __getitem__(self, name: str) -> Any: ...
 
     def _check_own(self, handle: object, kinds: Any) -> None:
         if not isinstance(handle, kinds):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.function.applying.applied import AppliedStatements
 from tiramisu_py.program.loops import Combine
+from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
+
+if TYPE_CHECKING:
+    from tiramisu_py.function.handles.computations import Reduction
 
 
 class LoopCommands(AppliedStatements):
@@ -212,3 +216,31 @@ class LoopCommands(AppliedStatements):
         """
         self._apply(UnrollAndJam(self._named, loop, factor, outer=outer, inner=inner))
         return self
+
+    def rfactor(self, *loops: Iter, name: str | None = None) -> Reduction:
+        """Sum the terms of a reduction to partial results, one for each iteration of some of its loops, and then these.
+
+        ::
+
+            for k in 0..K:                -->   for k0 in 0..ceil(K / 8):
+                C[i] += e(i, k)                     for k in 8*k0..min(8*k0 + 8, K):
+                                                        C_partial[i, k0] += e(i, k)
+                                                for k0 in 0..ceil(K / 8):
+                                                    C[i] += C_partial[i, k0]      (split(k, 8, k0, k1), rfactor(k0))
+
+        Returns the partial results, called `name`: a reduction whose further indices are these loops, and which is
+        scheduled like any other. In registers, ``partial.compute_at(C.update, j0)`` and
+        ``partial.store_in(tm.REGISTER)``, they are the accumulators of a tile; with ``k0`` on threads or ranks they are
+        computed side by side; with the inner loop of a split (``k mod 8``) they are several accumulators, or lanes.
+        What remains of the update combines the partial results in its loops over values and those named.
+
+        The operator is associative and commutative, so that integers and minima do not change; sums of floating-point
+        numbers are rounded in another order, and the report says so. `Function.evaluate` computes the algorithm as it
+        was declared. Give the command before those that move or copy what the update reads. Raises `CommandError` for a
+        loop that does not run over terms, if no loop is left to sum over, for reductions declared ``ordered``, and for
+        loops that are tagged or shared. Source: Suriana, Adams and Kamil, Halide's ``rfactor``.
+        """
+        command = Rfactor(self._named, loops, name=name)
+        self._apply(command)
+        made: Reduction = self._function[command.made()]
+        return made

@@ -18,6 +18,7 @@ from tiramisu_py.schedule.locality.slide import Slide
 from tiramisu_py.schedule.locality.time_tile import TimeTiles
 from tiramisu_py.schedule.loops.isl_schedule import SetSchedule
 from tiramisu_py.schedule.loops.order import After, Before, Between, Fuse, InOrder
+from tiramisu_py.schedule.loops.rfactor import Rfactor
 from tiramisu_py.schedule.loops.tags import Parallelize, UnrollLoop, Vectorize
 from tiramisu_py.schedule.loops.transforms import Interchange, Reorder, Reverse, Shift, Skew, Split, Tile
 from tiramisu_py.schedule.loops.unroll_and_jam import UnrollAndJam
@@ -32,7 +33,7 @@ from tiramisu_py.schedule.storage.place import Place
 
 COMMANDS: tuple[type[Command], ...] = (
     Split, Tile, Interchange, Reorder, Shift, Skew, Reverse, SetSchedule,
-    Parallelize, Vectorize, UnrollLoop, UnrollAndJam,
+    Parallelize, Vectorize, UnrollLoop, UnrollAndJam, Rfactor,
     After, Before, Between, Fuse, InOrder,
     StoreIn, StoreAt, Fold, Place, StoreNontemporal, Prefetch,
     ComputeAt, CacheAt, Pack, Slide, TimeTiles,

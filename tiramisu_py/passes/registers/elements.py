@@ -48,6 +48,7 @@ def accesses(node: Allocate, inside: Node) -> Iterator[ElementAccess | None]:
 
 def access(node: Allocate, indices: tuple[Expr, ...]) -> ElementAccess | None:
     """The element, or the vector that contains the first element; None if indices are not constant."""
+    indices = _without_units(node, indices)
     lanes, last = node.lanes, indices[-1:]
     positions = [constant(index) for index in indices]
     if node.lanes == 1 and last and isinstance(last[0], Ramp):
@@ -60,7 +61,17 @@ def access(node: Allocate, indices: tuple[Expr, ...]) -> ElementAccess | None:
 
 def shift(node: Allocate, indices: tuple[Expr, ...]) -> int:
     """The offset of an access from the beginning of the vector that contains its first element."""
+    indices = _without_units(node, indices)
     if node.lanes > 1 or not indices or not isinstance(indices[-1], Ramp):
         return 0
     start = constant(indices[-1].base)
     return 0 if start is None else start % indices[-1].lanes
+
+
+def _without_units(node: Allocate, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The indices without those of the last dimensions with one element each: vectors lie along the one before these."""
+    extents = len(node.extents)
+    rank = extents
+    while rank > 1 and constant(node.extents[rank - 1]) == 1:
+        rank -= 1
+    return (*indices[:rank], *indices[extents:])

@@ -22,13 +22,17 @@ from tiramisu_py.proof.violations.findings import Finding, Key, wanted, words
 
 def reordered(flow: Flow) -> Iterator[str]:
     """The reductions of floating-point numbers whose terms are combined in another order than the algorithm's."""
-    for name, computation in flow.accesses.program.algorithm.computations.items():
-        if computation.is_reduction and computation.dtype.is_float and is_reordered(flow, name):
-            yield name
+    algorithm = flow.accesses.program.algorithm
+    for name, computation in algorithm.computations.items():
+        if computation.is_reduction and computation.dtype.is_float and name not in algorithm.wholes:
+            if is_reordered(flow, name):
+                yield name
 
 
 def is_reordered(flow: Flow, name: str) -> bool:
     """Whether two terms of one value of a reduction are combined in another order than the lexicographic one."""
+    if any(whole.name == name for whole in flow.accesses.program.algorithm.wholes.values()):
+        return True  # by rfactor: terms are combined with those of their partial result first
     return any(True for _ in _out_of_order(flow, name))
 
 

@@ -1,0 +1,210 @@
+"""rfactor: a reduction in two steps, whose first step has partial results as values of their own.
+
+::
+
+    C[i] = sum over k of e(i, k)      -->      C_k0[i, k0] = sum over k with floor(k / 8) = k0 of e(i, k)
+                                               C[i] = sum over k0 of C_k0[i, k0]
+
+Each term is in exactly one partial result, since the loops that are kept have one iteration for each term. So the two
+definitions agree for every associative and commutative operator. Floating-point sums are rounded differently. Source:
+Suriana, Adams, Kamil, *Parallel associative reductions in Halide*, 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+import islpy as isl
+
+from tiramisu_py import sets
+from tiramisu_py.algorithm.declarations import Computation
+from tiramisu_py.algorithm.expressions import Access, Expr, Iter
+from tiramisu_py.algorithm.spellings import fresh_name, underscored
+from tiramisu_py.algorithm.traversal import accesses, mentions, substitute
+from tiramisu_py.errors import CommandError
+from tiramisu_py.program.initial import with_computation
+from tiramisu_py.program.loops import LoopId
+from tiramisu_py.program.program import Program, nest
+from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.schedule.command_arguments import check_new_name, find, loop_name, statements
+from tiramisu_py.schedule.command_fields import OnStatements
+
+
+def rfactor(program: Program, names: Sequence[str], loops: Sequence[object], name: str) -> Program:
+    """Sum the terms of a reduction to partial results, one for each iteration of some of its loops, and then these."""
+    update = _update(program, names)
+    whole = program.algorithm.computations[update.source]
+    check_new_name(program, name, "the partial results (see name=)")
+    kept = _kept(program, update, whole, loops)
+    _check_dropped(program, update, [x for x in update.loops if x not in kept and _of_terms(update, whole, x)])
+    partial, combined = _parted(program, update, whole, kept, name)
+    declared = with_computation(program, partial)
+    made = [s for s in declared.statements.values() if s.source == name]
+    program = declared.with_(statements=program.statements, algorithm=program.algorithm.factored(partial, combined))
+    for statement in made:
+        program = program.with_statement_before(statement, [update.name])
+    program = program.with_statement(_remaining(program, update, whole, combined, kept))
+    used = {loop for s in program.statements.values() for loop in s.loops}
+    return program.with_(loops={number: loop for number, loop in program.loops.items() if number in used})
+
+
+def _update(program: Program, names: Sequence[str]) -> Statement:
+    """The one update of a reduction in its original form; raises `CommandError`."""
+    given = statements(program, names)
+    updates = [s for s in given if s.role is Role.UPDATE]
+    if not updates:
+        raise CommandError(f"{given[0].handle} is no update of a reduction: rfactor is for C.update of a reduction C")
+    update, source = updates[0], updates[0].source
+    declared = program.algorithm.computations[source]
+    if len([s for s in program.statements_of(source) if s.role is Role.UPDATE]) > 1:
+        raise CommandError(f"the update of {source} is in parts: give rfactor before the command that cuts it")
+    if declared.ordered:
+        raise CommandError(f"{source} is declared ordered=True: rfactor adds its terms in another order")
+    if any(read.source == source for read in accesses(update.body)):
+        raise CommandError(f"the terms of {source} read {source} itself: its partial results would not be independent")
+    if update.dims != declared.point_iterators or update.body is not declared.expr:
+        raise CommandError(f"{source} is computed at another loop, or has been rewritten: give rfactor before that command")
+    if update.sources:
+        raise CommandError(
+            f"{update.handle} reads copies ({', '.join(update.sources.values())}): give rfactor before cache and pack, "
+            "which are then for the partial results"
+        )
+    return update
+
+
+def _kept(program: Program, update: Statement, whole: Computation, loops: Sequence[object]) -> list[LoopId]:
+    """The loops that are named, in the order of the nest; raises `CommandError`."""
+    if not loops:
+        raise CommandError(f"rfactor names the loops that number the partial results: {update.handle}.rfactor(k0)")
+    found = [find(program, update, loop_name(given)) for given in loops]
+    for given, loop in zip(loops, found, strict=True):
+        if loop is None:
+            raise CommandError(f"no loop {loop_name(given)}: {nest(program, update)}")
+        if not _of_terms(update, whole, loop):
+            raise CommandError(
+                f"loop {loop_name(given)} does not run over terms of {whole.name}, but over its values: name a loop "
+                f"over {', '.join(whole.over)}, or over blocks of it (after split)"
+            )
+    return [loop for loop in update.loops if loop in found]
+
+
+def _of_terms(update: Statement, whole: Computation, loop: LoopId) -> bool:
+    """Whether an iteration of a loop depends on the term, and not on the value alone."""
+    form = sets.outputs(update.coords)[update.depth(loop)]
+    return bool(form.involves_dims(isl.dim_type.in_, len(whole.iterators), len(whole.over)))
+
+
+def _check_dropped(program: Program, update: Statement, dropped: Sequence[LoopId]) -> None:
+    """Refuse to take a loop from the update that something else uses: a statement, an order, a buffer, a tag."""
+    if not dropped:
+        raise CommandError(
+            f"rfactor names all loops over terms of {update.source}, so that each partial result would be one term: "
+            "leave out the loops over which partial results are summed"
+        )
+    for loop in dropped:
+        name = program.loops[loop].name
+        users = [s.handle for s in program.with_this_loop(loop) if s.name != update.name]
+        users += [o.command for o in program.orders if o.level == loop]
+        users += [b.name for b in program.buffers.values() if loop in b.scope]
+        users += [s.name for s in program.storages.values() if loop in s.inner]
+        if users:
+            raise CommandError(
+                f"rfactor takes loop {name} from {update.handle}, and {users[0]} is at this loop: give rfactor before"
+            )
+        if program.loops[loop].tag is not None:
+            raise CommandError(
+                f"rfactor takes loop {name} from {update.handle}, and it is tagged by {program.loops[loop].tagged_by}: "
+                "give rfactor before, and tag the loop of the partial results"
+            )
+
+
+def _parted(
+    program: Program, update: Statement, whole: Computation, kept: Sequence[LoopId], name: str
+) -> tuple[Computation, Computation]:
+    """The partial results, and the reduction that combines them."""
+    coords, variables = sets.outputs(update.coords), sets.variables(update.frame)
+    forms = [coords[update.depth(loop)] for loop in kept]
+    terms = dict(zip(whole.over, variables[len(whole.iterators) :], strict=True))
+    same = {over: k for over, variable in terms.items() for k, form in enumerate(forms) if form.plain_is_equal(variable)}
+    inner = tuple(over for over in whole.over if over not in same)
+    groups: list[str] = []
+    for loop in kept:
+        groups.append(fresh_name(program.loops[loop].name, (*whole.iterators, *inner, *groups), underscored))
+    values = variables[: len(whole.iterators)]
+    to = sets.function(update.frame, name, [*values, *forms, *(terms[over] for over in inner)])
+    iterators = (*whole.iterators, *groups)
+    points = sets.with_dims(sets.named(whole.points, update.name).apply(sets.graph(to)), (*iterators, *inner))
+    domain = sets.with_dims(sets.named(sets.project_prefix(points, len(iterators)), name), iterators)
+    renamed: dict[str, Expr] = {over: Iter(groups[k]) for over, k in same.items()}
+    partial = replace(
+        whole, name=name, iterators=iterators, domain=domain, points=points, over=inner,
+        expr=substitute(whole.expr, renamed), guards=tuple(substitute(guard, renamed) for guard in whole.guards),
+        shape=None, written=None,
+    )  # fmt: skip
+    combined = replace(
+        whole, points=sets.with_dims(sets.named(domain, whole.name), iterators), over=tuple(groups),
+        expr=Access(name, tuple(map(Iter, iterators)), whole.dtype, program.algorithm.owner),
+        guards=tuple(guard for guard in whole.guards if not mentions(guard, whole.over)),
+    )  # fmt: skip
+    return partial, combined
+
+
+def _remaining(
+    program: Program, update: Statement, whole: Computation, combined: Computation, kept: Sequence[LoopId]
+) -> Statement:
+    """The update as it combines partial results: in the loops over values, and those that number the partial results."""
+    frame = program.algorithm.frame(update.name, combined.point_iterators)
+    count, numbers = len(whole.iterators), sets.variables(frame)[len(whole.iterators) :]
+    loops = tuple(loop for loop in update.loops if loop in kept or not _of_terms(update, whole, loop))
+    coords = []
+    for loop in loops:
+        if loop in kept:
+            coords.append(numbers[kept.index(loop)])
+        else:
+            coords.append(_without_terms(sets.outputs(update.coords)[update.depth(loop)], count, frame))
+    instances = sets.with_dims(sets.named(combined.points, update.name), combined.point_iterators)
+    changed = replace(
+        update,
+        dims=combined.point_iterators,
+        instances=instances,
+        point=sets.renamed(sets.identity(frame), update.source),
+        loops=loops,
+        coords=sets.function(frame, None, coords),
+        body=combined.expr,
+        guards=combined.guards,
+    )
+    if not sets.graph(changed.coords, instances).is_injective():
+        raise CommandError(
+            f"the remaining loops of {update.handle} would not tell its values apart: a loop over values and one over "
+            "terms are mixed; give rfactor before skew"
+        )
+    return changed
+
+
+def _without_terms(form: isl.Aff, count: int, frame: isl.Space) -> isl.Aff:
+    """A form that depends on the first `count` dimensions alone, on another frame that begins with them."""
+    narrow = form.drop_dims(isl.dim_type.in_, count, form.dim(isl.dim_type.in_) - count)
+    values = sets.function(frame, None, sets.variables(frame)[:count])
+    return sets.outputs(sets.compose(values, sets.function(narrow.get_domain_space(), None, [narrow])))[0]
+
+
+# -- the command as a value
+
+
+@dataclass(frozen=True, eq=False)
+class Rfactor(OnStatements):
+    """Partial results of a reduction, one for each iteration of some of its loops, are values of their own."""
+
+    many = "loops"
+
+    loops: tuple[Iter, ...]
+    _: KW_ONLY
+    name: str | None = None
+
+    def made(self) -> str:
+        """The name of the partial results."""
+        return self.name or f"{self.source}_partial"
+
+    def applied(self, program: Program) -> Program:
+        return rfactor(program, self.names(program), self.loops, self.made())
