@@ -159,8 +159,8 @@ class Algorithm:
 
     `context` is the set of parameter values for which the function is defined (each at least 0, and what the user
     assumes). `outputs` names computations, in order. Accesses of its values have its `owner`, by which they are told
-    from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions that
-    commands have factored, as they were before, by the names of their partial results.
+    from those of other functions. `assume` is what the user assumes, as it was written. `wholes` are the reductions
+    that `rfactor` has taken apart, as they were before, by the names of their partial results.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Algorithm:
         if not self.wholes:
             return self
         computations = dict(self.computations)
-        for partial, whole in reversed(self.wholes.items()):
+        for partial, whole in reversed([*self.wholes.items()]):
             computations[whole.name] = whole
             del computations[partial]
         return replace(self, computations=computations, wholes={})

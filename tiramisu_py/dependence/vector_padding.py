@@ -42,6 +42,8 @@ def in_whole_vectors(program: Program, statement: Statement) -> Statement | None
     if loop is None or loop.id != statement.loops[-1] or not isinstance(loop.tag, Vector):
         return None
     anywhere = sets.graph(statement.coords)
+    if not anywhere.is_injective():  # an index of the instance may follow from others, as that of a partial result does
+        anywhere = sets.graph(statement.coords, sets.as_set(statement.instances.affine_hull()))
     run = statement.instances.intersect_params(program.context.params()).apply(statement.coords_map)
     whole = sets.in_whole_blocks(run, loop.tag.width)
     if not anywhere.is_injective() or not whole.is_subset(anywhere.range()):

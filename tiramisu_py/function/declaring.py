@@ -57,7 +57,9 @@ class Declarations(Scheduled):
 
     def scalar(self, name: str, dtype: DType) -> Expr:
         """Declare a scalar that the caller passes; the result is an expression."""
-        declared = declare_input(self._program.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller())
+        declared = declare_input(
+            self._program.algorithm, name, dtype, (), scalar=True, owner=self.owner, location=caller()
+        )
         self._program = with_input(self._program, declared)
         return Access(name, (), declared.dtype, self.owner)
 
@@ -105,8 +107,8 @@ class Declarations(Scheduled):
         ``ordered=True`` locks it to the lexicographic order of `over`. Raises `DeclarationError`.
         """
         declared = declare_reduction(
-            self._program.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape, ordered=ordered,
-            owner=self.owner, location=caller(),
+            self._program.algorithm, name, domain, over, op, expr, where=where, dtype=dtype, shape=shape,
+            ordered=ordered, owner=self.owner, location=caller(),
         )  # fmt: skip
         self._program = with_computation(self._program, declared)
         return Reduction(self, name)
@@ -146,7 +148,11 @@ class Declarations(Scheduled):
             if result._function is not self:
                 raise DeclarationError(f"{result} belongs to the function {result._function.name}, not to {self.name}")
             return result.name
-        if isinstance(result, Access) and result.owner is self.owner and result.source in self._program.algorithm.computations:
+        if (
+            isinstance(result, Access)
+            and result.owner is self.owner
+            and result.source in self._program.algorithm.computations
+        ):
             return self._slice(result)
         raise DeclarationError(f"{result!r} cannot be an output: give computations of {self.name}, or slices of them")
 

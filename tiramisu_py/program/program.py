@@ -289,3 +289,12 @@ def nest(program: Program, statement: Statement) -> str:
     """A statement's loops in words."""
     loops = ", ".join(program.loop_names(statement))
     return f"{statement.handle} has the loops {loops}" if loops else f"{statement.handle} has no loop"
+
+
+def adds_up(program: Program, statement: Statement, loop: LoopId) -> bool:
+    """Whether different iterations of a loop add terms to the same value."""
+    if statement.role is not Role.UPDATE:
+        return False
+    iterations = sets.component(statement.coords_map, statement.depth(loop))
+    by_value = sets.graph(program.value_of(statement), statement.instances).reverse().apply_range(iterations)
+    return not by_value.is_single_valued()

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 
-from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Expr, Iter
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import LoopId
 from tiramisu_py.program.program import Program, nest
-from tiramisu_py.program.statement import Role, Statement
+from tiramisu_py.program.statement import Statement
 
 #: Sizes, distances and factors are below this.
 LARGEST = 2**31
@@ -110,12 +109,3 @@ def unused(program: Program, inside: Iterable[Statement], names: Sequence[str], 
                     f"{statement.name} has a loop {program.loops[loop].name} already: choose another name "
                     f"({nest(program, statement)})"
                 )
-
-
-def adds_up(program: Program, statement: Statement, loop: LoopId) -> bool:
-    """Whether different iterations of a loop add terms to the same value."""
-    if statement.role is not Role.UPDATE:
-        return False
-    iterations = sets.component(statement.coords_map, statement.depth(loop))
-    by_value = sets.graph(program.value_of(statement), statement.instances).reverse().apply_range(iterations)
-    return not by_value.is_single_valued()

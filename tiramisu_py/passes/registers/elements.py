@@ -69,7 +69,7 @@ def shift(node: Allocate, indices: tuple[Expr, ...]) -> int:
 
 
 def _without_units(node: Allocate, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The indices without those of the last dimensions with one element each: vectors lie along the one before these."""
+    """The indices without those of the last dimensions, where these have one element: vectors lie along the others."""
     extents = len(node.extents)
     rank = extents
     while rank > 1 and constant(node.extents[rank - 1]) == 1:

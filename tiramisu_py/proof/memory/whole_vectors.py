@@ -26,7 +26,7 @@ from tiramisu_py.dependence.flow import Flow
 from tiramisu_py.dependence.vector_padding import padded_loop, past_the_end
 from tiramisu_py.errors import Violation, Witness
 from tiramisu_py.program.loops import Loop, Vector
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.memory.places import extent_box, outside
@@ -83,8 +83,10 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
         return "each rank computes only its own part"
     if statement.transfer is not None or buffer.memory not in (Memory.HOST, Memory.REGISTER):
         return f"{buffer.name} is not in the host's memory alone"
-    if statement.role not in (Role.VALUE, Role.INIT, Role.COPY):
-        return "it updates a result, and extra iterations would add terms to the reduction"
+    if statement.role not in (Role.VALUE, Role.INIT, Role.UPDATE, Role.COPY):
+        return "it combines partial results, all of which must exist"
+    if adds_up(program, statement, loop.id):
+        return "it runs over the terms of a reduction, and extra iterations would add terms"
     if buffer.argument:
         return f"it stores to {buffer.name}, an array of the caller, where there is no room past the end"
     if statement.loops[-1] != loop.id:
@@ -95,7 +97,7 @@ def _reason(flow: Flow, statement: Statement, loop: Loop) -> str:
 
 
 def _of_body(flow: Flow, statement: Statement) -> str:
-    if statement.role is not Role.VALUE:
+    if statement.role not in (Role.VALUE, Role.UPDATE):
         return ""
     reader = Affine(flow.accesses.program.algorithm.frame(statement.source, _names(flow, statement)))
     for access in accesses(statement.body):
@@ -145,10 +147,11 @@ class _Lanes:
     loop: Loop
 
     def violations(self) -> Iterator[Violation]:
-        whole = MemoryAccesses(self.flow.accesses.program, self.flow.accesses.values)
-        write = whole.write(self.past)
-        reads = [whole.read(self.past, source) for source in whole.sources(self.past)]
-        found = [access for access in (write, *reads) if access is not None]
+        touches = MemoryAccesses(self.flow.accesses.program, self.flow.accesses.values)
+        write = touches.write(self.past)
+        reads = [touches.read(self.past, source) for source in touches.sources(self.past)]
+        accumulator = touches.accumulator(self.past) if self.past.role is Role.UPDATE else None
+        found = [touch for access in (write, accumulator, *reads) if access is not None]
         for access in found:
             bad = outside(access, extent_box(self.flow.accesses.program, access.buffer))
             if not bad.is_empty():

@@ -24,9 +24,9 @@ def reordered(flow: Flow) -> Iterator[str]:
     """The reductions of floating-point numbers whose terms are combined in another order than the algorithm's."""
     algorithm = flow.accesses.program.algorithm
     for name, computation in algorithm.computations.items():
-        if computation.is_reduction and computation.dtype.is_float and name not in algorithm.wholes:
-            if is_reordered(flow, name):
-                yield name
+        is_partial = name in algorithm.wholes
+        if computation.is_reduction and computation.dtype.is_float and not is_partial and is_reordered(flow, name):
+            yield name
 
 
 def is_reordered(flow: Flow, name: str) -> bool:

@@ -12,10 +12,10 @@ from tiramisu_py import sets
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.fresh_names import free_loop
 from tiramisu_py.program.loops import Launch, Loop, LoopId, Rank
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.statement import Statement
 from tiramisu_py.program.targets import Cores, Gpu, Target
-from tiramisu_py.schedule.command_arguments import adds_up, find
+from tiramisu_py.schedule.command_arguments import find
 from tiramisu_py.schedule.devices.tag_gpu import Tagging, tag_gpu
 from tiramisu_py.schedule.instances.partition_cuts import Span
 from tiramisu_py.schedule.loops.tags import parallelize, tagged, vectorize

@@ -43,7 +43,10 @@ def compute_at(
     readers = _readers(program, source, scope)
     needed = needed_by(program, source, readers, len(scope))
     for statement in own:
-        program = program.with_statement(_moved(program, statement, scope, needed))
+        moved = _moved(program, statement, scope, needed)
+        if source in program.algorithm.wholes:
+            moved = _without_repeated_loops(program, moved, len(scope))
+        program = program.with_statement(moved)
         for loop in statement.loops:
             check_nesting(program, loop)
         for reader in readers:
@@ -194,6 +197,24 @@ def _moved(program: Program, statement: Statement, scope: tuple[LoopId, ...], ne
         coords=sets.function(space, None, coords),
         loops=scope + statement.loops,
     )
+
+
+def _without_repeated_loops(program: Program, statement: Statement, scope: int) -> Statement:
+    """Partial results without the loops of their own that repeat one of `scope`, of the same name.
+
+    `rfactor` numbers partial results by a loop that their consumer has, too.
+    """
+    coords = sets.outputs(statement.coords)
+    names = program.loop_names(statement)
+    kept = [
+        k
+        for k in range(len(names))
+        if k < scope
+        or names[k] not in names[:scope]
+        or not statement.instances.is_subset(sets.as_set(coords[k].eq_set(coords[names.index(names[k])])))
+    ]
+    function = sets.function(statement.frame, None, [coords[k] for k in kept])
+    return replace(statement, loops=tuple(statement.loops[k] for k in kept), coords=function)
 
 
 # -- the commands as values

@@ -64,7 +64,9 @@ def _update(program: Program, names: Sequence[str]) -> Statement:
     if any(read.source == source for read in accesses(update.body)):
         raise CommandError(f"the terms of {source} read {source} itself: its partial results would not be independent")
     if update.dims != declared.point_iterators or update.body is not declared.expr:
-        raise CommandError(f"{source} is computed at another loop, or has been rewritten: give rfactor before that command")
+        raise CommandError(
+            f"{source} is computed at another loop, or has been rewritten: give rfactor before that command"
+        )
     if update.sources:
         raise CommandError(
             f"{update.handle} reads copies ({', '.join(update.sources.values())}): give rfactor before cache and pack, "
@@ -126,7 +128,9 @@ def _parted(
     coords, variables = sets.outputs(update.coords), sets.variables(update.frame)
     forms = [coords[update.depth(loop)] for loop in kept]
     terms = dict(zip(whole.over, variables[len(whole.iterators) :], strict=True))
-    same = {over: k for over, variable in terms.items() for k, form in enumerate(forms) if form.plain_is_equal(variable)}
+    same = {
+        over: k for over, variable in terms.items() for k, form in enumerate(forms) if form.plain_is_equal(variable)
+    }
     inner = tuple(over for over in whole.over if over not in same)
     groups: list[str] = []
     for loop in kept:
@@ -153,7 +157,7 @@ def _parted(
 def _remaining(
     program: Program, update: Statement, whole: Computation, combined: Computation, kept: Sequence[LoopId]
 ) -> Statement:
-    """The update as it combines partial results: in the loops over values, and those that number the partial results."""
+    """The update that combines partial results, in the loops over values and those that number partial results."""
     frame = program.algorithm.frame(update.name, combined.point_iterators)
     count, numbers = len(whole.iterators), sets.variables(frame)[len(whole.iterators) :]
     loops = tuple(loop for loop in update.loops if loop in kept or not _of_terms(update, whole, loop))

@@ -12,12 +12,12 @@ from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Iter, as_expr
 from tiramisu_py.errors import CommandError
 from tiramisu_py.program.loops import Combine, LoopId, Rank
 from tiramisu_py.program.machine.distribution import Dealt, Distribution, Pieces, Spread
-from tiramisu_py.program.program import Program
+from tiramisu_py.program.program import Program, adds_up
 from tiramisu_py.program.ranks.combined_reductions import not_combined
 from tiramisu_py.program.ranks.spread import axes
 from tiramisu_py.program.statement import Role, Statement
 from tiramisu_py.program.storage import Memory
-from tiramisu_py.schedule.command_arguments import adds_up, listed, loop_name, loops_named, size
+from tiramisu_py.schedule.command_arguments import listed, loop_name, loops_named, size
 from tiramisu_py.schedule.command_fields import OnFunction, OnStatements
 from tiramisu_py.schedule.loops.tags import tagged
 from tiramisu_py.schedule.ranks import declare_blocks as run_time_blocks
