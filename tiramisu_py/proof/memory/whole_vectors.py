@@ -147,11 +147,11 @@ class _Lanes:
     loop: Loop
 
     def violations(self) -> Iterator[Violation]:
-        touches = MemoryAccesses(self.flow.accesses.program, self.flow.accesses.values)
-        write = touches.write(self.past)
-        reads = [touches.read(self.past, source) for source in touches.sources(self.past)]
-        accumulator = touches.accumulator(self.past) if self.past.role is Role.UPDATE else None
-        found = [touch for access in (write, accumulator, *reads) if access is not None]
+        whole = MemoryAccesses(self.flow.accesses.program, self.flow.accesses.values)
+        write = whole.write(self.past)
+        reads = [whole.read(self.past, source) for source in whole.sources(self.past)]
+        accumulator = whole.accumulator(self.past) if self.past.role is Role.UPDATE else None
+        found = [access for access in (write, accumulator, *reads) if access is not None]
         for access in found:
             bad = outside(access, extent_box(self.flow.accesses.program, access.buffer))
             if not bad.is_empty():
