@@ -16,7 +16,7 @@ from tiramisu_py.backends.c.statements import Lines, Statements
 from tiramisu_py.backends.c.vectors.vector_types import VectorTypes
 from tiramisu_py.backends.cuda.kernel_scalars import KernelScalars, builtin
 from tiramisu_py.backends.cuda.kernel_vectors import LaneLoops
-from tiramisu_py.backends.cuda.tree_calls import TreeCall
+from tiramisu_py.backends.cuda.tree_calls import TreeCall, common_arrays
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import (
     Allocate,
@@ -59,6 +59,7 @@ class KernelStatements(Statements):
         self.deferred = any(isinstance(node, Deferred) for node in walk(kernel.body))
         self.lanes = LaneLoops()
         self.loops = 0
+        self.common_parts = common_arrays(kernel)
 
     def emit(self, node: Node, scope: Scope) -> Lines:
         """The statements of a node, for a block whose names are in `scope`."""

@@ -408,3 +408,29 @@ def test_an_input_called_self_can_be_given_by_name() -> None:
 def test_a_function_cannot_be_called_what_the_generated_source_needs(name: str) -> None:
     with pytest.raises(tm.DeclarationError, match=f"'{name}' cannot be the name of a function"):
         tm.Function(name, params=[N])
+
+
+def persistent_rows(where: tm.Expr) -> tm.Function:
+    """Sums of some elements of each row, by blocks that go on as other ones; 100 threads are no whole warps."""
+    f = tm.Function("rows", params=[N, M, R])
+    a = f.input("a", tm.int64, [N, M])
+    s = f.reduction("s", {i: N}, {j: M}, tm.sum, a[i, j], where=where)
+    f.outputs(s)
+    s.update.split(j, 400, j0, j)
+    s.update.split(j, 100, k, t)
+    s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE, grid=2)
+    s.init.tag_gpu(blocks=[i])
+    s.update.cache_shared(a, j0, [x, y])
+    f.derive_transfers()
+    return f
+
+
+@pytest.mark.parametrize("where", [(j < R) | (i < 3), i != R], ids=str)
+def test_copies_of_a_tree_share_one_array_of_partial_results(where: tm.Expr) -> None:
+    """A condition on sizes splits the tree: the array counts once, as in the proof, and its copies do not collide."""
+    f = persistent_rows(where)
+    assert f.facts()[-1].shared_bytes == 8 * (400 + 100)
+    given = numbers(7, 950).astype(np.int64)
+    agrees(f, {"a": given, "R": 4}, {"a": given[:2], "R": 500}, {"a": given, "R": 0})
+    kernels = f.source()["rows.cu"]
+    assert kernels.count("TM_SHARED(int64_t, ") == 2

@@ -56,7 +56,10 @@ def _array(program: Program, buffer: Buffer, is_input: bool, is_output: bool, ar
 
 
 def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
-    """Whether unguarded statements store every element (that this rank holds)."""
+    """Whether unguarded statements store every element (that this rank holds).
+
+    The array of a single value is never empty: a rank that does not hold it has it all the same.
+    """
     parts = list[isl.Set]()
     for statement in program.storing:
         storage = program.storages[statement.target]
@@ -69,7 +72,8 @@ def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
     stored = sets.united(parts)
     if stored is None:
         return False
-    wanted = _box(program, buffer, stored.get_space()) if held is None else sets.named(held, None)
+    whole = held is None or not buffer.extents
+    wanted = _box(program, buffer, stored.get_space()) if whole else sets.named(held, None)
     return bool(wanted.is_subset(stored))
 
 

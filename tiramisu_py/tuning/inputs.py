@@ -40,7 +40,7 @@ def _cut(declared: Input, given: Any, params: Mapping[str, int]) -> Any:
         raise ArgumentError(
             f"inputs has {declared.name} of shape {array.shape}; the measuring run needs at least {shape}"
         )
-    return np.ascontiguousarray(array[tuple(slice(0, extent) for extent in shape)])
+    return np.asarray(array[tuple(slice(0, extent) for extent in shape)], order="C")
 
 
 def _random(declared: Input, params: Mapping[str, int], random: np.random.Generator) -> Any:

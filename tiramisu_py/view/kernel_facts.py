@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tiramisu_py.algorithm.expressions import Expr
-from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Evaluator, Frame
@@ -36,6 +35,7 @@ from tiramisu_py.ir import (
     TreeReduce,
 )
 from tiramisu_py.ir.rewriting import children, expressions
+from tiramisu_py.ir.rewriting import walk as nodes
 from tiramisu_py.program.kernels import tree_parts
 from tiramisu_py.program.machine.gpu_target import GpuTarget
 from tiramisu_py.program.storage import Memory
@@ -144,16 +144,21 @@ def kernel_facts(kernel: KernelFunction, registers: Mapping[int, int] | None = N
         for found in _examined_all(kernel, sample, arrays):
             key = (found.text, found.is_store)
             worst[key] = found.or_worse(worst.get(key, found))
-    shared = _shared_bytes(kernel.body, tree_parts(kernel.threads, kernel.gpu.warp))
+    shared = sum(_shared_bytes(kernel.body, tree_parts(kernel.threads, kernel.gpu.warp)).values())
     return KernelFacts(kernel.name, kernel.threads, shared, tuple(worst.values()), dict(registers or {}))
 
 
-@deep
-def _shared_bytes(node: Node, parts: int) -> int:
-    own = parts * node.value.dtype.numpy.itemsize if isinstance(node, TreeReduce) else 0
-    if isinstance(node, Allocate) and node.memory is Memory.SHARED:
-        own = node.dtype.numpy.itemsize * int(np.prod([int(_Lanes({})(e)) for e in node.extents]))
-    return own + sum(_shared_bytes(child, parts) for child in children(node))
+def _shared_bytes(body: Node, parts: int) -> dict[tuple[str, str], int]:
+    """The bytes of each array in shared memory and of each tree, whose copies share one array."""
+    found: dict[tuple[str, str], int] = {}
+    for node in nodes(body):
+        if isinstance(node, TreeReduce):
+            found["tree", node.statement] = parts * node.value.dtype.numpy.itemsize
+        if isinstance(node, Allocate) and node.memory is Memory.SHARED:
+            count = int(np.prod([int(_Lanes({})(e)) for e in node.extents]))
+            key = ("array", node.buffer)
+            found[key] = found.get(key, 0) + node.dtype.numpy.itemsize * count
+    return found
 
 
 def _examined_all(kernel: KernelFunction, sample: Variables, arrays: Arrays) -> Iterator[AccessFacts]:

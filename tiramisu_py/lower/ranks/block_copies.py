@@ -120,7 +120,8 @@ class _Elsewhere:
         threads = Parallel() if any(isinstance(loop.tag, Parallel) for loop in program.loops.values()) else None
         for statement in (*first.values(), *last.values()):
             dims = zip(statement.loops, statement.dims, strict=True)
-            tags = [threads if len(statement.loops) > 1 else None, *(None for _ in statement.loops[1:])]
+            several = len(statement.loops) > 1
+            tags = [threads if several and depth == 0 else None for depth in range(len(statement.loops))]
             program = program.with_loop(*(Loop(n, name, tag) for (n, name), tag in zip(dims, tags, strict=True)))
         return program.with_(statements={**first, **changed, **last})
 

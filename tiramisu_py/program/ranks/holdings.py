@@ -28,7 +28,7 @@ def held(
 
     A rank beyond the grid holds nothing: no indices of the dimensions that are dealt out, or of the first one.
     """
-    nothing = at is None or any(isinstance(s, int) and s != x for s, x in zip(distribution.axes, at, strict=True))
+    nothing = _nothing(distribution, at)
     chosen: list[Array] = []
     for dim, extent in enumerate(shape):
         indices = np.arange(extent)
@@ -42,6 +42,11 @@ def held(
     return chosen
 
 
+def _nothing(distribution: Distribution, at: Sequence[int] | None) -> bool:
+    """Whether a rank is beyond the grid, or not where the whole array is."""
+    return at is None or any(isinstance(s, int) and s != x for s, x in zip(distribution.axes, at, strict=True))
+
+
 def _owners(spread: Dealt | Pieces, indices: Array, params: Mapping[str, int]) -> Array:
     if isinstance(spread, Pieces):
         below = [indices < extent_value(point, params) for point in spread.points]
@@ -51,8 +56,11 @@ def _owners(spread: Dealt | Pieces, indices: Array, params: Mapping[str, int]) -
 
 
 def part(distribution: Distribution, whole: Array, at: Sequence[int] | None, params: Mapping[str, int] = {}) -> Array:
-    """The part of a whole array that the rank at some coordinates holds, as a new array."""
-    return np.ascontiguousarray(whole[np.ix_(*held(distribution, whole.shape, at, params))])
+    """The part of a whole array that the rank at some coordinates holds, as a new array.
+
+    An array without dimensions has one element on every rank; on one that does not hold it, it is unused.
+    """
+    return np.array(whole[np.ix_(*held(distribution, whole.shape, at, params))], order="C")
 
 
 def joined(
@@ -64,5 +72,6 @@ def joined(
 ) -> Array:
     """The whole array of the parts that the ranks of a grid hold, in the order of ranks; `whole` is overwritten."""
     for at, mine in zip(product(*map(range, grid)), parts, strict=False):
-        whole[np.ix_(*held(distribution, whole.shape, at, params))] = mine
+        if whole.ndim or not _nothing(distribution, at):
+            whole[np.ix_(*held(distribution, whole.shape, at, params))] = mine
     return whole

@@ -14,6 +14,9 @@ from tiramisu_py.program.kernels import (
 from tiramisu_py.program.storage import Buffer, Memory
 from tiramisu_py.proof.violations.findings import Finding, fault
 
+#: Arrays in shared memory begin at multiples of this many bytes.
+_ALIGNED = 16
+
 
 def faults(nest: KernelNest) -> Iterator[Finding]:
     """Every limit that a kernel exceeds."""
@@ -62,7 +65,7 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
             yield fault("bounds", "extents", nest.statements[0], message, repair)
             return
     sizes = {buffer.name: shared_bytes(buffer) for buffer in buffers} | _of_trees(nest)
-    total = sum(sizes.values())
+    total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values())
     if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = (
