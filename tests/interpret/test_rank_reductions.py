@@ -8,7 +8,8 @@ import pytest
 import tiramisu_py as tm
 from tests.interpret.test_machine import number
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
-from tests.programs.ranks.sums import STORIES, again_and_again, product, shared_value, total, whole
+from tests.rank_sums import STORIES, again_and_again, i, i1, product, q, shared_value, total, whole
+from tests.rank_sums import number as a_number
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Param, binary
@@ -45,6 +46,40 @@ def test_it_is_right_and_as_much_as_was_counted(name: str) -> None:
 def test_operators(operator: tm.Operator, dtype: tm.DType) -> None:
     f, given = total(operator, dtype)
     np.testing.assert_array_equal(f.simulate(**given), f.evaluate(**given))
+
+
+@pytest.mark.parametrize("buffer", ["", "result"])
+@pytest.mark.parametrize("owner", [None, 0, 2])
+def test_a_sum_without_dimensions_is_one_number_on_the_ranks_that_hold_it(owner: int | None, buffer: str) -> None:
+    f, given = a_number(buffer, owner)
+    assert f.check().ok, f.check()
+    for ranks in (4, 6):
+        found = f.simulate(ranks, **given)
+        assert np.shape(found) == () and found == given["x"].sum()
+
+
+def test_a_distributed_output_may_be_in_a_buffer_of_another_name() -> None:
+    f = tm.Function("blur", params=[])
+    x = f.input("x", tm.int64, [103])
+    y = f.computation("y", {i: 103}, 2 * x[i] + 1)
+    w = f.computation("w", {i: (1, 103)}, y[i] + y[i - 1])
+    f.outputs(y, w)
+    for array in (x, y):
+        array.distribute([i], rank=i // 26)
+    y.store_in(tm.Buffer("result", [103], tm.int64), [i])
+    w.distribute([i], rank=i // 26)
+    w.store_in(tm.Buffer("sums", [103], tm.int64), [i])
+    for stage in (y, w):
+        stage.split(i, 26, q, i1)
+        stage.tag_distribute(q)
+    f.derive_transfers()
+    assert f.check().ok, f.check()
+    given = whole(103, dtype=np.int64)
+    first, second = f.simulate(x=given)
+    np.testing.assert_array_equal(first, 2 * given + 1)
+    np.testing.assert_array_equal(second[1:], first[1:] + first[:-1])
+    np.testing.assert_array_equal(f.part("result", first, 3), first[78:])
+    np.testing.assert_array_equal(f.part("y", first, 3), first[78:])
 
 
 def test_a_rank_alone_gives_nothing() -> None:

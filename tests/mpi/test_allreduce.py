@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs.ranks.sums import STORIES, i, total
+from tests.rank_sums import STORIES, i, number, total
 from tiramisu_py.backends.mpi.reduction_calls import RUNTIME
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
@@ -39,7 +39,15 @@ def test_every_rank_has_what_all_add_up():
 
 @pytest.mark.mpi(4, everywhere=True)
 def test_lines_and_whole_grids():
-    check_all(("product", "both axes", "steps"))
+    check_all(("product", "both axes", "steps", "number", "in a buffer"))
+
+
+@pytest.mark.mpi(4)
+def test_a_number_is_where_it_is_kept():
+    f, given = number("result", owner=2)
+    comm = mpi4py().COMM_WORLD
+    found = f.compile()(f.part("x", given["x"], comm.rank), comm=comm)
+    assert np.shape(found) == () and (found == given["x"].sum() or comm.rank != 2)
 
 
 @pytest.mark.mpi(2)

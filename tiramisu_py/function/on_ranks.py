@@ -34,10 +34,12 @@ class OnRanks(Results):
 
             kernel(f.part("image", image, comm.rank), comm=comm)
 
-        An array that is not distributed is held in full. `params` are needed if the process grid, or a point at which
+        The name is that of an input or an output, or of the buffer that it is stored in. An array that is not
+        distributed is held in full. `params` are needed if the process grid, or a point at which
         the array is cut, depends on them. A rank beyond the grid holds nothing. Raises `ArgumentError` for a name that
         is no array of the function, and for an array with another number of dimensions.
         """
+        name = name if name in self._program.storages else self._in_buffer(name)
         if not self._is_callers(name):
             kind = "a temporary, neither an input nor an output" if name in self._program.storages else "no array"
             raise ArgumentError(
@@ -72,6 +74,10 @@ class OnRanks(Results):
         if whole.ndim != len(extents):
             shown = ", ".join(map(str, extents))
             raise ArgumentError(f"{name} has {whole.ndim} dimensions, shape {whole.shape}; it is declared as [{shown}]")
+
+    def _in_buffer(self, name: str) -> str:
+        """The first of the caller's arrays that is stored in a buffer; the name itself if there is none."""
+        return next((array for array in self._callers() if self._program.storages[array].buffer == name), name)
 
     def _is_callers(self, name: str) -> bool:
         callers = {*self.algorithm.inputs, *self.algorithm.outputs}
@@ -162,7 +168,7 @@ class OnRanks(Results):
         self, function: LoopFunction, wholes: Mapping[str, Array], rank: int, params: Mapping[str, int]
     ) -> dict[str, Array]:
         return {
-            argument.name: self.part(argument.name, wholes[argument.name], rank, **params)
+            argument.name: self.part(self._in_buffer(argument.name), wholes[argument.name], rank, **params)
             if isinstance(argument, ArrayArgument)
             else wholes[argument.name]
             for argument in function.arguments
@@ -177,7 +183,7 @@ class OnRanks(Results):
         params: Mapping[str, int],
     ) -> Array:
         parts = [given[name] for given in each]
-        return holdings.joined(self._distribution(name), parts, grid, wholes[name].copy(), params)
+        return holdings.joined(self._distribution(self._in_buffer(name)), parts, grid, wholes[name].copy(), params)
 
 
 def _check_rank(given: object, word: str = "rank") -> None:

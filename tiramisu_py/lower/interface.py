@@ -72,8 +72,11 @@ def _covered(program: Program, buffer: Buffer, held: isl.Set | None) -> bool:
     stored = sets.united(parts)
     if stored is None:
         return False
-    whole = held is None or not buffer.extents
-    wanted = _box(program, buffer, stored.get_space()) if whole else sets.named(held, None)
+    if held is None or not buffer.extents:
+        stored = stored if held is None else stored.intersect(sets.named(held, None))
+        wanted = _box(program, buffer, stored.get_space())
+    else:
+        wanted = sets.named(held, None)
     return bool(wanted.is_subset(stored))
 
 

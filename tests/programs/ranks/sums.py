@@ -30,6 +30,22 @@ def total(operator: tm.Operator = tm.sum, dtype: Any = tm.float64, length: int =
     return f, {"x": whole(length, dtype=x.dtype.numpy)}
 
 
+def number(buffer: str = "", owner: int | None = None) -> Story:
+    """A sum without dimensions, in the memory of all ranks or of one, perhaps in a buffer of another name."""
+    f = tm.Function("number", params=[])
+    x = f.input("x", tm.int64, [103])
+    s = f.reduction("s", {}, {i: 103}, tm.sum, x[i])
+    f.outputs(s)
+    x.distribute([i], rank=i // 26)
+    if buffer:
+        s.store_in(tm.Buffer(buffer, [], tm.int64), [])
+    if owner is not None:
+        s.distribute([], rank=owner)
+    s.update.split(i, 26, q, i1)
+    s.update.tag_distribute(q, combine=tm.PRIVATE)
+    return f, {"x": whole(103, dtype=np.int64)}
+
+
 def parametric() -> Story:
     """Any number of elements, on as many ranks as these need."""
     (n,) = tm.params("N")
@@ -142,6 +158,8 @@ def shared_value(combined: bool = True) -> tuple[tm.Function, Any, Any]:
 
 STORIES = {
     "total": total,
+    "number": number,
+    "in a buffer": lambda: number("result"),
     "parametric": parametric,
     "product": product,
     "threads": lambda: product(threads=True),
