@@ -8,7 +8,7 @@ import pytest
 import tiramisu_py as tm
 from tests.interpret.test_machine import number
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
-from tests.rank_sums import STORIES, again_and_again, i, i1, product, q, shared_value, total, whole
+from tests.rank_sums import STORIES, again_and_again, i, i1, i2, i3, j, product, q, shared_value, total, whole
 from tests.rank_sums import number as a_number
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
@@ -80,6 +80,34 @@ def test_a_distributed_output_may_be_in_a_buffer_of_another_name() -> None:
     np.testing.assert_array_equal(second[1:], first[1:] + first[:-1])
     np.testing.assert_array_equal(f.part("result", first, 3), first[78:])
     np.testing.assert_array_equal(f.part("y", first, 3), first[78:])
+
+
+@pytest.mark.parametrize("operator", [tm.sum, tm.product, tm.min])
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_partial_results_without_terms_are_not_read(operator: tm.Operator, threads: bool, alone: bool) -> None:
+    """Threads and lanes add nothing to what no rank has started; the result is the identity."""
+    n, most = tm.params("N K")
+    f = tm.Function("sums", params=[n, most], assume="N <= 32")
+    x = f.input("x", tm.int64, [3, n])
+    s = f.reduction("s", {j: 3}, {i: n}, operator, x[j, i], where=i < most)
+    f.outputs(s)
+    if not alone:
+        f.grid(4)
+    x.distribute([j, i], rank=i // 8)
+    s.update.split(i, 8, q, i1)
+    s.update.reorder(q, j, i1)
+    s.update.tag_distribute(q, combine=tm.PRIVATE)
+    if threads:
+        s.update.split(i1, 4, i2, i3)
+        s.update.parallelize(i2, combine=tm.PRIVATE)
+    else:
+        s.update.vectorize(i1, 4, combine=tm.PRIVATE)
+    assert f.check().ok, f.check()
+    for length, limit in ((0, 0), (0, 9), (1, 0), (1, 1), (7, 3), (13, 20), (29, 0), (29, 11)):
+        given = whole(3, length, dtype=np.int64) % 3 + 1
+        expected = f.evaluate(x=given, N=length, K=limit)
+        np.testing.assert_array_equal(f.simulate(x=given, N=length, K=limit), expected)
 
 
 def test_a_rank_alone_gives_nothing() -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 import islpy as isl
 
 from tiramisu_py import sets
-from tiramisu_py.algorithm.expressions import Expr, Param
-from tiramisu_py.algorithm.types import int64
+from tiramisu_py.algorithm.expressions import Binary, Const, Expr, Param
+from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.errors import CompilerDefect
 from tiramisu_py.ir import Block, For, If, Let, Node
 from tiramisu_py.ir.arithmetic.large_expressions import with_named_parts
 from tiramisu_py.ir.arithmetic.quotients import in_quotients
+from tiramisu_py.ir.arithmetic.simplify import simplified
 from tiramisu_py.ir.rewriting import Names
 from tiramisu_py.lower.loops.anchors import Anchor, anchors_of, parted
 from tiramisu_py.lower.loops.dimensions import Dimension
@@ -38,7 +39,7 @@ from tiramisu_py.lower.statements.operation import LoweredOperation
 from tiramisu_py.lower.statements.reduction_copies import privates
 from tiramisu_py.program.loops import Bulk, LoopId, Parallel
 from tiramisu_py.program.program import Program
-from tiramisu_py.program.statement import Statement
+from tiramisu_py.program.statement import Role, Statement
 
 #: Innermost loops stay whole if cutting them makes more leaves than this for each piece.
 MOST_LEAVES = 16
@@ -254,7 +255,16 @@ class Nest(TreeToLoops[list[Fragment]]):
         tag = self.program.loops[loop].tag
         tag = None if isinstance(tag, Bulk) else tag
         tagged = replace(node, tag=tag, reductions=privates(self.program, loop, node.body))
-        return tightened(tagged, self.reserved.union(self.variables.values()))
+        found = tightened(tagged, self.reserved.union(self.variables.values()))
+        return found if isinstance(found, If) or not self._may_be_unstarted(tagged) else _where_not_empty(tagged)
+
+    def _may_be_unstarted(self, node: For) -> bool:
+        """Whether private copies are combined into a partial result, which is not started where it has no terms."""
+        partials = {
+            s.target for s in self.program.statements.values() if s.combination is not None and s.role is Role.INIT
+        }
+        buffers = {self.program.storages[target].buffer for target in partials}
+        return any(private.buffer in buffers for private in node.reductions)
 
     def _is_whole(self, tree: Tree, loop: LoopId) -> bool:
         """Whether a tree contains both anchors of a loop's iteration, hence the whole iteration."""
@@ -279,3 +289,9 @@ class Nest(TreeToLoops[list[Fragment]]):
         arrays = [self.arrays[name] for name in sorted(waiting)]
         chosen = [array for array in arrays if len(array.buffer.scope) >= least]
         return sorted(chosen, key=lambda array: -len(array.buffer.scope))
+
+
+def _where_not_empty(loop: For) -> Node:
+    """The loop, in a guard unless it certainly has an iteration."""
+    condition = simplified(Binary("<", loop.lower, loop.upper, bool_))
+    return loop if isinstance(condition, Const) and condition.value else If(condition, loop)
