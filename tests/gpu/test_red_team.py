@@ -434,3 +434,36 @@ def test_copies_of_a_tree_share_one_array_of_partial_results(where: tm.Expr) -> 
     agrees(f, {"a": given, "R": 4}, {"a": given[:2], "R": 500}, {"a": given, "R": 0})
     kernels = f.source()["rows.cu"]
     assert kernels.count("TM_SHARED(int64_t, ") == 2
+
+
+def test_a_tree_over_blocks_alone_adds_what_one_thread_of_each_block_has() -> None:
+    f = tm.Function("rows", params=[N])
+    a = f.input("a", tm.int32, [N])
+    p = f.computation("p", {i: N, j: 40}, a[i] * j)
+    total = f.reduction("total", {}, {i: N, k: 40}, tm.sum, p[i, k])
+    f.outputs(total)
+    p.store_in(tm.SHARED)
+    total.init.tag_gpu()
+    total.update.tag_gpu(blocks=[i], combine=tm.TREE)
+    p.compute_at(total.update, i)
+    p.tag_gpu(threads=[j])
+    total.update.after(total.init, tm.root)
+    f.derive_transfers()
+    agrees(f, {"a": numbers(7)}, {"a": numbers(0)})
+
+
+def test_a_tree_counts_no_term_for_threads_that_only_another_statement_uses() -> None:
+    """The partial result of each thread is in a register, but its terms are not those of all threads."""
+    f = tm.Function("rows", params=[N])
+    a = f.input("a", tm.int32, [N])
+    p = f.computation("p", {i: N, u: 4, t: 40}, a[i] * t + u)
+    total = f.reduction("total", {}, {i: N, j: 4, k: 40}, tm.sum, p[i, j, k])
+    f.outputs(total)
+    p.store_in(tm.SHARED)
+    total.init.tag_gpu()
+    total.update.tag_gpu(blocks=[i], threads=[k], combine=tm.TREE)
+    p.compute_at(total.update, i)
+    p.tag_gpu(threads=[u, t])
+    total.update.after(total.init, tm.root)
+    f.derive_transfers()
+    agrees(f, {"a": numbers(7)}, {"a": numbers(0)})

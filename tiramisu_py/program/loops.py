@@ -14,6 +14,7 @@ class Combine(Enum):
     PRIVATE: a private copy for each thread (or vector lane), combined in order afterwards.
     ATOMIC: each update is atomic.
     TREE: on a GPU; a private copy for each thread, combined pairwise within the block, and atomically across blocks.
+    Without a thread loop around the update, one thread of each block has all of its terms.
     """
 
     PRIVATE = "private"

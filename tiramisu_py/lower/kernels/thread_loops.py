@@ -86,7 +86,8 @@ class Threads:
         """Instances with the equations that assign them to threads.
 
         Without a thread loop along an axis, the first thread along it executes the statement; but all threads execute
-        statements that store in registers, of which each thread has its own, and barriers.
+        statements that store in registers, of which each thread has its own, and barriers. The terms of a tree are
+        collected once: an update of partial results is not executed by all threads, although these are in registers.
         """
         numbers = sets.outputs(self.nest.thread_of(statement))
         loops = self.nest.thread_loops(statement)
@@ -97,10 +98,19 @@ class Threads:
                 instances = sets.where_equal(instances, sets.outputs(here)[0], self.param(axis))
         return instances
 
+    @cached_property
+    def _partials(self) -> frozenset[str]:
+        """The partial results of trees."""
+        return frozenset(
+            s.target for s in self.nest.program.storing if s.combination is not None and s.role is Role.INIT
+        )
+
     def _everyone(self, statement: Statement) -> bool:
         program = self.nest.program
         if statement.role is Role.BARRIER:
             return True
+        if statement.role is Role.UPDATE and statement.target in self._partials:
+            return False
         storage = program.storages[statement.target]
         return bool(program.buffers[storage.buffer].memory is Memory.REGISTER)
 
