@@ -298,3 +298,35 @@ def test_a_blur_of_17_by_33_takes_less_than_a_second() -> None:
     run(LoopFunction("blur", (), declared, (), body), {"image": image, "by": by}, {})
     bx = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) / 3
     np.testing.assert_array_equal(by, (bx[:-2] + bx[1:-1] + bx[2:]) / 3)
+
+
+@pytest.mark.parametrize("tag", [None, Parallel()], ids=["in order", "on threads"])
+@pytest.mark.parametrize("kind", ["let", "allocate", "if", "block", "for"])
+def test_statements_nest_to_any_depth(kind: str, tag: Parallel | None) -> None:
+    body: Node = Store("y", (at("i"),), Const(7.0, ty.float64), "y")
+    for depth in range(2000):
+        match kind:
+            case "let":
+                body = Let(f"v{depth}", number(depth), body)
+            case "allocate":
+                body = Allocate(f"t{depth}", (number(1),), ty.float64, body)
+            case "if":
+                body = If(op("<", number(0), number(1)), body)
+            case "block":
+                body = Block((body,))
+            case _:
+                body = For(f"k{depth}", number(0), number(1), body)
+    y = np.zeros(2)
+    run(function(For("i", number(0), N, body, tag=tag), y=(0, "out")), {"y": y}, {"N": 2})
+    np.testing.assert_array_equal(y, [7.0, 7.0])
+
+
+@pytest.mark.parametrize("on_the_left", [True, False])
+def test_an_expression_may_have_thousands_of_terms(on_the_left: bool) -> None:
+    value: Expr = Const(0.0, ty.float64)
+    for term in range(5000):
+        pair = (value, Const(float(term), ty.float64))
+        value = op("+", *(pair if on_the_left else reversed(pair)))
+    y = np.zeros(3)
+    run(function(For("i", number(0), N, Store("y", (at("i"),), value, "y")), y=(0, "out")), {"y": y}, {"N": 3})
+    np.testing.assert_array_equal(y, np.full(3, 5000 * 4999 / 2))

@@ -2,7 +2,8 @@
 
 A generator yields wherever another strand may be scheduled: after each store, and between reading the operands of a
 store and writing its result, unless the store is an atomic update. It yields None, or a meeting of all threads of a
-block.
+block. A statement yields the statements inside it (`Nested`), which `driven` runs on a stack of its own, so that
+programs may nest to any depth.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from tiramisu_py.interpret.evaluator import Cell, Evaluator, Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import allocated
 from tiramisu_py.interpret.partial_results import combined, privatised
-from tiramisu_py.interpret.strands import Steps, deal, interleaved
+from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps, deal, interleaved
 from tiramisu_py.ir import Allocate, Assign, Block, Comment, Declare, For, If, Let, Mask, Node, Prefetch, Store
 from tiramisu_py.program.loops import Parallel, Vector
 
 
-class Machine(Visitor[Steps]):
+class Machine(Visitor[OwnSteps]):
     """The steps of statements."""
 
     def __init__(self, choice: random.Random) -> None:
@@ -33,16 +34,28 @@ class Machine(Visitor[Steps]):
 
     def run(self, node: Node, frame: Frame) -> Steps:
         """The steps of a statement."""
-        return self.method_for(node)(node, frame)
+        return self.driven(self.method_for(node)(node, frame))
+
+    def driven(self, own: OwnSteps) -> Steps:
+        """The steps of statements, and of those inside in their places."""
+        stack = [own]
+        while stack:
+            for step in stack[-1]:
+                if isinstance(step, Nested):
+                    stack.append(self.method_for(step.node)(step.node, step.frame))
+                    break
+                yield step
+            else:
+                stack.pop()
 
     def unknown(self, node: object) -> Exception:
         """The machine does not know a statement."""
         return InterpretError(f"the machine does not know the statement {type(node).__name__}")
 
-    def visit_block(self, node: Block, frame: Frame) -> Steps:
+    def visit_block(self, node: Block, frame: Frame) -> OwnSteps:
         inner = frame.branch() if any(map(_declares, node.body)) else frame
         for child in node.body:
-            yield from self.run(child, inner)
+            yield Nested(child, inner)
 
     def visit_comment(self, node: Comment, frame: Frame) -> Steps:
         return iter(())
@@ -50,18 +63,18 @@ class Machine(Visitor[Steps]):
     def visit_prefetch(self, node: Prefetch, frame: Frame) -> Steps:
         return iter(())
 
-    def visit_if(self, node: If, frame: Frame) -> Steps:
+    def visit_if(self, node: If, frame: Frame) -> OwnSteps:
         frame.where = "the condition of a guard"
         if Evaluator(frame)(node.condition):
-            yield from self.run(node.then, frame)
+            yield Nested(node.then, frame)
         elif node.otherwise is not None:
-            yield from self.run(node.otherwise, frame)
+            yield Nested(node.otherwise, frame)
 
-    def visit_let(self, node: Let, frame: Frame) -> Steps:
+    def visit_let(self, node: Let, frame: Frame) -> OwnSteps:
         frame.where = f"the definition of {node.variable}"
         inner = frame.branch()
         inner.variables[node.variable] = Evaluator(frame)(node.value)
-        yield from self.run(node.body, inner)
+        yield Nested(node.body, inner)
 
     def visit_declare(self, node: Declare, frame: Frame) -> Steps:
         frame.where = f"the declaration of {node.variable}"
@@ -91,23 +104,23 @@ class Machine(Visitor[Steps]):
             masks.write(frame.array(node.buffer), indices, value, frame.active, node.statement)
         yield None
 
-    def visit_mask(self, node: Mask, frame: Frame) -> Steps:
+    def visit_mask(self, node: Mask, frame: Frame) -> OwnSteps:
         frame.where = "the mask of a vector"
         around = frame.active
         count = min(max(Evaluator(frame).integer(node.count), 0), node.width)
         frame.active = count
-        yield from self.run(node.body, frame)
+        yield Nested(node.body, frame)
         frame.active = around
 
-    def visit_allocate(self, node: Allocate, frame: Frame) -> Steps:
+    def visit_allocate(self, node: Allocate, frame: Frame) -> OwnSteps:
         frame.where = f"the allocation of {node.buffer}"
         shape = tuple(map(Evaluator(frame).integer, node.extents))
         inner = frame.branch()
         inner.arrays[node.buffer] = own = allocated(node, shape)
-        yield from self.run(node.body, inner)
+        yield Nested(node.body, inner)
         own.leave("its memory is free again")
 
-    def visit_for(self, node: For, frame: Frame) -> Steps:
+    def visit_for(self, node: For, frame: Frame) -> OwnSteps:
         frame.where = f"the bounds of loop {node.variable}"
         evaluate = Evaluator(frame)
         iterations = range(evaluate.integer(node.lower), evaluate.integer(node.upper), node.step)
@@ -115,16 +128,16 @@ class Machine(Visitor[Steps]):
             return self._concurrent(node, iterations, frame)
         return self._iterate(node, iterations, frame.branch())
 
-    def _iterate(self, node: For, iterations: range | list[int], frame: Frame) -> Steps:
+    def _iterate(self, node: For, iterations: range | list[int], frame: Frame) -> OwnSteps:
         for iteration in iterations:
             frame.variables[node.variable] = arithmetic.literal(iteration, int64)
-            yield from self.run(node.body, frame)
+            yield Nested(node.body, frame)
 
     def _concurrent(self, node: For, iterations: range, frame: Frame) -> Steps:
         """A concurrent loop: threads (lanes) share the iterations; their partial results are combined in order."""
         shares, lockstep = deal(iterations, node.tag, self.choice)
         frames = [privatised(node.reductions, frame) for _ in shares]
-        threads = [self._iterate(node, share, own) for share, own in zip(shares, frames, strict=True)]
+        threads = [self.driven(self._iterate(node, share, own)) for share, own in zip(shares, frames, strict=True)]
         yield from interleaved(threads, lockstep, self.choice)
         for own in frames:
             combined(node.reductions, own, frame)

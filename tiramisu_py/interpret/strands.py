@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.evaluator import Frame
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.ir import Barrier, TreeReduce
+from tiramisu_py.ir import Barrier, Node, TreeReduce
 from tiramisu_py.program.loops import Parallel, Tag, Vector
 
 
@@ -23,8 +23,18 @@ class Meeting:
     indices: tuple[int, ...] = ()
 
 
+@dataclass(eq=False)
+class Nested:
+    """A statement inside the current one, whose steps come next."""
+
+    node: Node
+    frame: Frame
+
+
 #: The steps of a strand; a step is None, or a meeting.
 Steps = Iterator[Meeting | None]
+#: The steps of one statement, with the statements inside in place of their steps.
+OwnSteps = Iterator[Meeting | Nested | None]
 
 #: The maximum number of threads of a parallel loop.
 MOST_THREADS = 5

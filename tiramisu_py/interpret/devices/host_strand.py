@@ -16,7 +16,7 @@ from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.machine import Machine
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.interpret.strands import Steps
+from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps
 from tiramisu_py.ir import Await, Copy, Events, Launch, LoopFunction, Record
 
 #: The last record of each event; None for one that has never been recorded.
@@ -86,11 +86,11 @@ class Host(Machine):
             self.queues.until(operation)
         yield None
 
-    def visit_events(self, node: Events, frame: Frame) -> Steps:
+    def visit_events(self, node: Events, frame: Frame) -> OwnSteps:
         frame.where = f"the events {node.name}"
         shape = _integers(node.extents, frame)
         self.events[node.name] = {tuple(map(int, index)): None for index in np.ndindex(*(max(0, n) for n in shape))}
-        yield from self.run(node.body, frame)
+        yield Nested(node.body, frame)
         del self.events[node.name]
 
     def visit_record(self, node: Record, frame: Frame) -> Steps:

@@ -11,7 +11,7 @@ from tiramisu_py.interpret.evaluator import Evaluator, Frame
 from tiramisu_py.interpret.machine import Machine
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array, allocated
-from tiramisu_py.interpret.strands import Meeting, Steps
+from tiramisu_py.interpret.strands import Meeting, Nested, OwnSteps, Steps
 from tiramisu_py.ir import Allocate, Barrier, Deferred, Node, Store, TreeReduce
 from tiramisu_py.program.storage import Memory
 
@@ -52,7 +52,7 @@ class Thread(Machine):
             raise InterpretError(f"{frame.where} shares {buffer}, which is private to each thread")
         return array
 
-    def visit_allocate(self, node: Allocate, frame: Frame) -> Steps:
+    def visit_allocate(self, node: Allocate, frame: Frame) -> OwnSteps:
         if node.memory is not Memory.SHARED:
             return super().visit_allocate(node, frame)
         if node not in self.local.shared:
@@ -60,7 +60,7 @@ class Thread(Machine):
             self.local.shared[node] = (allocated(node, shape), AccessHistory())
         inner = frame.branch()
         inner.arrays[node.buffer] = watched(*self.local.shared[node], self.local.clock, self.number)
-        return self.run(node.body, inner)
+        return iter((Nested(node.body, inner),))
 
     def visit_store(self, node: Store, frame: Frame) -> Steps:
         if node.update is None or not (node.atomic or node.buffer in frame.atomic):

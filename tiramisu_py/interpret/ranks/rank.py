@@ -18,7 +18,7 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.ranks.collective_meetings import ByPeer, CollectiveMeeting, Meetings, halves
 from tiramisu_py.interpret.ranks.combined_on_ranks import Seat
 from tiramisu_py.interpret.ranks.traffic import MessageHalf, Network
-from tiramisu_py.interpret.strands import Steps
+from tiramisu_py.interpret.strands import Nested, OwnSteps, Steps
 from tiramisu_py.ir import AllReduce, Collective, Complete, LoopFunction, Node, Piece, Post, Request, Requests
 from tiramisu_py.program.statement import SendMode
 
@@ -201,11 +201,11 @@ class Rank(Host):
             raise InterpretError(f"{statement} uses the requests {name}, which do not exist there")
         return self.requests[name]
 
-    def visit_requests(self, node: Requests, frame: Frame) -> Steps:
+    def visit_requests(self, node: Requests, frame: Frame) -> OwnSteps:
         frame.where = f"the requests {node.name}"
         count = Evaluator(frame).integer(node.count)
         self.requests[node.name] = slots = [RequestSlot() for _ in range(max(0, count))]
-        yield from self.run(node.body, frame)
+        yield Nested(node.body, frame)
         for slot in slots:
             if slot.half is not None:
                 raise InterpretError(f"nothing waits for {slot.half.statement} (to or from rank {slot.half.peer})")
