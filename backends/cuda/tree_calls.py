@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import cgen
@@ -18,7 +19,6 @@ from tiramisu_py.backends.c.expressions.scope import Scope
 from tiramisu_py.backends.cuda.kernel_scalars import builtin
 from tiramisu_py.ir import KernelFunction, Load, TreeReduce
 from tiramisu_py.ir.rewriting import walk
-from tiramisu_py.program.kernels import tree_parts
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines
@@ -36,7 +36,8 @@ def common_arrays(kernel: KernelFunction) -> Mapping[str, str]:
 
 def definitions(kernel: KernelFunction, types: Mapping[str, str]) -> Iterator[cgen.Generable]:
     """The definitions of these arrays; `types` are the C types of the kernel's arrays."""
-    count = tree_parts(kernel.threads, kernel.gpu.warp)
+    threads, warp = prod(kernel.threads), kernel.gpu.warp
+    count = 0 if threads in (1, warp) else threads // warp if threads % warp == 0 else threads
     targets = {node.statement: node.buffer for node in walk(kernel.body) if isinstance(node, TreeReduce)}
     for statement, name in common_arrays(kernel).items() if count else ():
         yield _shared(types[targets[statement]], name, count)
