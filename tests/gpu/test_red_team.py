@@ -467,3 +467,21 @@ def test_a_tree_counts_no_term_for_threads_that_only_another_statement_uses() ->
     total.update.after(total.init, tm.root)
     f.derive_transfers()
     agrees(f, {"a": numbers(7)}, {"a": numbers(0)})
+
+
+@pytest.mark.parametrize(("elements", "fits"), [(12284, True), (12285, False)])
+def test_arrays_in_shared_memory_begin_at_multiples_of_16_bytes(elements: int, fits: bool) -> None:
+    """The 3 partial results of 96 threads need 12 bytes, and 4 more where another array follows."""
+    f = tm.Function("rows", params=[N, M])
+    a = f.input("a", tm.float32, [N, M])
+    s = f.reduction("s", {i: N}, {j: M}, tm.sum, a[i, j])
+    f.outputs(s)
+    s.update.split(j, elements, j0, j)
+    s.update.split(j, 96, k, t)
+    s.update.tag_gpu(blocks=[i], threads=[t], combine=tm.TREE)
+    s.init.tag_gpu(blocks=[i])
+    s.update.cache_shared(a, j0, [x, y])
+    f.derive_transfers()
+    report = f.check()
+    assert report.ok is fits
+    assert all("bytes of shared memory" in violation.message for violation in report.violations)

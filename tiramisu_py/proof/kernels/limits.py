@@ -68,6 +68,7 @@ def _shared(nest: KernelNest) -> Iterator[Finding]:
     total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values())
     if total > nest.gpu.most_shared:
         parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        parts += "" if total == sum(sizes.values()) else f", each at a multiple of {_ALIGNED} bytes"
         message = (
             f"the kernel of {nest.handle} needs {total:,} bytes of shared memory in each block ({parts}); "
             f"{nest.gpu.name} allows {nest.gpu.most_shared:,}"
