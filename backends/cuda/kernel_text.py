@@ -17,7 +17,7 @@ from tiramisu_py.backends.cuda.kernel_scalars import builtin
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.kernel_statements import KernelStatements
 from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
-from tiramisu_py.backends.cuda.simulated import BACKENDS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
+from tiramisu_py.backends.cuda.simulated import RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.backends.cuda.tree_calls import definitions
 from tiramisu_py.ir import (
     Allocate,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.programs import texts
+from tests.programs.drafts import texts
 from tiramisu_py.backends.cuda.simulated import BACKENDS
 from tiramisu_py.program.machine.gpu_target import CUDA, GpuTarget
 

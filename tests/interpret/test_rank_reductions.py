@@ -8,8 +8,8 @@ import pytest
 import tiramisu_py as tm
 from tests.interpret.test_machine import number
 from tests.oracle.rank_arrays import agreed, ran_on_ranks
-from tests.rank_sums import STORIES, again_and_again, i, i1, i2, i3, j, product, q, shared_value, total, whole
-from tests.rank_sums import number as a_number
+from tests.programs.ranks.sums import STORIES, again_and_again, i, i1, i2, i3, j, product, q, shared_value, total, whole
+from tests.programs.ranks.sums import number as a_number
 from tiramisu_py.algorithm import types as ty
 from tiramisu_py.algorithm.declarations import sum_
 from tiramisu_py.algorithm.expressions import Param, binary

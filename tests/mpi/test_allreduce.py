@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiramisu_py as tm
-from tests.rank_sums import STORIES, i, number, total
+from tests.programs.ranks.sums import STORIES, i, number, total
 from tiramisu_py.backends.mpi.reduction_calls import RUNTIME
 from tiramisu_py.build.toolchains.mpi import mpi4py
 
