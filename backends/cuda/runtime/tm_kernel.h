@@ -43,6 +43,8 @@ typedef unsigned long uint64_t;
 #define UINT64_C(value) value##UL
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
+#elif defined(TM_SIMULATOR)
+#include <stdint.h>
 #else
 #include <math.h>
 #include <stdint.h>

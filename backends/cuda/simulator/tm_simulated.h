@@ -5,15 +5,55 @@
 #ifndef TM_SIMULATED_H
 #define TM_SIMULATED_H
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <tuple>
-#include <type_traits>
-#include <utility>
-
 #include "tm_simulator.h"
+
+/* -- mathematics: what generated kernels call. C++'s own headers take a compiler longer than most kernels do. */
+
+#define TM_FUNCTION_1(name)            \
+  extern "C" double name(double) noexcept; \
+  extern "C" float name##f(float) noexcept;
+#define TM_FUNCTION_2(name)                    \
+  extern "C" double name(double, double) noexcept; \
+  extern "C" float name##f(float, float) noexcept;
+
+TM_FUNCTION_1(acos)
+TM_FUNCTION_1(acosh)
+TM_FUNCTION_1(asin)
+TM_FUNCTION_1(asinh)
+TM_FUNCTION_1(atan)
+TM_FUNCTION_1(atanh)
+TM_FUNCTION_1(cbrt)
+TM_FUNCTION_1(ceil)
+TM_FUNCTION_1(cos)
+TM_FUNCTION_1(cosh)
+TM_FUNCTION_1(erf)
+TM_FUNCTION_1(exp)
+TM_FUNCTION_1(exp2)
+TM_FUNCTION_1(expm1)
+TM_FUNCTION_1(fabs)
+TM_FUNCTION_1(floor)
+TM_FUNCTION_1(log)
+TM_FUNCTION_1(log10)
+TM_FUNCTION_1(log1p)
+TM_FUNCTION_1(log2)
+TM_FUNCTION_1(rint)
+TM_FUNCTION_1(sin)
+TM_FUNCTION_1(sinh)
+TM_FUNCTION_1(sqrt)
+TM_FUNCTION_1(tan)
+TM_FUNCTION_1(tanh)
+TM_FUNCTION_1(trunc)
+TM_FUNCTION_2(atan2)
+TM_FUNCTION_2(copysign)
+TM_FUNCTION_2(fmod)
+TM_FUNCTION_2(hypot)
+TM_FUNCTION_2(pow)
+
+#define isnan(x) __builtin_isnan(x)
+#define isinf(x) __builtin_isinf(x)
+#define isfinite(x) __builtin_isfinite(x)
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
 
 static const tm_simulator *tm_simulator_services; /* set when the library is loaded */
 
@@ -103,9 +143,9 @@ T tm_atomic_update(T *place, F change) {
   bits before = *const_cast<volatile bits *>(word), after;
   T old;
   do {
-    memcpy(&old, &before, sizeof old);
+    __builtin_memcpy(&old, &before, sizeof old);
     const T replacement = (T)change(old);
-    memcpy(&after, &replacement, sizeof replacement);
+    __builtin_memcpy(&after, &replacement, sizeof replacement);
   } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
@@ -137,38 +177,57 @@ struct tm_simulated_thread : tm_thread {
 
 /* -- entries: from the types of a kernel's parameters. X, Y, Z: the shape of its blocks */
 
+template <class T>
+struct tm_parameter {
+  static constexpr tm_simulated_parameter described = {sizeof(T), 1, false, false};
+};
+template <class T>
+struct tm_parameter<T *> {
+  static constexpr tm_simulated_parameter described = {sizeof(T *), sizeof(T), true, false};
+};
+template <class T>
+struct tm_parameter<const T *> {
+  static constexpr tm_simulated_parameter described = {sizeof(T *), sizeof(T), true, true};
+};
+
+/* tm_numbers<0, 1, ..., count - 1> */
+template <unsigned...>
+struct tm_numbers {};
+template <unsigned count, unsigned... numbers>
+struct tm_below : tm_below<count - 1, count - 1, numbers...> {};
+template <unsigned... numbers>
+struct tm_below<0, numbers...> {
+  typedef tm_numbers<numbers...> type;
+};
+
 template <class Kernels, auto kernel, unsigned X, unsigned Y, unsigned Z>
 struct tm_entry;
 
 template <class Kernels, class... A, void (Kernels::*kernel)(A...), unsigned X, unsigned Y, unsigned Z>
 struct tm_entry<Kernels, kernel, X, Y, Z> {
-  static_assert((std::is_trivially_copyable_v<A> && ...), "the parameters of a kernel are plain values");
+  static_assert((__is_trivially_copyable(A) && ...), "the parameters of a kernel are plain values");
   static_assert(((sizeof(A) <= 16) && ...), "a parameter of a kernel has at most 16 bytes");
-  typedef std::index_sequence_for<A...> numbers;
+  typedef typename tm_below<sizeof...(A)>::type numbers;
 
-  template <class P>
-  static constexpr unsigned short element() {
-    if constexpr (std::is_pointer_v<P> && !std::is_void_v<std::remove_pointer_t<P>>)
-      return sizeof(std::remove_pointer_t<P>);
-    else
-      return 1;
-  }
   static constexpr int count = (int)sizeof...(A);
-  static constexpr tm_simulated_parameter parameters[count + 1] = {
-      tm_simulated_parameter{sizeof(A), element<A>(), std::is_pointer_v<A>, std::is_const_v<std::remove_pointer_t<A>>}...,
-      tm_simulated_parameter{0, 0, 0, 0}};
+  static constexpr tm_simulated_parameter parameters[count + 1] = {tm_parameter<A>::described..., {0, 0, 0, 0}};
 
-  template <size_t... i>
-  static inline std::tuple<A...> unpack(void **arguments, std::index_sequence<i...>) {
-    return std::tuple<A...>(*static_cast<std::remove_cv_t<A> *>(arguments[i])...);
-  }
-  static void thread(tm_thread *self, void **arguments) {
+  static void thread(tm_thread *self, void **arguments) { run_thread(self, arguments, numbers()); }
+  template <unsigned... i>
+  TM_HEADER void run_thread(tm_thread *self, void **arguments, tm_numbers<i...>) {
     Kernels kernels;
     static_cast<tm_thread &>(kernels) = *self;
-    std::apply([&](auto... a) __attribute__((always_inline)) { (kernels.*kernel)(a...); }, unpack(arguments, numbers()));
+    (kernels.*kernel)(*static_cast<A *>(arguments[i])...);
   }
+
   static void block(const tm_simulated_launch *launch, const unsigned at[3], void **arguments) {
-    const auto values = unpack(arguments, numbers());
+    run_block(launch, at, arguments, numbers());
+  }
+  template <unsigned... i>
+  TM_HEADER void run_block(const tm_simulated_launch *launch, const unsigned at[3], void **arguments, tm_numbers<i...>) {
+    run_threads(launch, at, *static_cast<A *>(arguments[i])...);
+  }
+  TM_HEADER void run_threads(const tm_simulated_launch *launch, const unsigned at[3], const A... values) {
     const tm_dim grid = launch->grid, shape = {X, Y, Z}, here = {at[0], at[1], at[2]};
     auto one = [&](unsigned x, unsigned y, unsigned z) __attribute__((always_inline)) {
       Kernels kernels;
@@ -177,7 +236,7 @@ struct tm_entry<Kernels, kernel, X, Y, Z> {
       kernels.blockDim = shape;
       kernels.gridDim = grid;
       kernels.tm_index = 0;
-      std::apply([&](auto... a) __attribute__((always_inline)) { (kernels.*kernel)(a...); }, values);
+      (kernels.*kernel)(values...);
     };
     if (launch->order == nullptr) {
       for (unsigned z = 0; z < Z; z++)
@@ -259,12 +318,12 @@ extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) vo
 extern "C" void *tm_hook_memcpy(void *to, const void *from, size_t bytes) {
   tm_simulator_services->access(from, bytes, TM_READ, TM_PLACE);
   tm_simulator_services->access(to, bytes, TM_WRITE, TM_PLACE);
-  return memcpy(to, from, bytes);
+  return __builtin_memcpy(to, from, bytes);
 }
 extern "C" __attribute__((visibility("hidden"), used, no_sanitize("thread"))) void *tm_hook_memset(void *, int, size_t) __asm__("__tsan_memset");
 extern "C" void *tm_hook_memset(void *to, int value, size_t bytes) {
   tm_simulator_services->access(to, bytes, TM_WRITE, TM_PLACE);
-  return memset(to, value, bytes);
+  return __builtin_memset(to, value, bytes);
 }
 #endif
 
