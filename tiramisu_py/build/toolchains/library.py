@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from tiramisu_py.build.toolchains.cache import Cache, digest, open_cache, packag
 from tiramisu_py.build.toolchains.flags import CLANG_WARNINGS, OPTIMISED, STRICT, WARNINGS, fast_flags, sanitize_flags
 from tiramisu_py.build.toolchains.loading import loaded_library
 from tiramisu_py.build.toolchains.mpi import Mpi
+from tiramisu_py.build.toolchains.precompiled import included_headers, precompiled_intrinsics, uses_intrinsics
 from tiramisu_py.build.toolchains.processor import Processor, resolve_processor
 from tiramisu_py.errors import ToolchainError
 
@@ -106,12 +108,23 @@ class Recipe:
             return list(pool.map(lambda name: self._compiled(name, folder, cache), sources))
 
     def _compiled(self, source: str, folder: Path, cache: Cache | None) -> str:
-        if source != RUNTIME or cache is None:
+        if cache is None:
             return self.toolchain.compile(source, self.flags, folder)
+        if source != RUNTIME:
+            return self._compiled_quickly(source, folder, cache)
         made = cache.entry(self._runtime_key, self._build_runtime)
         for file in (Path(source).with_suffix(".o"), Path(source).with_suffix(".d")):
             shutil.copyfile(made / file, folder / file)
         return Path(source).with_suffix(".o").name
+
+    def _compiled_quickly(self, source: str, folder: Path, cache: Cache) -> str:
+        """Compiles with precompiled system headers; if that fails, without them: the message is then of the source."""
+        wanted = uses_intrinsics(self.files[source], self.processor.vector_bytes)
+        found = precompiled_intrinsics(cache, self.toolchain, self.flags) if wanted else ()
+        if found:
+            with suppress(ToolchainError):
+                return self.toolchain.compile(source, (*self.flags, *found), folder)
+        return self.toolchain.compile(source, self.flags, folder)
 
     @property
     def _runtime_files(self) -> dict[str, str]:
@@ -130,7 +143,7 @@ class Recipe:
         """Makes the shared library in `folder`; returns the included headers outside of it."""
         objects = self.compile_objects(folder, cache)
         self.toolchain.link(objects, self.file_name, self.flags, folder, self.linked)
-        headers = [header for made in objects for header in _headers(folder / Path(made).with_suffix(".d"))]
+        headers = [header for made in objects for header in included_headers(folder / Path(made).with_suffix(".d"))]
         for leftover in [*folder.glob("*.o"), *folder.glob("*.d")]:
             leftover.unlink()
         return headers
@@ -201,10 +214,3 @@ def _require_sanitizer(recipe: Recipe) -> None:
     if "address" in recipe.sanitize and not hasattr(ctypes.CDLL(None), "__asan_init"):
         runtime = run([*recipe.toolchain.command, "-print-file-name=libasan.so"]).stdout.strip()
         raise ToolchainError(f'sanitize=("address",) needs Python to be started with LD_PRELOAD={runtime}')
-
-
-def _headers(dependencies: Path) -> list[Path]:
-    """The included files outside the build folder that a dependency file (gcc -MMD) lists."""
-    text = dependencies.read_text(encoding="utf-8").replace("\\\n", " ").partition(":")[2]
-    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)\s+", text.strip())]
-    return [Path(name) for name in names if Path(name).is_absolute()]
