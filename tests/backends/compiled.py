@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import subprocess
@@ -18,6 +19,9 @@ import numpy as np
 from tests.backends.calling import raw_call
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
+from tiramisu_py.build import open_cache
+from tiramisu_py.build.toolchains.c_compiler import Toolchain, find_toolchain
+from tiramisu_py.build.toolchains.precompiled import precompiled_intrinsics, uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 from tiramisu_py.passes.pipeline import optimise
 
@@ -32,16 +36,12 @@ class Compiled:
         self, function: LoopFunction, *flags: str, register: int = 64, threads: bool = True, compiler: str = "gcc"
     ) -> None:
         self.function = function
-        self.folder = tempfile.TemporaryDirectory()
         self.texts = emit(optimise(function, register))
-        folder = Path(self.folder.name)
-        for name, text in self.texts.items():
-            (folder / name).write_text(text)
-        self.library = folder / f"lib{function.name}.so"
         wanted = [*REQUIRED, *(THREADS if threads else ()), *STRICT, *(flags or ("-O2", "-march=native"))]
-        command = [compiler, *wanted, "-fPIC", "-shared", "-o", self.library, f"{function.name}.c", *LIBRARIES]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr + self.texts[f"{function.name}.c"]
+        if uses_intrinsics(self.texts[f"{function.name}.c"], register):
+            wanted += intrinsics(compiler, (*wanted, "-fPIC"))
+        self.folder = built(function.name, tuple(sorted(self.texts.items())), compiler, tuple(wanted))
+        self.library = Path(self.folder.name) / f"lib{function.name}.so"
 
     @property
     def source(self) -> str:
@@ -82,6 +82,33 @@ class Compiled:
         return dict(np.load(folder / "found.npz"))
 
 
+@functools.cache
+def built(
+    name: str, texts: tuple[tuple[str, str], ...], compiler: str, flags: tuple[str, ...]
+) -> tempfile.TemporaryDirectory[str]:
+    """The folder of a library; the same for the same function and flags in this process."""
+    made = tempfile.TemporaryDirectory()
+    folder = Path(made.name)
+    for file, text in texts:
+        (folder / file).write_text(text)
+    command = [compiler, *flags, "-fPIC", "-shared", "-o", f"lib{name}.so", f"{name}.c", *LIBRARIES]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + dict(texts)[f"{name}.c"]
+    return made
+
+
+def intrinsics(compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """The flags with which gcc reads <immintrin.h> precompiled."""
+    return precompiled_intrinsics(open_cache(), toolchain(compiler), flags)
+
+
+@functools.cache
+def toolchain(compiler: str) -> Toolchain:
+    """The compiler of this name."""
+    return find_toolchain(open_cache(), compiler)
+
+
+@functools.cache
 def _runtime(name: str) -> str:
     return subprocess.run(
         ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True

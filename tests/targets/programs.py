@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.compiled import STRICT
-from tests.targets.machines import Target
+from tests.backends.compiled import STRICT, intrinsics
+from tests.targets.machines import GENERIC, Target
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED
+from tiramisu_py.build.toolchains.precompiled import uses_intrinsics
 from tiramisu_py.ir import ArrayArgument, LoopFunction
 
 _MAIN = """
@@ -105,11 +106,17 @@ class Program:
         wanted = [*REQUIRED, *STRICT, *target.openmp, *target.flags]
         sources = [*(f"{f.name}.c" for f in self.functions), "main.c"]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for done in pool.map(lambda name: _ran([*target.compiler, *wanted, "-c", name], folder), sources):
+            for done in pool.map(lambda name: _ran(self._compilation(folder / name, wanted), folder), sources):
                 assert done.returncode == 0, done.stderr.decode()
         objects = [source.replace(".c", ".o") for source in sources]
         done = _ran([*target.compiler, *target.openmp, *target.flags, *objects, "-o", "program", *LIBRARIES], folder)
         assert done.returncode == 0, done.stderr.decode()
+
+    def _compilation(self, source: Path, flags: Sequence[str]) -> list[str]:
+        headers: tuple[str, ...] = ()
+        if self.target.compiler == ("gcc",) and uses_intrinsics(source.read_text(), self.target.register):
+            headers = () if set(GENERIC) & set(flags) else intrinsics("gcc", tuple(flags))
+        return [*self.target.compiler, *flags, *headers, "-c", source.name]
 
     def __call__(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
         """What the output arrays of each call hold then; every call must return 0."""

@@ -151,8 +151,8 @@ class Simulated:
         kernels = as_members(function, folder, checked)
         (folder / "images.c").write_text(images(function, str(simulator()), str(kernels)))
         self.library = folder / f"lib{function.name}.so"
-        _done(["gcc", *RUNTIME_FLAGS, "-c", "tm_gpu.c"], folder)
-        sources = [f"{function.name}.c", "images.c", "tm_gpu.o"]
+        runtime = tuple((name, text) for name, text in self.texts.items() if name.startswith("tm_"))
+        sources = [f"{function.name}.c", "images.c", str(runtime_object(runtime))]
         libraries = [*LIBRARIES, *RUNTIME_LIBRARIES]
         flags = [*REQUIRED, *STRICT, "-O1", "-fPIC", "-shared"]
         _done(["gcc", *flags, "-o", str(self.library), *sources, *libraries], folder)
@@ -169,6 +169,16 @@ class Simulated:
         words = getattr(self.loaded, f"{self.function.name}_last_error")
         words.restype = ctypes.c_char_p
         return code, words().decode()
+
+
+@functools.cache
+def runtime_object(texts: tuple[tuple[str, str], ...]) -> Path:
+    """tm_gpu.c of these files, compiled: one in this process."""
+    folder = Path(tempfile.mkdtemp(prefix="tiramisu_runtime_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _written(dict(texts), folder)
+    _done(["gcc", *RUNTIME_FLAGS, "-c", "tm_gpu.c"], folder)
+    return folder / "tm_gpu.o"
 
 
 @functools.cache
