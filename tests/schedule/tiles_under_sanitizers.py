@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sanitizers import sanitized_process
 from tests.schedule.locality.test_time_tiles import as_numpy, i, plate, rod, same, sizes_of, t, x, y
 
 
@@ -18,4 +19,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sanitized_process()
     main()

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from tests.sanitizers import sanitized_process
 from tests.schedule.test_commands import CASES, _arguments, _sizes
 
 
@@ -23,4 +24,5 @@ def main(part: int, parts: int) -> None:
 
 
 if __name__ == "__main__":
+    sanitized_process()
     main(int(sys.argv[1]), int(sys.argv[2]))

@@ -8,6 +8,7 @@ entry, one builds it. Files whose checksums do not match are built again.
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import logging
@@ -335,8 +336,11 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+@functools.cache
 def package_digest() -> str:
-    """The key of this package's own sources: another version of the compiler builds its own entries."""
+    """The key of this package's own sources: another version of the compiler builds its own entries. A process has
+    loaded one version.
+    """
     root = Path(__file__).resolve().parent.parent.parent
     total = hashlib.sha256()
     for folder, names, files in os.walk(root, followlinks=True):

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ from tests.programs.loop_ir.random_expressions import (
     i,
     samples,
 )
-from tests.schedule.test_sanitizers import ROOT, _runtime
+from tests.sanitizers import check_clean, sanitized_process
 from tiramisu_py.algorithm.expressions import Expr, call
 from tiramisu_py.algorithm.types import STRONG, DType
 from tiramisu_py.build import processor_for
@@ -98,19 +96,7 @@ def test_random_expressions_do_not_depend_on_the_processor(target):
 
 
 def test_random_expressions_are_clean_under_the_sanitizers():
-    runtimes = [_runtime("libasan.so"), _runtime("libubsan.so")]
-    if not all(runtimes):
-        pytest.skip("gcc has no sanitizer runtimes on this machine")
-    environment = {
-        **os.environ, "CC": "gcc", "LD_PRELOAD": " ".join(runtimes), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2",
-        "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0", "UBSAN_OPTIONS": "halt_on_error=1",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.backends.c.expressions.test_expression_fuzz", "2000", "4"],
-        cwd=Path(ROOT), env=environment, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "clean" in done.stdout
+    check_clean("tests.backends.c.expressions.test_expression_fuzz", "2000", "4")
 
 
 # -- found by chance once, and kept
@@ -333,4 +319,5 @@ def main(seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
+    sanitized_process()
     main(int(sys.argv[1]), int(sys.argv[2]))
