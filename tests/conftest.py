@@ -20,6 +20,8 @@ GIB = 2**30
 
 # Threads that wait do not spin: tests run side by side, on all cores. Before any of them loads OpenMP.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Processes that tests start, ranks above all, keep the bytecode of modules: compiling these takes half their time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 #: Rooms whose kernels are compiled as those of users are, and what all others are compiled with: it takes a third of
 #: the time. What -O3 may do to generated code is looked for in these rooms, in tests marked `optimised`, and in all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 if TYPE_CHECKING:
     from tiramisu_py.build.traces.trace import Trace, TraceEvent
@@ -99,9 +99,9 @@ class _Picture:
             yield from self._bar(event, begin, max(end - begin, 1.0), top)
 
     def _bar(self, event: TraceEvent, begin: float, width: float, top: float) -> Iterator[str]:
-        yield f"<g><title>{escape(self._told(event))}</title>"
+        yield f"<g><title>{escape(self._told(event), quote=False)}</title>"
         yield (
-            f'<rect class={quoteattr(event.kind)} x="{begin:.1f}" y="{top:.1f}" width="{width:.1f}" height="{_BAR}" '
+            f'<rect class="{escape(event.kind)}" x="{begin:.1f}" y="{top:.1f}" width="{width:.1f}" height="{_BAR}" '
             f'fill="{COLOURS[event.kind]}" {_EDGE}/>'
         )
         letters = int((width - 6) / _LETTER)
@@ -136,4 +136,4 @@ def _round_step(least: float) -> float:
 
 
 def _text(x: float, y: float, words: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{escape(words, quote=False)}</text>'
