@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "detect_leaks=0:verify_asan_link_order=0:malloc_context_size=1:quarantine_size_mb=16"
 
 
+@functools.cache
 def runtime(name: str) -> str:
     """The path of a library of gcc; empty if it has none."""
     command = ["gcc", f"-print-file-name={name}"]

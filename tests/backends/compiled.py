@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.backends.calling import raw_call
+from tests.sanitizers import ADDRESS, runtime
 from tiramisu_py.backends import emit
 from tiramisu_py.backends.c import LIBRARIES, REQUIRED, THREADS
 from tiramisu_py.build import open_cache
@@ -68,8 +69,8 @@ class Compiled:
         """The arguments after a run in a process of its own, under the address and undefined-behaviour sanitisers."""
         folder = Path(self.folder.name)
         np.savez(folder / "given.npz", **{name: _stored(value) for name, value in arguments.items()})
-        runtime = [_runtime(name) for name in ("libasan.so", "libubsan.so")]
-        environment = {**os.environ, "LD_PRELOAD": " ".join(runtime), "ASAN_OPTIONS": "detect_leaks=0"}
+        preloaded = [runtime(name) for name in ("libasan.so", "libubsan.so")]
+        environment = {**os.environ, "LD_PRELOAD": " ".join(preloaded), "ASAN_OPTIONS": ADDRESS}
         order = [a.name for a in self.function.arguments]
         assert order == list(arguments), "give the arguments in order"
         command = [
@@ -106,13 +107,6 @@ def intrinsics(compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
 def toolchain(compiler: str) -> Toolchain:
     """The compiler of this name."""
     return find_toolchain(open_cache(), compiler)
-
-
-@functools.cache
-def _runtime(name: str) -> str:
-    return subprocess.run(
-        ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def _stored(value: Any) -> Any:

@@ -32,6 +32,7 @@ from tiramisu_py.build.export_templates import (
 )
 from tiramisu_py.build.gpu.gpu_support import GpuPart
 from tiramisu_py.build.toolchains.c_compiler import run_checked, work_folder
+from tiramisu_py.build.toolchains.cache import open_cache
 from tiramisu_py.build.toolchains.cuda_compiler import cuda_flags
 from tiramisu_py.build.toolchains.flags import OPTIMISED, STRICT, fast_flags, sanitize_flags
 from tiramisu_py.build.toolchains.images import image_file
@@ -112,7 +113,7 @@ def _libraries(recipe: Recipe) -> dict[str, bytes]:
     """The shared and the static library, built from the sources as the Makefile would."""
     static = f"lib{recipe.name}.a"
     with work_folder() as folder:
-        objects = recipe.compile_objects(folder)
+        objects = recipe.compile_objects(folder, open_cache())
         recipe.toolchain.link(objects, recipe.file_name, recipe.flags, folder, recipe.linked)
         run_checked([recipe.toolchain.archiver, "rcs", static, *objects], folder)
         return {name: (folder / name).read_bytes() for name in (recipe.file_name, static)}

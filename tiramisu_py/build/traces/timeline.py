@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 from html import escape
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tiramisu_py.build.traces.trace import Trace, TraceEvent
