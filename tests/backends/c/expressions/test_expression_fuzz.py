@@ -54,21 +54,23 @@ def _quiet() -> Iterator[None]:
 
 
 def agree(makes: dict[str, Make], **compiled: Any) -> None:
-    """For every expression under every schedule, the kernel and `evaluate` agree; `makes` get ``x[i]`` of each type."""
-    f = tm.Function("agree", params=[N])
-    arrays = {str(dtype): f.input(f"x_{dtype}", dtype, [N]) for dtype in STRONG}
-    outputs, labels = [], []
+    """For every expression under every schedule, the kernel and `evaluate` agree; `makes` get ``x[i]`` of each type.
+
+    Each expression has a function of its own: gcc takes longer for all of them in one.
+    """
     for label, make in makes.items():
-        for words, schedule in SCHEDULES.items():
+        f = tm.Function("agree", params=[N])
+        arrays = {str(dtype): f.input(f"x_{dtype}", dtype, [N]) for dtype in STRONG}
+        outputs = []
+        for schedule in SCHEDULES.values():
             outputs.append(f.computation(f"o{len(outputs)}", {i: N}, make({name: x[i] for name, x in arrays.items()})))
             schedule(outputs[-1])
-            labels.append(f"{label}, {words}")
-    f.outputs(*outputs)
-    kernel = f.compile(**compiled)
-    for n in (0, 3, 67):
-        given = {f"x_{dtype}": samples(dtype, n, n) for dtype in STRONG}
-        for name, want, got in zip(labels, f.evaluate(**given), kernel(**given), strict=True):
-            np.testing.assert_array_equal(bits(got), bits(want), err_msg=f"{name}, N = {n}")
+        f.outputs(*outputs)
+        kernel = f.compile(**compiled)
+        for n in (0, 3, 67):
+            given = {f"x_{dtype}": samples(dtype, n, n) for dtype in STRONG}
+            for words, want, got in zip(SCHEDULES, f.evaluate(**given), kernel(**given), strict=True):
+                np.testing.assert_array_equal(bits(got), bits(want), err_msg=f"{label}, {words}, N = {n}")
 
 
 # -- at random
