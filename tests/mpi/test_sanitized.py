@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
 from tests.mpi.launching import implementations
+from tests.sanitizers import ADDRESS, runtime
 
 PROGRAM = """
 import numpy as np
 from mpi4py import MPI
 from tests.programs.loop_ir.messages import compiled
 from tests.programs.loop_ir.rings import elements, ring, steps
+from tests.sanitizers import sanitized_process
 from tiramisu_py.program.statement import SendMode
+sanitized_process()
 rank = MPI.COMM_WORLD.rank
 options = {"sanitize": ("address", "undefined")}
 for name, mode in (("chequered", SendMode.STANDARD), ("triangle", SendMode.BUFFERED)):
@@ -29,14 +31,11 @@ print("sanitised")
 @pytest.mark.slow
 @pytest.mark.skipif(not implementations(), reason="no MPI on this machine")
 def test_messages_under_sanitisers(tmp_path):
-    runtime = [
-        subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
-    ]
+    preloaded = [runtime(name) for name in ("libasan.so", "libubsan.so")]
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
     mpi = next(iter(implementations().values()))
-    command = ["env", f"LD_PRELOAD={' '.join(runtime)}", sys.executable, "-c", PROGRAM]
-    done = mpi.run(4, command, timeout=200, ASAN_OPTIONS="detect_leaks=0", TIRAMISU_CACHE_DIR=str(cache))
+    command = ["env", f"LD_PRELOAD={' '.join(preloaded)}", sys.executable, "-c", PROGRAM]
+    done = mpi.run(4, command, timeout=200, ASAN_OPTIONS=ADDRESS, TIRAMISU_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("sanitised") == 4
