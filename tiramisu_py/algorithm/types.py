@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -25,7 +26,7 @@ class DType:
     c_name: str
     weak: bool = False
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type that holds such values."""
         named: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if self.name == "bfloat16" else strong(self).name)

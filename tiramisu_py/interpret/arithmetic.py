@@ -15,25 +15,30 @@ from tiramisu_py.interpret.machine_faults import InterpretError
 Value = Any
 
 
+def _scalar(found: Value) -> Value:
+    """An array without dimensions as a NumPy scalar."""
+    return found[()] if isinstance(found, np.ndarray) else found
+
+
 def convert(value: Value, dtype: DType) -> Value:
     """`value` in `dtype`, as ``astype`` does it; lanes are kept."""
-    return numeric.converted(value, dtype)[()]
+    return _scalar(numeric.converted(value, dtype))
 
 
 def literal(value: bool | int | float, dtype: DType) -> Value:
     """A literal of a node's type."""
-    return numeric.literal(value, dtype)[()]
+    return dtype.numpy.type(value)
 
 
 def unary(op: str, operand: Value, dtype: DType) -> Value:
     """Negation or complement."""
-    return numeric.unary(op, operand, dtype)[()]
+    return _scalar(numeric.unary(op, operand, dtype))
 
 
 def binary(op: str, left: Value, right: Value, dtype: DType) -> Value:
     """An arithmetic, bitwise or comparison operator."""
     try:
-        return numeric.binary(op, left, right, dtype)[()]
+        return _scalar(numeric.binary(op, left, right, dtype))
     except ValueError as error:  # negative integer powers
         raise InterpretError(f"{left} {op} {right}: {error}") from error
 
@@ -41,7 +46,7 @@ def binary(op: str, left: Value, right: Value, dtype: DType) -> Value:
 def call(function: str, arguments: list[Value], dtype: DType, extern: ExternFunction | None) -> Value:
     """A mathematical function by its NumPy name, or an external one through its Python equivalent, lane by lane."""
     if extern is None:
-        return numeric.called(function, arguments, dtype)[()]
+        return _scalar(numeric.called(function, arguments, dtype))
     lanes = max((np.size(argument) for argument in arguments), default=1)
     found = numeric.called_extern(extern, arguments, lanes)
     return found if any(np.ndim(argument) for argument in arguments) else found[0]

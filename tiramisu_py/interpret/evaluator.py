@@ -15,7 +15,7 @@ from tiramisu_py.interpret import lane_masks as masks
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
-from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted, Variable
+from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted
 
 
 @dataclass
@@ -60,9 +60,14 @@ class Evaluator(Visitor[Value]):
 
     frame: Frame
 
-    @deep
     def __call__(self, expression: Expr) -> Value:
         """The value: a NumPy scalar, or an array with one element for each lane."""
+        if isinstance(expression, Iter | Param | Scalar):  # most nodes, and leaves: no deep recursion
+            return self._variable(expression.name)
+        return self._inner(expression)
+
+    @deep
+    def _inner(self, expression: Expr) -> Value:
         return self.method_for(expression)(expression)
 
     def unknown(self, node: object) -> Exception:
@@ -75,18 +80,6 @@ class Evaluator(Visitor[Value]):
 
     def visit_const(self, e: Const) -> Value:
         return e.value if e.dtype.weak else arithmetic.literal(e.value, e.dtype)
-
-    def visit_iter(self, e: Iter) -> Value:
-        return self._variable(e.name)
-
-    def visit_variable(self, e: Variable) -> Value:
-        return self._variable(e.name)
-
-    def visit_param(self, e: Param) -> Value:
-        return self._variable(e.name)
-
-    def visit_scalar(self, e: Scalar) -> Value:
-        return self._variable(e.name)
 
     def visit_gpuindex(self, e: GpuIndex) -> Value:
         return self._variable(str(e))

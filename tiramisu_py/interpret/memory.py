@@ -38,9 +38,11 @@ class Array:
 
     def read(self, indices: Element, where: str) -> Value:
         """The element, or one for each lane; a whole vector if elements are vectors."""
-        at = self._checked(indices, where)
+        return self._value(self._checked(indices, where), where)
+
+    def _value(self, at: Element, where: str) -> Value:
         self._unclaimed(at, False, where)
-        if not np.all(self.written[at]):
+        if not _all(self.written[at]):
             raise InterpretError(f"{where} reads {self._first(at)}, which nothing has written")
         return self.data[at]
 
@@ -79,7 +81,7 @@ class Array:
         if len(indices) not in (self.rank, self.data.ndim):
             raise InterpretError(f"{where} indexes {self.name} with {len(indices)} indices; it has {self.rank}")
         for position, (index, extent) in enumerate(zip(indices, self.data.shape, strict=False)):
-            if np.any(index < 0) or np.any(index >= extent):
+            if not _inside(index, extent):
                 raise InterpretError(
                     f"{where} accesses {self.name}{_shown(indices)}, outside: index {position} must be at least 0 "
                     f"and below {extent}"
@@ -87,7 +89,7 @@ class Array:
         return indices
 
     def _distinct(self, at: Element, where: str) -> None:
-        if all(np.ndim(index) == 0 for index in at):
+        if not any(map(has_lanes, at)):
             return
         lanes = list(zip(*(column.ravel().tolist() for column in np.broadcast_arrays(*at)), strict=True))
         if len(set(lanes)) < len(lanes):
@@ -98,6 +100,22 @@ class Array:
         lanes = list(zip(*(column.ravel().tolist() for column in columns), strict=True)) or [()]
         missing = next(lane for lane in lanes if not np.all(self.written[lane]))
         return f"{self.name}{_shown(missing)}"
+
+
+def has_lanes(value: Value) -> bool:
+    """Whether a value is one for each lane."""
+    return isinstance(value, np.ndarray) and value.ndim > 0
+
+
+def _inside(index: Value, extent: int) -> bool:
+    """Whether an index, in all lanes, is at least 0 and below an extent."""
+    if isinstance(index, np.ndarray):
+        return bool(((index >= 0) & (index < extent)).all())
+    return bool(0 <= index < extent)
+
+
+def _all(values: Value) -> bool:
+    return bool(values.all() if isinstance(values, np.ndarray) else values)
 
 
 def _shown(indices: Element) -> str:

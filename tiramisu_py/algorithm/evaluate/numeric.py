@@ -53,6 +53,8 @@ def converted(values: Array, dtype: DType) -> Array:
     Here it is always that of x86: the lower bits of the smallest int32 (for int32 and types of up to 16 bits) or of
     the smallest int64 (for the others).
     """
+    if isinstance(values, np.generic | np.ndarray) and values.dtype is dtype.numpy:
+        return values
     given = np.asarray(values)
     if dtype.is_integer and (given.dtype.kind == "f" or given.dtype == bfloat16.numpy):
         return _whole(given.astype(np.float64), dtype)

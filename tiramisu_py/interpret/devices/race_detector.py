@@ -15,7 +15,7 @@ import numpy as np
 
 from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
-from tiramisu_py.interpret.memory import Array, Element
+from tiramisu_py.interpret.memory import Array, Element, has_lanes
 
 #: The thread number of an access by several threads, and of a deferred store: it equals that of no thread.
 MANY = -1
@@ -87,8 +87,7 @@ class Watched(Array):
 
     def read(self, indices: Element, where: str) -> Value:
         """The element, or one for each lane."""
-        self._note(indices, Kind.READ, where)
-        return super().read(indices, where)
+        return self._value(self._note(indices, Kind.READ, where), where)
 
     def write(self, indices: Element, value: Value, where: str) -> None:
         """Store a value, or one for each lane."""
@@ -112,11 +111,13 @@ class Watched(Array):
         """Execute a deferred store that has been recorded."""
         super().write(indices, value, where)
 
-    def _note(self, indices: Element, kind: Kind, where: str) -> None:
+    def _note(self, indices: Element, kind: Kind, where: str) -> Element:
         self.gone = self.whole.gone
-        for element in _elements(self._checked(indices, where)):
+        at = self._checked(indices, where)
+        for element in _elements(at):
             how = Kind.ATOMIC if self.atomic else kind
             self.trace.record(self.name, element, how, self.clock, self.thread, where)
+        return at
 
 
 def watched(array: Array, trace: AccessHistory, clock: Clock, thread: int, constant: bool = False) -> Watched:
@@ -127,6 +128,6 @@ def watched(array: Array, trace: AccessHistory, clock: Clock, thread: int, const
 
 
 def _elements(indices: Element) -> list[tuple[int, ...]]:
-    if all(np.ndim(index) == 0 for index in indices):
+    if not any(map(has_lanes, indices)):
         return [tuple(map(int, indices))]
     return list(zip(*(column.ravel().tolist() for column in np.broadcast_arrays(*indices)), strict=True))
