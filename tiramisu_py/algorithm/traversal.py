@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tiramisu_py.algorithm.expressions import Access, Binary, Expr, Iter, Select
 
-#: Where an expression keeps its accesses.
-_ACCESSES = "_accesses"
+#: Where an expression keeps its accesses, and the names of its iterators.
+_ACCESSES, _ITERATORS = "_accesses", "_iterators"
 
 
 def walk(expression: Expr) -> Iterator[Expr]:
@@ -83,4 +83,13 @@ def accesses(expression: Expr) -> list[Access]:
 
 def mentions(expression: Expr, names: Collection[str]) -> bool:
     """Whether an iterator of one of these names occurs."""
-    return any(isinstance(node, Iter) and node.name in names for node in walk(expression))
+    return not iterators(expression).isdisjoint(names)
+
+
+def iterators(expression: Expr) -> frozenset[str]:
+    """The names of all iterators. An expression keeps them, since passes ask again and again."""
+    kept: frozenset[str] | None = expression.__dict__.get(_ITERATORS)
+    if kept is None:
+        kept = frozenset([node.name for node in walk(expression) if isinstance(node, Iter)])
+        expression.__dict__[_ITERATORS] = kept
+    return kept

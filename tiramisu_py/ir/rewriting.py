@@ -147,7 +147,7 @@ def rewrite_expressions(node: Node, change: Callable[[Expr], Expr | None]) -> No
 
 def variables(e: Expr) -> set[str]:
     """The names of the variables in an expression."""
-    return {part.name for part in traversal.walk(e) if isinstance(part, Iter)}
+    return set(traversal.iterators(e))
 
 
 def names(node: Node) -> set[str]:

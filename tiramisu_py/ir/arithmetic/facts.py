@@ -12,7 +12,7 @@ from functools import cached_property
 from math import gcd
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Const, Expr, Iter, Param
-from tiramisu_py.algorithm.traversal import mentions, rewrite
+from tiramisu_py.algorithm.traversal import rewrite
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, If, Let, LoopFunction, Node
 from tiramisu_py.ir.arithmetic.linear import LANE, Key, Linear, as_less, gap, is_index, linear, operands
@@ -56,11 +56,12 @@ class Facts:
         return self._and(list(_of_condition(condition)))
 
     def _and(self, more: list[Linear]) -> Facts:
-        return Facts((*self.forms, *more))
+        return Facts((*self.forms, *more)) if more else self
 
     def _without(self, variable: str) -> Facts:
         """The facts without those on an outer variable of the same name."""
-        return Facts(tuple(form for form in self.forms if not _mentions(form, variable)))
+        kept = tuple([form for form in self.forms if variable not in form.iterators])
+        return self if len(kept) == len(self.forms) else Facts(kept)
 
     def nonnegative(self, e: Expr, most: int = MOST_FACTS) -> bool:
         """Whether facts, nested at most `most` deep, show that an int64 expression is at least 0."""
@@ -152,11 +153,8 @@ class Facts:
 
 def _factor(form: Linear, key: Key) -> int:
     """The factor of an atom in a form."""
-    return form.terms[key][1] if key in form.terms else 0
-
-
-def _mentions(form: Linear, variable: str) -> bool:
-    return any(mentions(atom, (variable,)) for atom, _ in form.terms.values())
+    term = form.terms.get(key)
+    return 0 if term is None else term[1]
 
 
 def _of_condition(condition: Expr) -> Iterator[Linear]:

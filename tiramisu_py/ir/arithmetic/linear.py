@@ -16,7 +16,7 @@ from typing import Any
 
 from tiramisu_py.algorithm.expressions import Binary, Cast, Const, Expr, Iter, Param, Unary
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.algorithm.traversal import walk
+from tiramisu_py.algorithm.traversal import iterators, walk
 from tiramisu_py.algorithm.types import DType, int64, weak_int
 from tiramisu_py.ir import GpuIndex, Ramp, Variable
 
@@ -49,12 +49,18 @@ class Linear:
 
     def plus(self, other: Linear, factor: int = 1) -> Linear:
         """``self + factor * other``."""
+        constant = _wrapped(self.constant + factor * other.constant)
+        if not other.terms:
+            return Linear(self.terms, constant)
         terms = dict(self.terms)
         for key, (atom, count) in other.terms.items():
-            total = terms[key][1] + factor * count if key in terms else factor * count
-            terms[key] = (atom, _wrapped(total))
-        kept = {key: term for key, term in terms.items() if term[1] != 0}
-        return Linear(kept, _wrapped(self.constant + factor * other.constant))
+            before = terms.get(key)
+            total = _wrapped(factor * count if before is None else before[1] + factor * count)
+            if total != 0:
+                terms[key] = (atom, total)
+            elif before is not None:
+                del terms[key]
+        return Linear(terms, constant)
 
     def times(self, factor: int) -> Linear:
         """``factor * self``."""
@@ -67,6 +73,11 @@ class Linear:
     def factor(self, atom: Expr) -> int:
         """The factor of an atom; 0 if it does not occur."""
         return self.terms.get(atom.key(), (atom, 0))[1]
+
+    @cached_property
+    def iterators(self) -> frozenset[str]:
+        """The names of the variables in the atoms."""
+        return frozenset().union(*(iterators(atom) for atom, _ in self.terms.values()))
 
     @property
     def is_constant(self) -> bool:
@@ -87,7 +98,7 @@ class Linear:
 
 def _wrapped(value: int) -> int:
     """A whole number as int64 arithmetic leaves it."""
-    return (value + 2**63) % 2**64 - 2**63
+    return value if -(2**63) <= value < 2**63 else (value + 2**63) % 2**64 - 2**63
 
 
 def _is_moderate(atom: Expr) -> bool:

@@ -11,15 +11,16 @@ from functools import reduce
 
 from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Cast, Const, Expr, Iter, Param, Select, Unary
 from tiramisu_py.algorithm.stacks import deep
+from tiramisu_py.algorithm.traversal import iterators
 from tiramisu_py.algorithm.traversal import walk as parts
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import Allocate, Block, Declare, Deferred, For, If, Lane, Let, Mask, Node, Ramp, Scalar, Store
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, is_index, linear, number, operands
 from tiramisu_py.ir.rewriting import (
     EMPTY,
-    all_expressions,
     block,
     constant,
+    expressions,
     is_empty,
     read_buffers,
     substitute,
@@ -227,8 +228,7 @@ def _negated(condition: Expr) -> Expr:
 
 
 def _let(node: Let) -> Node:
-    used = any(isinstance(e, Iter) and e.name == node.variable for e in all_expressions(node.body))
-    if not used:
+    if not any(node.variable in iterators(e) for inner in walk(node.body) for e in expressions(inner)):
         return node.body
     if isinstance(node.value, Const | Iter | Param):
         captured = variables(node.value)
