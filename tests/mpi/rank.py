@@ -34,6 +34,7 @@ class Turns:
         signal.setitimer(signal.ITIMER_REAL, self.seconds + GRACE)
         done = yield
         if not self.failed:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds + 2 * GRACE)  # one that hangs is to end before this one
             MPI.COMM_WORLD.Barrier()
             with self.passed.open("a") as passed:
                 passed.write(f"{item.path}::{item.nodeid.partition('::')[2]}\n")
@@ -50,6 +51,7 @@ def main() -> None:
     folder, rank = Path(os.environ["TIRAMISU_PY_RANK_FOLDER"]), MPI.COMM_WORLD.rank
     with (folder / f"{rank}.txt").open("w") as said:
         os.dup2(said.fileno(), 1)
+        faulthandler.register(signal.SIGALRM, file=said, chain=True)
         turns = Turns(seconds, said, folder / f"{rank}.passed")
         options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder}/{rank}"]
         code = int(pytest.main([*options, *nodeids], plugins=[turns]))

@@ -48,6 +48,7 @@ kernel = f.compile()
 mine = np.arange(4) + 4 * rank
 for _ in range(calls):
     np.testing.assert_array_equal(kernel(mine), 2 * mine)
+os.environ["TIRAMISU_PATIENCE"] = sys.argv[4]  # from here on: calls to which all come may take their time
 MPI.COMM_WORLD.Barrier()
 if rank == 1:
     if what == "compile":
@@ -64,9 +65,10 @@ except tm.TiramisuError as error:
     sys.exit(3)
 """
 
-SAID = "share: rank 1 has not come to this call within 3 s; such a rank has failed, has ended, or leaves the call out"
+SAID = "share: rank 1 has not come to this call within 1 s; such a rank has failed, has ended, or leaves the call out"
 
 MAIN = r"""
+#define _DEFAULT_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,10 +84,11 @@ int main(int argc, char **argv) {
   if (own) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   for (int n = 0; n < calls; n++)
     if (pass_on(comm, 8, here, there) != 0) return 1;
+  setenv("TIRAMISU_PATIENCE", "1", 1);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank != 1) {
     if (pass_on(comm, 8, here, there) != 9) return 2;
-    if (strstr(pass_on_last_error(), "pass_on: rank 1 has not come to this call within 3 s") == NULL) return 3;
+    if (strstr(pass_on_last_error(), "pass_on: rank 1 has not come to this call within 1 s") == NULL) return 3;
     if (calls > 0 && pass_on(comm, 8, here, there) != 9) return 4;
     printf("rank %d went on\n", rank);
     fflush(stdout);
@@ -100,10 +103,9 @@ int main(int argc, char **argv) {
 
 
 def started(mpi: Implementation, what: str, calls: int, kind: str, cache: Path) -> str:
-    """What three ranks say that run the program with little patience; it is a failure to run for ever."""
-    command = [sys.executable, "-c", PROGRAM, what, str(calls), kind]
-    folder = {"TIRAMISU_CACHE_DIR": str(cache)}
-    done = mpi.run(3, command, timeout=200, TIRAMISU_PATIENCE="3", **folder)
+    """What three ranks say that run the program with little patience in the end; it is a failure to run for ever."""
+    command = [sys.executable, "-c", PROGRAM, what, str(calls), kind, "1"]
+    done = mpi.run(3, command, timeout=200, TIRAMISU_CACHE_DIR=str(cache))
     assert done.returncode not in (0, -9), done.stdout
     return done.stdout
 
@@ -130,8 +132,8 @@ def test_a_rank_that_does_not_come_is_named_on_the_others(
 @needs_mpi
 def test_a_script_that_is_started_by_mpi4py_ends_all_ranks_when_one_raises(tmp_path: Path):
     mpi = next(iter(implementations().values()))
-    command = [sys.executable, "-m", "mpi4py", "-c", PROGRAM, "raise", "0", "plain"]
-    done = mpi.run(3, command, timeout=200, TIRAMISU_PATIENCE="0", TIRAMISU_CACHE_DIR=str(tmp_path))
+    command = [sys.executable, "-m", "mpi4py", "-c", PROGRAM, "raise", "0", "plain", "0"]
+    done = mpi.run(3, command, timeout=200, TIRAMISU_CACHE_DIR=str(tmp_path))
     assert done.returncode not in (0, -9), done.stdout
     assert "on this rank alone" in done.stdout
 
@@ -152,8 +154,8 @@ def test_a_c_program_is_told_which_rank_does_not_come(mpi: Implementation, tmp_p
     command = [mpi.mpicc, "-Wall", "-Werror", "main.c", "-I.", "libpass_on.a", "-lm", "-o", "main"]
     made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stdout + made.stderr
-    for calls, own, late in [("0", "0", "0"), ("1", "0", "0"), ("1", "0", "7"), ("1", "1", "7")]:
-        ran = mpi.run(3, ["./main", calls, own, late], cwd=folder, timeout=200, TIRAMISU_PATIENCE="3", FINALIZED="yes")
+    for calls, own, late in [("0", "0", "0"), ("1", "0", "0"), ("1", "0", "4"), ("1", "1", "4")]:
+        ran = mpi.run(3, ["./main", calls, own, late], cwd=folder, timeout=200, FINALIZED="yes")
         said = f"{calls} {own} {late}: {ran.stdout}"
         assert {f"rank {rank} went on" for rank in (0, 2)} <= set(ran.stdout.splitlines()), said
         assert "Abort" not in ran.stdout, said

@@ -32,10 +32,14 @@ def block(nodes: Iterable[Node]) -> Node:
 EMPTY: Node = Block(())
 
 
-@deep
 def is_empty(node: Node) -> bool:
     """Whether nothing is executed (comments do not count)."""
-    return isinstance(node, Comment) or (isinstance(node, Block) and all(map(is_empty, node.body)))
+    return _are_empty(node) if isinstance(node, Block) else isinstance(node, Comment)
+
+
+@deep
+def _are_empty(node: Block) -> bool:
+    return all(map(is_empty, node.body))
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -46,9 +50,13 @@ def children(node: Node) -> tuple[Node, ...]:
     return tuple([inner for field in fields if (inner := getattr(node, field)) is not None]) if fields else ()
 
 
-@deep
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     """The statement with `change` applied to the statements directly inside."""
+    return _with_children(node, change) if isinstance(node, Block) or node.roles.inside else node
+
+
+@deep
+def _with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     if isinstance(node, Block):
         return block(map(change, node.body))
     changed: dict[str, Any] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Expr, Iter, Select
+from tiramisu_py.algorithm.expressions import COMPARISONS, Binary, Call, Cast, Const, Expr, Iter, Param, Select
 from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.algorithm.types import DType
@@ -35,14 +35,17 @@ class Lanes:
         """The lanes with one buffer added."""
         return replace(self, buffers={**self.buffers, name: (rank, lanes)})
 
-    @deep
     def of(self, e: Expr) -> int:
         """The lanes of an expression: 1 for a scalar."""
+        if isinstance(e, Const | Param):
+            return 1
+        return self.variables.get(e.name, 1) if isinstance(e, Iter) else self._of_node(e)
+
+    @deep
+    def _of_node(self, e: Expr) -> int:
         match e:
             case Ramp():
                 return e.lanes
-            case Iter():
-                return self.variables.get(e.name, 1)
             case Lane():
                 return 1
             case Joined():

@@ -43,7 +43,6 @@ _COMPARE = {
 }
 
 
-@deep
 def simplified(e: Expr) -> Expr:
     """The expression with index arithmetic and conditions folded; it has the same value everywhere.
 
@@ -56,6 +55,7 @@ def simplified(e: Expr) -> Expr:
     return result
 
 
+@deep
 def _folded(e: Expr) -> Expr:
     parts = e.children()
     changed = tuple(simplified(part) for part in parts)
