@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from tiramisu_py.interpret.arithmetic import Value
 from tiramisu_py.interpret.machine_faults import InterpretError
 from tiramisu_py.interpret.memory import Array
 from tiramisu_py.ir import GpuIndex, Idiom, Joined, Lane, Load, Ramp, Scalar, Shifted
+
+#: After so many levels of operands the stack is looked at again: they need some hundred frames.
+LEVELS = 32
 
 
 @dataclass
@@ -35,7 +38,7 @@ class Frame:
 
     def branch(self) -> Frame:
         """A frame for another strand: its bindings are private, the arrays are shared."""
-        return replace(self, variables=dict(self.variables), arrays=dict(self.arrays))
+        return Frame(dict(self.variables), dict(self.arrays), self.atomic, self.where, self.device, self.active)
 
     def array(self, name: str) -> Array:
         """The array bound to a buffer's name."""
@@ -56,18 +59,25 @@ class Cell:
 
 @dataclass
 class Evaluator(Visitor[Value]):
-    """The values of expressions."""
+    """The values of expressions; `depth` is the number of operands around the current one."""
 
     frame: Frame
+    depth: int = 0
 
     def __call__(self, expression: Expr) -> Value:
         """The value: a NumPy scalar, or an array with one element for each lane."""
         if isinstance(expression, Iter | Param | Scalar):  # most nodes, and leaves: no deep recursion
             return self._variable(expression.name)
-        return self._inner(expression)
+        self.depth += 1
+        try:
+            if self.depth % LEVELS == 1:
+                return self._on_a_stack(expression)
+            return self.method_for(expression)(expression)
+        finally:
+            self.depth -= 1
 
     @deep
-    def _inner(self, expression: Expr) -> Value:
+    def _on_a_stack(self, expression: Expr) -> Value:
         return self.method_for(expression)(expression)
 
     def unknown(self, node: object) -> Exception:

@@ -42,7 +42,9 @@ class Queues:
             self.rest()
         elif self.mood == "random" and self.choice.random() < 0.5:
             for _ in range(self.choice.choice((1, 10, 100))):
-                self._step(self._ready())
+                if not (ready := self._ready()):
+                    break
+                self._step(ready)
 
     def until(self, operation: QueuedOperation) -> None:
         """Run operations until the given one is complete; when lazy, only those that it needs."""
@@ -63,8 +65,6 @@ class Queues:
         return [head for head in heads if all(before.complete for before in head.after)]
 
     def _step(self, ready: list[QueuedOperation]) -> None:
-        if not ready:
-            return
         operation = self.choice.choice(ready)
         try:
             next(operation.steps)
