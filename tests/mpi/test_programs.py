@@ -16,6 +16,7 @@ from tests.oracle.rank_arrays import agreed, ran_on_ranks
 from tests.programs.ranks.mpi_programs import PROGRAMS, P, blur, c, exchanged, picture, r1, time_outside
 from tiramisu_py.build.toolchains.mpi import mpi4py
 from tiramisu_py.errors import LegalityError
+from tiramisu_py.lower import lower
 
 RANKS = P + 1
 
@@ -41,8 +42,9 @@ def check_on_ranks(f: tm.Function, given: dict[str, Any]) -> None:
 def test_a_program_is_right_on_simulated_ranks_and_sends_what_was_counted(name: str) -> None:
     f, given = PROGRAMS[name]()
     assert f.check().ok, f.check()
+    function = lower(f.completed)
     for seed in range(3):
-        ran = ran_on_ranks(f, seed=seed, **given)
+        ran = ran_on_ranks(f, seed=seed, function=function, **given)
         assert not agreed(f, ran.outputs if len(ran.outputs) > 1 else ran.outputs[0], **given)
     counted = f.communication(**{param: given[param] for param in f.algorithm.params})
     assert (ran.traffic.bytes, ran.traffic.messages) == (counted.bytes, counted.messages)

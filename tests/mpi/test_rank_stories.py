@@ -65,11 +65,21 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def prepared(mpi: Implementation, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All stories, compiled once for all ranks."""
+    folder = tmp_path_factory.mktemp("prepared")
+    writing = f"from tests.mpi.prepared_stories import write; write({str(folder)!r})"
+    run = mpi.run(1, [sys.executable, "-c", writing], timeout=1200, TIRAMISU_CACHE_DIR=str(cache))
+    assert run.returncode == 0, run.stdout
+    return folder
+
+
 @pytest.mark.parametrize("ranks", stories.RANKS)
 def test_every_story_is_right_on_ranks_and_sends_what_was_counted(
-    ranks: int, mpi: Implementation, counting: Path, cache: Path
+    ranks: int, mpi: Implementation, counting: Path, cache: Path, prepared: Path
 ) -> None:
-    command = ["env", f"LD_PRELOAD={counting}", sys.executable, "-m", "tests.mpi.all_stories", counting]
+    command = ["env", f"LD_PRELOAD={counting}", sys.executable, "-m", "tests.mpi.all_stories", counting, prepared]
     run = mpi.run(ranks, command, timeout=300, TIRAMISU_CACHE_DIR=str(cache))
     assert run.returncode == 0, run.stdout
     said = dict(json.loads(line) for line in run.stdout.splitlines() if line.startswith("["))
