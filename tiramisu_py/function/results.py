@@ -56,6 +56,12 @@ class Results(Scheduled):
         `LegalityError` for a program that the proof refuses, and `ArgumentError`, with the names of all passes, if
         there is no such pass, and for a size that is not a power of two from 8 to 64.
         """
+        asked, kept = (vector_bytes, until), self._lowered
+        if kept is None or kept[0] is not self._program or kept[1] != asked:
+            kept = self._lowered = (self._program, asked, self._loops(vector_bytes, until))
+        return kept[2]
+
+    def _loops(self, vector_bytes: int, until: str | None) -> ReadableLoops:
         self._require_outputs()
         if vector_bytes not in VECTOR_BYTES:
             said = "name a pass by until=" if isinstance(vector_bytes, str) else "choose 8, 16, 32 or 64"

@@ -22,6 +22,7 @@ from tiramisu_py.program.ordering import may_contradict
 from tiramisu_py.program.program import Program
 from tiramisu_py.proof import Report
 from tiramisu_py.schedule.command_fields import of_owner
+from tiramisu_py.view import ReadableLoops
 
 
 class Scheduled:
@@ -44,6 +45,7 @@ class Scheduled:
         self.owner = program.algorithm.owner
         self._completed: tuple[Program, Program] | None = None
         self._checked: tuple[Program, Report] | None = None
+        self._lowered: tuple[Program, tuple[int, str | None], ReadableLoops] | None = None
 
     @classmethod
     def of(cls, algorithm: Algorithm, commands: Iterable[Command] = ()) -> Self:
