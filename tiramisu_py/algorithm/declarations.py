@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import islpy as isl
-import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.expressions import Const, Expr, Operand, as_expr, binary, typed_const
@@ -79,11 +78,11 @@ class Operator:
 
 
 def _largest(dtype: DType) -> bool | int | float:
-    return float("inf") if dtype.is_float else True if dtype.is_bool else int(np.iinfo(dtype.numpy).max)
+    return float("inf") if dtype.is_float else True if dtype.is_bool else dtype.limits[1]
 
 
 def _smallest(dtype: DType) -> bool | int | float:
-    return float("-inf") if dtype.is_float else False if dtype.is_bool else int(np.iinfo(dtype.numpy).min)
+    return float("-inf") if dtype.is_float else False if dtype.is_bool else dtype.limits[0]
 
 
 def _all_ones(dtype: DType) -> bool | int | float:

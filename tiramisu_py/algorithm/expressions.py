@@ -398,9 +398,9 @@ def typed_const(value: bool | int | float, dtype: DType) -> Const:
         return Const(float(value), dtype)
     if isinstance(value, float) and not value.is_integer():
         raise DTypeError(f"the literal {value} does not fit {dtype}")
-    info = np.iinfo(dtype.numpy)
-    if not info.min <= int(value) <= info.max:
-        raise DTypeError(f"the literal {value} does not fit {dtype} ({info.min} to {info.max})")
+    least, largest = dtype.limits
+    if not least <= int(value) <= largest:
+        raise DTypeError(f"the literal {value} does not fit {dtype} ({least} to {largest})")
     return Const(int(value), dtype)
 
 

@@ -38,6 +38,14 @@ class DType:
         return self.bits // 8
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest value of an integer type, or of truth values as 0 and 1."""
+        if self.is_bool:
+            return 0, 1
+        half = 1 << (self.bits - 1)
+        return (0, 2 * half - 1) if self.kind == "u" else (-half, half - 1)
+
+    @property
     def is_float(self) -> bool:
         """Whether its values have a binary point."""
         return self.kind == "f"

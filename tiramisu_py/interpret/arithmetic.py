@@ -59,5 +59,4 @@ def idiom(name: str, x: Value, y: Value, dtype: DType) -> Value:
     left, right = np.asarray(x, np.int64), np.asarray(y, np.int64)
     if name == "average":
         return convert((left + right + 1) >> 1, dtype)
-    ends = np.iinfo(dtype.numpy)
-    return convert(np.clip(left + right if name == "add_saturated" else left - right, ends.min, ends.max), dtype)
+    return convert(np.clip(left + right if name == "add_saturated" else left - right, *dtype.limits), dtype)

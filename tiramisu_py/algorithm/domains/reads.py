@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import islpy as isl
-import numpy as np
 
 from tiramisu_py import sets
 from tiramisu_py.algorithm.declarations import Algorithm
@@ -251,8 +250,8 @@ def _holds(wide: DType, narrow: DType) -> bool:
     """Whether an integer type has all values of another one."""
     if not (wide.is_integer and narrow.is_integer) or wide.weak or narrow.weak:
         return False
-    outer, inner = np.iinfo(wide.numpy), np.iinfo(narrow.numpy)
-    return bool(outer.min <= inner.min and inner.max <= outer.max)
+    (least, largest), (first, last) = narrow.limits, wide.limits
+    return first <= least and largest <= last
 
 
 class _Bounds:
@@ -327,8 +326,8 @@ class _Bounds:
         return known.coalesce()
 
     def _of_type(self, value: Expr, dtype: DType) -> isl.Set:
-        info = np.iinfo(dtype.numpy)
-        return self._between(value, Const(int(info.min), weak_int), Const(int(info.max) + 1, weak_int))
+        least, largest = dtype.limits
+        return self._between(value, Const(least, weak_int), Const(largest + 1, weak_int))
 
     def _between(self, value: Expr, low: Expr, high: Expr) -> isl.Set:
         return self.reader.condition((low <= value) & (value < high))

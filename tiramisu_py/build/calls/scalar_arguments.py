@@ -46,8 +46,8 @@ def number(declared: ScalarArgument, given: Any) -> np.ndarray[Any, Any]:
         _require(declared, isinstance(value, bool), given, "pass True or False")
     elif dtype.is_integer:
         _require(declared, isinstance(value, int) and not isinstance(value, bool), given, "pass an integer")
-        limits = np.iinfo(dtype.numpy)
-        _require(declared, limits.min <= value <= limits.max, given, f"it lies in {limits.min} to {limits.max}")
+        least, largest = dtype.limits
+        _require(declared, least <= value <= largest, given, f"it lies in {least} to {largest}")
     else:
         _require(declared, isinstance(value, int | float) and not isinstance(value, bool), given, "pass a number")
         _require(declared, _fits(dtype, value), given, f"it is beyond the largest {dtype}")

@@ -2,6 +2,9 @@
 
 Before: ``max(min(256, C - 256*c0), 0)`` inside ``for c0 in 0 .. (C + 255) // 256``. After: ``min(256, C - 256*c0)``,
 since c0 <= (C - 1) / 256.
+
+Facts are inequalities between variables and sizes, and no ranges (`intervals`): ``C - 256*c0 >= 1`` is lost if c0 and C
+have an interval each, and a sign is to be decided though neither variable has a constant bound.
 """
 
 from __future__ import annotations

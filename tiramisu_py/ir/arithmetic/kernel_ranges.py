@@ -1,5 +1,8 @@
 """Value ranges of a kernel's variables, and the worst case of a condition over them.
 
+The ends of a loop are linear forms, since they depend on sizes and outer loops: a sum of variables gets its range by
+replacing each by an end. What is left, quotients and remainders, is the arithmetic of `intervals`.
+
 The worst case of ``64*i0 + 4*i1 + u < M``, with i1 the number of one of 16 threads and u from 0 to 3, is
 ``64*i0 + 64 <= M``: where that holds, the condition holds for all threads and all u. It is uniform over a block.
 """
@@ -14,9 +17,9 @@ from tiramisu_py.algorithm.expressions import Binary, Expr, Iter, Param
 from tiramisu_py.algorithm.types import bool_, int64
 from tiramisu_py.ir import For, GpuIndex, Let, Node
 from tiramisu_py.ir.arithmetic.build import plus
+from tiramisu_py.ir.arithmetic.intervals import Interval, Ranges
 from tiramisu_py.ir.arithmetic.linear import Linear, difference, gap, is_index, linear, number
 from tiramisu_py.ir.arithmetic.linear import operands as operands_of
-from tiramisu_py.ir.arithmetic.type_ranges import divided
 from tiramisu_py.ir.rewriting import constant
 
 #: The least and the largest value of a variable, as linear forms.
@@ -27,7 +30,7 @@ MOST_REPLACEMENTS = 32
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(Ranges):
     """The spans of variables, in a kernel with blocks of `shape` threads."""
 
     shape: tuple[int, int, int]
@@ -39,20 +42,21 @@ class Limits:
             case For():
                 return self._with(node.variable, _of_loop(node))
             case Let():
-                return self._with(node.variable, self._of_value(node.value))
+                return self._with(node.variable, _constant(self.of(node.value)))
         return self
 
     def _with(self, name: str, span: Span | None) -> Limits:
         kept = {known: own for known, own in self.spans.items() if known != name and not _mentions(own, name)}
         return Limits(self.shape, kept if span is None else {**kept, name: span})
 
-    def _of_value(self, e: Expr) -> Span | None:
-        """The span of an expression of thread numbers, variables and constants, if it is constant."""
+    def of(self, e: Expr) -> Interval | None:
+        """The range of an index of thread numbers, variables and constants."""
         if not is_index(e.dtype):
             return None
         low, high = self._extreme(linear(e), False), self._extreme(linear(e), True)
-        constants = low is not None and high is not None and low.is_constant and high.is_constant
-        return (low, high) if constants and low is not None and high is not None else None
+        if low is None or high is None or not (low.is_constant and high.is_constant):
+            return None
+        return Interval(low.constant, high.constant)
 
     def worst(self, form: Linear) -> Linear | None:
         """A form that is at least 0 only if the given one is for all values in the spans; None if none is found."""
@@ -86,19 +90,8 @@ class Limits:
             case GpuIndex(unit="thread"):
                 return Linear(), Linear({}, self.shape[atom.axis] - 1)
             case Binary(op="//" | "%"):
-                return self._quotient(atom)
+                return _constant(self.computed(atom))
         return None
-
-    def _quotient(self, e: Binary) -> Span | None:
-        divisor, inner = constant(e.right), self._of_value(e.left)
-        if divisor is None or divisor <= 0 or inner is None:
-            return None
-        least, most = inner[0].constant, inner[1].constant
-        if e.op == "%" and least // divisor == most // divisor:
-            low, high = least % divisor, most % divisor
-        else:
-            low, high = divided(e.op, (least, most), divisor)
-        return Linear({}, low), Linear({}, high)
 
     def form(self, condition: Expr) -> Linear | None:
         """A form that is at least 0 exactly where a comparison holds; a quotient of sizes is multiplied out."""
@@ -128,6 +121,10 @@ class Limits:
         """Whether a quotient is to be multiplied out: one without a span, or any if the form has no sizes."""
         is_quotient = isinstance(atom, Binary) and atom.op == "//" and bool(constant(atom.right))
         return is_quotient and (not sizes or self._span(atom) is None)
+
+
+def _constant(values: Interval | None) -> Span | None:
+    return None if values is None else (Linear({}, values.low), Linear({}, values.high))
 
 
 def _of_loop(loop: For) -> Span | None:

@@ -15,7 +15,7 @@ from tiramisu_py.algorithm.stacks import deep
 from tiramisu_py.algorithm.traversal import rewrite, walk
 from tiramisu_py.algorithm.types import DType, int8, int16, int32, uint8, uint16, uint32
 from tiramisu_py.ir import Assign, Declare, For, Idiom, Let, Load, Node, Ramp, Store
-from tiramisu_py.ir.arithmetic.type_ranges import bounds, fits, limits, wrapped
+from tiramisu_py.ir.arithmetic.intervals import bounds, fits, limits, may_wrap, wrapped
 from tiramisu_py.ir.rewriting import constant, with_children
 
 _RING = ("+", "-", "*", "&", "|", "^")
@@ -115,7 +115,7 @@ def low_bits(e: Expr, dtype: DType) -> Expr | None:
             return None  # there is no such instruction
         case Binary() if e.op in _RING:
             return _first(_distance_within(e, dtype), lambda: _both(e, dtype))
-        case Call(function="abs", extern=None, arguments=(Binary(op="-") as inner,)) if not _leaves(inner):
+        case Call(function="abs", extern=None, arguments=(Binary(op="-") as inner,)) if not may_wrap(inner):
             return _distance_of(inner.left, inner.right, dtype)
         case Select():
             return _first(_distance_within(e, dtype), lambda: _choice(e, dtype))
@@ -136,7 +136,7 @@ def _over(e: Binary, dtype: DType, left: Expr | None) -> Expr | None:
     count = constant(e.right)
     if left is None or count is None:
         return None
-    possible = 0 < count <= limits(dtype)[1] if e.op == "//" else 0 <= count < dtype.bits
+    possible = 0 < count <= dtype.limits[1] if e.op == "//" else 0 <= count < dtype.bits
     return Binary(e.op, left, Const(count, dtype), dtype) if possible else None
 
 
@@ -156,8 +156,8 @@ def _choice(e: Select, dtype: DType) -> Expr | None:
 def _extremum(e: Binary, dtype: DType) -> Expr | None:
     """A minimum or maximum: a redundant one, one that clamps a sum to the type's range, or one of narrow values."""
     for side, end in ((e.left, constant(e.right)), (e.right, constant(e.left))):
-        low, high = bounds(side)
-        if end is not None and (high <= end if e.op == "min" else low >= end):
+        values = bounds(side)
+        if end is not None and (values.high <= end if e.op == "min" else values.low >= end):
             return low_bits(side, dtype)
     found = _saturated(e, dtype)
     if found is not None:
@@ -171,11 +171,12 @@ def _saturated(e: Expr, dtype: DType) -> Expr | None:
     if dtype.bits > 16:
         return None
     inner, low, high = _clamped(e)
-    if not (isinstance(inner, Binary) and inner.op in ("+", "-")) or _leaves(inner):
+    if not (isinstance(inner, Binary) and inner.op in ("+", "-")) or may_wrap(inner):
         return None
-    least, most = bounds(inner)
-    first, last = limits(dtype)
-    if not (low == first or (low is None and least >= first)) or not (high == last or (high is None and most <= last)):
+    unclamped, whole = bounds(inner), limits(dtype)
+    clamps_below = low == whole.low or (low is None and unclamped.low >= whole.low)
+    clamps_above = high == whole.high or (high is None and unclamped.high <= whole.high)
+    if not clamps_below or not clamps_above:
         return None
     name = "add_saturated" if inner.op == "+" else "subtract_saturated"
     return _idiom(name, _exact(inner.left, dtype), _exact(inner.right, dtype), dtype)
@@ -200,7 +201,7 @@ def _average(e: Binary, dtype: DType) -> Expr | None:
     if not halved or not (isinstance(total, Binary) and total.op == "+" and constant(total.right) == 1):
         return None
     pair = total.left
-    if not (isinstance(pair, Binary) and pair.op == "+") or _leaves(total) or _leaves(pair):
+    if not (isinstance(pair, Binary) and pair.op == "+") or may_wrap(total) or may_wrap(pair):
         return None
     return _idiom("average", _exact(pair.left, dtype), _exact(pair.right, dtype), dtype)
 
@@ -241,11 +242,3 @@ def _distance_within(e: Expr, dtype: DType) -> Expr | None:
 
 def _distance_of(x: Expr, y: Expr, dtype: DType) -> Expr | None:
     return _idiom("distance", _exact(x, dtype), _exact(y, dtype), dtype)
-
-
-def _leaves(e: Binary) -> bool:
-    """Whether a sum or difference may leave the range of its type, so that it wraps."""
-    first, last = limits(e.dtype)
-    (a, b), (c, d) = bounds(e.left), bounds(e.right)
-    least, most = (a + c, b + d) if e.op == "+" else (a - d, b - c)
-    return least < first or most > last
