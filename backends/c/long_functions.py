@@ -8,7 +8,6 @@ as before; the cost of the call is negligible beside the nests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,9 @@ import cgen
 from tiramisu_py.backends.c import streaming_stores as streams
 from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scope import Scope
-from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.temporaries import gathered
 from tiramisu_py.ir import Allocate, ArrayArgument, Block, Comment, For, If, Let, LoopFunction, Node, Store
+from tiramisu_py.ir.rewriting import used_names
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.statements import Lines, Statements
@@ -58,15 +57,17 @@ class FunctionParts:
 
     def _part(self, statements: Statements, nodes: list[Node], scope: Scope, given: dict[str, str]) -> Lines:
         """Moves some statements into a function of their own, and returns the call of it."""
-        inside = statements.emit(Block(tuple(nodes)), scope.inner())
-        words = _words(inside)
-        used = [name for name in given if name in words]
+        body = Block(tuple(nodes))
+        fallible = statements.temporaries.fallible
+        inside = statements.emit(body, scope.inner())
+        fails = statements.temporaries.fallible > fallible
+        needed = used_names(body, {buffer: array.extents for buffer, array in scope.arrays.items()})
+        used = [known for known in given if known in needed]
         self.count += 1
         name = f"tm_{self.function.name}_part_{self.count}"
-        call = f"{name}({', '.join(used)})"
-        fails = "return" in words
+        call = f"{name}({', '.join(scope.names[known] for known in used)})"
         kind = "int" if fails else "void"
-        declared = ", ".join(given[name] for name in used) or "void"
+        declared = ", ".join(given[known] for known in used) or "void"
         self.definitions += [
             cgen.Line("__attribute__((noinline))"),
             Definition(
@@ -81,24 +82,18 @@ class FunctionParts:
         return [cgen.Block([cgen.Statement(f"const int tm_code = {call}"), left])]
 
     def _given(self, statements: Statements, scope: Scope) -> dict[str, str]:
-        """The names in C that a part may use of the body around it, each with its declaration as a parameter."""
-        names, found = scope.names, {}
-        for param in self.function.params:
-            found[names[param]] = f"int64_t {names[param]}"
-        inputs = set()
+        """The names that a part may use of the body around it, each with its declaration as a parameter in C."""
+        kinds = dict.fromkeys(self.function.params, "int64_t ")
         for argument in self.function.arguments:
-            name = names[argument.name]
-            found[name] = f"{argument.dtype.c_name} {name}"
+            kinds[argument.name] = f"{argument.dtype.c_name} "
             if isinstance(argument, ArrayArgument):
-                found[name] = f"{argument.dtype.c_name} *restrict {name}"
-                inputs |= set() if argument.is_output else {name}
+                const = "" if argument.is_output else "const "
+                kinds[argument.name] = f"{const}{argument.dtype.c_name} *restrict "
         for let in self.around:
-            kind = statements.c_type(let.value.dtype, scope.lanes.of(let.value))
-            found[names[let.variable]] = f"{kind} {names[let.variable]}"
-        for array in scope.arrays.values():
-            kind = statements.c_type(array.dtype, array.lanes)
-            found.setdefault(array.name, f"{kind} *restrict {array.name}")
-        return {name: f"const {declared}" if name in inputs else declared for name, declared in found.items()}
+            kinds[let.variable] = f"{statements.c_type(let.value.dtype, scope.lanes.of(let.value))} "
+        for buffer, array in scope.arrays.items():
+            kinds.setdefault(buffer, f"{statements.c_type(array.dtype, array.lanes)} *restrict ")
+        return {name: f"{kind}{scope.names[name]}" for name, kind in kinds.items()}
 
 
 def divided(function: LoopFunction) -> FunctionParts | None:
@@ -136,10 +131,3 @@ def _runs(node: Block) -> Iterator[list[Node]]:
             run = []
         run.append(statement)
     yield run
-
-
-def _words(lines: Lines) -> frozenset[str]:
-    """The words in some statements, without comments and messages."""
-    code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
-    printed = re.sub(r'"[^"]*"', "", "\n".join(line for line in code if not line.startswith("//")))
-    return frozenset(re.findall(r"\w+", printed))

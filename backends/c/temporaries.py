@@ -31,10 +31,14 @@ ALL = "tm_all"
 
 
 class Temporaries:
-    """Emits the temporary arrays of one function, and the handling of failed allocations."""
+    """Emits the temporary arrays of one function, and the handling of failed allocations.
+
+    `fallible` counts the checks emitted so far that leave the function, or mark a thread as failed.
+    """
 
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
+        self.fallible = 0
 
     def emit(self, node: Allocate, scope: Scope) -> Lines:
         """The definition of an array, or of a run of them, and the statements that use them."""
@@ -77,6 +81,7 @@ class Temporaries:
             lines.append(cgen.Statement(f'{kind} *const {name} = tm_temporary(&{ALL}, "{node.buffer}", {size})'))
             later += self._zeros(node, name, size)
             self._declare(node, name, scope)
+        self.fallible += 1
         lines.append(
             cgen.If(cgen.Line(f"{ALL}.missing != NULL"), cgen.Block([self.out_of_memory("%s", f"{ALL}.missing")]))
         )
@@ -131,6 +136,7 @@ class Temporaries:
         found = parts.allocated(name, kind, memory, words, released)
         if found is not None:
             return found
+        self.fallible += 1
         lines = parts.lines(lambda part: part.thread_failed()) if scope.threaded else [self.out_of_memory(words)]
         return [
             cgen.Statement(f"{released} {kind} *const {name} = {memory}"),

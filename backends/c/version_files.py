@@ -8,7 +8,6 @@ parallel loops before they inline anything.) A distributed function, or one that
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import cgen
@@ -18,7 +17,8 @@ from tiramisu_py.backends.c.definitions import Definition
 from tiramisu_py.backends.c.expressions.scope import of_function
 from tiramisu_py.backends.c.layout import text
 from tiramisu_py.backends.c.statements import Statements
-from tiramisu_py.ir import LoopFunction
+from tiramisu_py.ir import ArrayArgument, LoopFunction
+from tiramisu_py.ir.rewriting import used_names
 
 if TYPE_CHECKING:
     from tiramisu_py.backends.c.emitter import Source
@@ -92,10 +92,9 @@ class Versions:
         statements.alignment = alignment
         statements.division = source.division(function)
         lines = statements.emit(function.body, of_function(function, source.names))
-        code = (line.strip() for line in text(cgen.Module(lines)).splitlines())
-        printed = re.sub(r'"[^"]*"', '""', "\n".join(line for line in code if not line.startswith("//")))
-        given = [source.names[name] for name in [*function.params, *(a.name for a in function.arguments)]]
-        unused = [cgen.Statement(f"(void){c}") for c in given if not re.search(rf"\b{re.escape(c)}\b", printed)]
+        arrays = {each.name: each.extents for each in function.arguments if isinstance(each, ArrayArgument)}
+        used, given = used_names(function.body, arrays), [*function.params, *(each.name for each in function.arguments)]
+        unused = [cgen.Statement(f"(void){source.names[name]}") for name in given if name not in used]
         body = cgen.Block([*unused, *lines, cgen.Statement("return 0")])
         outside = statements.division.definitions if statements.division else []
         return [*outside, Definition(f"static int {name}({source.parameters(restrict=True)})", body)]

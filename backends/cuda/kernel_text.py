@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -16,9 +15,8 @@ from tiramisu_py.backends.c.trace_calls import LOG_HEADER
 from tiramisu_py.backends.cuda.kernel_scalars import builtin
 from tiramisu_py.backends.cuda.kernel_scope import KernelScope, given, of_kernel
 from tiramisu_py.backends.cuda.kernel_statements import KernelStatements
-from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params
-from tiramisu_py.backends.cuda.simulated import RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
-from tiramisu_py.backends.cuda.tree_calls import definitions
+from tiramisu_py.backends.cuda.signature import KernelParameter, KernelSignature, unused_params, used_by
+from tiramisu_py.backends.cuda.simulated import BACKENDS, RUNTIME_HEADERS, RUNTIME_SOURCES, TRACE_HEADERS
 from tiramisu_py.ir import (
     Allocate,
     Barrier,
@@ -118,7 +116,7 @@ class KernelSource:
         parameters = ", ".join(map(declared, signature.parameters))
         head = f"TM_KERNEL void TM_LAUNCH_BOUNDS({bounds}) {self.name}({parameters})"
         documentation = [cgen.LineComment(" ".join(line.split())) for line in self.kernel.documentation]
-        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *body])]
+        return [*documentation, cgen.Line(head), cgen.Block([*self._numbers(scope), *self._unused(), *body])]
 
     def _numbers(self, scope: KernelScope) -> list[cgen.Generable]:
         """The definitions of the block and thread numbers that the kernel uses directly."""
@@ -127,10 +125,11 @@ class KernelSource:
         used = {(e.unit, e.axis) for root in roots for e in parts(root) if isinstance(e, GpuIndex)}
         return [cgen.Statement(f"const int64_t {scope.number(*key)} = {builtin(*key)}") for key in sorted(used)]
 
-    def _unused(self, body: list[cgen.Generable]) -> list[cgen.Generable]:
-        """A cast to void for each unused parameter, so that compilers do not warn."""
-        words = set(re.findall(r"\w+", str(cgen.Module(body))))
-        return [cgen.Statement(f"(void){p.name}") for p in self.signature().parameters if p.name not in words]
+    def _unused(self) -> list[cgen.Generable]:
+        """A cast to void for each unused scalar and array, so that compilers do not warn."""
+        used = used_by(self.kernel)
+        passed = [*(s.name for s in self.kernel.scalars), *(a.name for a in self.kernel.arrays)]
+        return [cgen.Statement(f"(void){self.names[name]}") for name in passed if name not in used]
 
 
 def _cooperates(body: Node) -> bool:

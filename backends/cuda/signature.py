@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiramisu_py.algorithm.expressions import Iter, Param
-from tiramisu_py.algorithm.traversal import walk
 from tiramisu_py.ir import KernelFunction
-from tiramisu_py.ir.rewriting import all_expressions
+from tiramisu_py.ir.rewriting import used_names
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,9 @@ class KernelSignature:
 
 def unused_params(kernel: KernelFunction) -> frozenset[str]:
     """The sizes and coordinates that the kernel does not need, since they occur only in outermost extents."""
-    extents = (part for array in kernel.arrays for extent in array.extents[1:] for part in walk(extent))
-    used = {e.name for e in (*all_expressions(kernel.body), *extents) if isinstance(e, Iter | Param)}
-    return frozenset(kernel.params) - used
+    return frozenset(kernel.params) - used_by(kernel)
+
+
+def used_by(kernel: KernelFunction) -> set[str]:
+    """The names that a kernel uses."""
+    return used_names(kernel.body, {array.name: array.extents for array in kernel.arrays})

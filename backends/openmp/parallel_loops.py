@@ -42,8 +42,9 @@ class ParallelLoops:
         before = [line for own in copies for line in own.allocation(self.statements, scope)]
         for own in copies:
             inner.arrays[own.private.buffer] = own.array
+        fallible = self.statements.temporaries.fallible
         nest, loops = self._nest(node, inner)
-        fails = "tm_failed" in str(cgen.Collection([nest]))
+        fails = self.statements.temporaries.fallible > fallible
         lines: Lines = [cgen.Statement("int tm_failed = 0")] if fails else []
         pragma = _clauses(node.tag, loops)
         waits = streams.arrived() if streams.uses_streams(node) else []

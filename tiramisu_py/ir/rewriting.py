@@ -11,7 +11,22 @@ from tiramisu_py.algorithm import traversal
 from tiramisu_py.algorithm.expressions import Const, Expr, Iter, Param
 from tiramisu_py.algorithm.spellings import counted, fresh_name
 from tiramisu_py.algorithm.stacks import deep
-from tiramisu_py.ir import Block, Comment, For, If, Load, Node, Request, Scalar, Side, Store
+from tiramisu_py.ir import (
+    Block,
+    Comment,
+    Deferred,
+    For,
+    If,
+    Load,
+    Node,
+    Prefetch,
+    Request,
+    Scalar,
+    Side,
+    Store,
+    TreeReduce,
+)
+from tiramisu_py.program.loops import Combine
 
 Change = Callable[[Expr], Expr]
 #: Parts of a statement that are no statements themselves, and have operands.
@@ -169,6 +184,28 @@ def names(node: Node) -> set[str]:
         elif isinstance(e, Load):
             found.add(e.buffer)
     return found
+
+
+def used_names(node: Node, extents: Mapping[str, tuple[Expr, ...]]) -> set[str]:
+    """The names that a statement uses, with those in the extents of arrays by which it finds elements."""
+    needed: list[Expr] = []
+    for inner in walk(node):
+        if isinstance(inner, Store | Prefetch | TreeReduce):
+            needed += _factors(inner.indices, extents.get(inner.buffer, ()))
+        elif isinstance(inner, Deferred):
+            needed += _factors(inner.store.indices, extents.get(inner.store.buffer, ()))
+        elif isinstance(inner, For):
+            copied = (one.buffer for one in inner.reductions if one.combine is Combine.PRIVATE)
+            needed += [extent for buffer in copied for extent in extents.get(buffer, ())]
+    for load in loads(node):
+        needed += _factors(load.indices, extents.get(load.buffer, ()))
+    return names(node) | {e.name for extent in needed for e in traversal.walk(extent) if isinstance(e, Iter | Param)}
+
+
+def _factors(indices: tuple[Expr, ...], extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The extents that are factors of an element's position: those of the dimensions after an index other than 0."""
+    zeros = next((k for k, index in enumerate(indices) if constant(index) != 0), len(extents))
+    return extents[zeros + 1 :]
 
 
 def _collect_names(node: Node | Part, found: set[str]) -> None:
